@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.evaluation.shop_run import QUESTIONS, SCORES, TOTAL, Counts, evaluated, rows
+from tests.extensions.evaluation.shop_run import QUESTIONS, TOTAL, Counts, evaluated, rows
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from tests.servers.scoring import table
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
@@ -26,7 +25,6 @@ COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
 
 async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAIServer) -> None:
     """One question found completely, one half: means, misses with their rank, and the lexical figures beside."""
-    server.score = table(SCORES)
     found = await evaluated(shop, settings_for(server))
     assert (found.asked, found.of, found.ended, found.exit_code) == (2, 2, "", 0)
     assert found.found is not None and found.words is not None
@@ -44,7 +42,6 @@ async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAI
 
 async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: OpenAIServer) -> None:
     """Judgments are those of any turn: the second run, and a replay, send nothing and measure the same."""
-    server.score = table(SCORES)
     settings = settings_for(server)
     first = await evaluated(shop, settings)
     server.reset()
@@ -57,7 +54,6 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
 
 async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
     """What the report and the gate read: figures of the selection, digest, judge, candidates and unjudged."""
-    server.score = table(SCORES)
     found = await evaluated(shop, settings_for(server))
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         (row,) = rows(
@@ -71,7 +67,6 @@ async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenA
 
 async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) -> None:
     """No session, use count, event or exchange, and not the latest turn; but receipts, figures and calls."""
-    server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         mine = await pipeline.ask(Turn(task="What I am at"), answer=False)
         before = [rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1") for table_ in ("session", "event", "memory")]
@@ -126,7 +121,6 @@ async def test_a_replay_of_nothing_is_not_recorded(shop: Path) -> None:
 
 async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer) -> None:
     """X25: fields may be added to schema 1, never renamed or removed; dollars are strings."""
-    server.score = table(SCORES)
     body = json.loads(json.dumps(to_json(await evaluated(shop, settings_for(server)))))
     assert next(iter(body)) == "schema" and body["cost_usd"] == "0"
     fields = "schema id questions asked of ended cap judge is_model k threshold found words reliability coverage"

@@ -4,11 +4,10 @@ import asyncio
 from decimal import Decimal
 from pathlib import Path
 
-from tests.extensions.evaluation.shop_run import QUESTIONS, SCORES, evaluated, priced, rows
+from tests.extensions.evaluation.shop_run import QUESTIONS, evaluated, priced, rows
 from tests.observers import Hears
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from tests.servers.scoring import table
 from xscore.extensions.evaluation.commands import render_evaluation_account
 from xscore.extensions.evaluation.run import Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
@@ -17,7 +16,6 @@ from xscore.records.reports import CapLeft
 
 async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer) -> None:
     """The questions together never exceed the cap; one that was cut short is in no figure, and is reported."""
-    server.score = table(SCORES)
     settings = settings_for(server, max_usd="0.20", pack_size=1)
     async with Pipeline.open(shop, settings) as pipeline:
         found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
@@ -37,7 +35,6 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
 
 async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, server: OpenAIServer) -> None:
     """A row that cannot be written is a warning; the measurements are still shown."""
-    server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         pipeline.store.connection.execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON evaluation BEGIN SELECT RAISE(ABORT, 'no room'); END"
@@ -50,7 +47,6 @@ async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, serv
 
 async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Path, server: OpenAIServer) -> None:
     """The second turn cannot be written: the figures of the first are shown, and the run ends with 6."""
-    server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         pipeline.store.connection.execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON turn WHEN (SELECT count(*) FROM turn) = 1"
@@ -64,7 +60,6 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Pat
 
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
     """Interrupted in the second question: the first is in the figures, and judgments are kept (130)."""
-    server.score = table(SCORES)
     watch = Hears("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
         await run_evaluation(pipeline.parts, Qrels(QUESTIONS.cases[:1], "one"))

@@ -7,10 +7,13 @@ import pytest
 from tests.extensions.exchange.filled import export_lines, fill
 from tests.statements import prefer, preferences, say
 from xscore.extensions.exchange.memory_lines import import_lines
+from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy import erasure
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import MAX_LINE_BYTES
-from xscore.records.memory import Layer, MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.store import Store
 
@@ -156,3 +159,15 @@ def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store)
     (added,) = import_lines(other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])).added
     memory = memory_by_id(other, added)
     assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == ("", 0, 0, 0)
+
+
+def test_what_was_said_long_ago_survives_the_way_to_another_store(store: Store, other: Store) -> None:
+    """L03: imported today counts as seen today: consolidation erases nothing of it until it is unseen for long."""
+    said = say(store, "we sort imports by hand", kind=Kind.CONVENTION, now=NOW).memory
+    moved = NOW + 400 * DAY_S
+    import_lines(other, data(lines_of(store)), now=moved)
+    consolidate(other, MemorySettings(), now=moved + DAY_S)
+    kept = memory_by_id(other, said.id)
+    assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, NOW)
+    consolidate(other, MemorySettings(), now=moved + 800 * DAY_S)
+    assert said.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}

@@ -13,8 +13,9 @@ from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
 from xscore.pipeline.build import Pipeline
+from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
+from xscore.settings import EmbeddingSettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -26,27 +27,31 @@ def embedding_server() -> Iterator[EmbeddingServer]:
         yield running
 
 
-def with_embedder(settings: Settings, model: str, base_url: str = "") -> Settings:
-    """Return the settings with an embedder."""
-    return replace(settings, embedding=EmbeddingSettings(model=model, base_url=base_url))
+def judging_with(server: EmbeddingServer, judge: str = "lexical", *, embedder: str = "openai:vectors-1") -> Settings:
+    """Return settings with this judge and an embedder."""
+    plain = settings_for(server)
+    return replace(plain, judge=replace(plain.judge, model=judge), embedding=EmbeddingSettings(model=embedder))
+
+
+async def ask(shop: Path, settings: Settings) -> Answer:
+    """Ask in a new pipeline."""
+    async with Pipeline.open(shop, settings) as pipeline:
+        return await pipeline.ask(TASK, answer=False)
 
 
 async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set[str]:
     """Ask; return the ids of all judged memories. None may be left over."""
     server.counts.judgments.clear()
-    async with Pipeline.open(shop, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
+    answer = await ask(shop, settings)
     assert answer.coverage.judged == answer.coverage.candidates > 5
     return set(server.counts.judgments)
 
 
 async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_server: EmbeddingServer) -> None:
     """H07: an embedder changes which memories come first, but not which are judged."""
-    plain = settings_for(embedding_server)
-    without = await judged(shop, plain, embedding_server)
+    without = await judged(shop, settings_for(embedding_server), embedding_server)
     assert embedding_server.embedded == []
-    other = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    other = replace(other, judge=replace(other.judge, model="openai:judge-3"))
+    other = judging_with(embedding_server, "openai:judge-3")
     assert await judged(shop, other, embedding_server) == without
     assert len(embedding_server.embedded) > len(without)
 
@@ -67,10 +72,7 @@ async def test_vectors_are_made_once_and_again_only_for_what_changed(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
     """The second turn embeds only its task; an edited function is embedded again."""
-    settings = replace(
-        with_embedder(settings_for(embedding_server), "openai:vectors-1"), judge=JudgeSettings(model="lexical")
-    )
-    async with Pipeline.open(shop, settings) as pipeline:
+    async with Pipeline.open(shop, judging_with(embedding_server)) as pipeline:
         await pipeline.context(TASK)
         first = len(embedding_server.embedded)
         await pipeline.context(TASK)
@@ -89,10 +91,7 @@ async def test_a_host_that_fails_costs_the_likeness_and_no_more(
 ) -> None:
     """The turn continues with words alone, with a warning."""
     embedding_server.statuses = [400] * 9
-    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    settings = replace(settings, judge=replace(settings.judge, model=judge))
-    async with Pipeline.open(shop, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
+    answer = await ask(shop, judging_with(embedding_server, judge))
     assert answer.coverage.judged == answer.coverage.candidates
     assert any("by words only" in warning for warning in answer.warnings)
 
@@ -103,10 +102,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     """The task's own vector is awaited no longer than the memories'."""
     monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TURN_WAIT_S", 0.2)
     embedding_server.silent_s = 3.0
-    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    settings = replace(settings, judge=replace(settings.judge, model="lexical"))
-    async with Pipeline.open(shop, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
+    answer = await ask(shop, judging_with(embedding_server))
     assert answer.coverage.judged == answer.coverage.candidates
     assert any("gave no vector of the task" in warning for warning in answer.warnings)
     assert answer.latency.judge < 2.5
@@ -114,8 +110,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
 
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
     """Embedding calls are recorded as `embed`, with tokens and price, and are in the turn's receipt."""
-    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    async with Pipeline.open(shop, settings) as pipeline:
+    async with Pipeline.open(shop, judging_with(embedding_server, "openai:judge-2")) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         rows = pipeline.parts.store.connection.execute(
             "SELECT outcome, input_tokens, cost FROM call WHERE stage = 'embed'"
@@ -130,10 +125,8 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
     """After `xscore index` a turn embeds only its task; if the host fails, the index is kept, with a warning."""
-    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
-    settings = with_embedder(lexical, "openai:vectors-1")
     embedding_server.statuses = [400]
-    async with Pipeline.open(shop, settings, observer=(told := EventList())) as pipeline:
+    async with Pipeline.open(shop, judging_with(embedding_server), observer=(told := EventList())) as pipeline:
         report = await pipeline.index()
         assert report.memories.total > 5
         assert any("have no vector yet" in message for message in told.notes)
@@ -145,11 +138,10 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
 
 async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
     """`terms` is the default: no call, and the same scores and judge."""
-    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
-    async with Pipeline.open(shop, lexical) as pipeline:
+    async with Pipeline.open(shop, judging_with(embedding_server, embedder="terms")) as pipeline:
         plain = await pipeline.ask(TASK, answer=False)
         named = pipeline.parts.judge.identity.model
-    async with Pipeline.open(shop, with_embedder(lexical, "openai:vectors-1")) as pipeline:
+    async with Pipeline.open(shop, judging_with(embedding_server)) as pipeline:
         lifted = await pipeline.ask(TASK, answer=False)
         assert pipeline.parts.judge.identity.model == f"{named}+openai:vectors-1"
     assert named == "bm25-1"
