@@ -9,15 +9,14 @@ replies away. CPU is of this process, all threads; the server's is not in it, be
 import asyncio
 import contextlib
 import random
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from measuring import served
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -56,18 +55,9 @@ class Cost(Struct, frozen=True):
     calls: int
 
 
-@contextmanager
-def server(latency_s: float) -> Iterator[str]:
-    """Run the plain server in a process of its own; its CPU is counted nowhere."""
-    program = Path(__file__).with_name("plain_server.py")
-    command = [sys.executable, str(program), "--latency-s", str(latency_s)]
-    serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert serving.stdout is not None
-    try:
-        yield serving.stdout.readline().strip()
-    finally:
-        serving.kill()
-        serving.wait()
+def server(latency_s: float) -> AbstractContextManager[str]:
+    """Run the plain server."""
+    return served(Path(__file__).with_name("plain_server.py"), "--latency-s", str(latency_s))
 
 
 def write_tree(root: Path, functions: int) -> None:

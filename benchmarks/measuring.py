@@ -52,6 +52,19 @@ def commit_tree(root: Path) -> None:
         subprocess.run(["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL)
 
 
+@contextmanager
+def served(program: Path, *arguments: str) -> Iterator[str]:
+    """Run a server in a process of its own, whose CPU is counted nowhere; yield the address that it prints."""
+    command = [sys.executable, str(program), *arguments]
+    serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert serving.stdout is not None
+    try:
+        yield serving.stdout.readline().strip()
+    finally:
+        serving.kill()
+        serving.wait()
+
+
 class Counted(NamedTuple):
     """What a decision host has counted so far."""
 

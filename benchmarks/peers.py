@@ -33,10 +33,10 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from measuring import CHECKOUT, served
 from msgspec import Struct, field
 
 PROGRAMS = Path(__file__).parent / "peer_programs"
-CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROGRAMS))
 
 import candidates  # noqa: E402  can be imported only after the sys.path line above
@@ -96,7 +96,7 @@ def main() -> int:
     programs, shown = all_programs(options.only)
     load = os.getloadavg()[0]
     print(f"{candidates.COUNT:,} items, {WORKERS} calls in flight, load {load:.1f}")
-    with server() as url:
+    with served(PROGRAMS / "server.py") as url:
         rounds: dict[str, tuple[list[Run], list[Run]]] = {}
         for seed in range(1, options.rounds + 1):
             for program in programs:
@@ -144,19 +144,6 @@ def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
         if peer.has_cache:
             found.append(Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True))
     return [program for program in found if not only or program.dialect in only], shown
-
-
-@contextmanager
-def server() -> Iterator[str]:
-    """Run the server in a process of its own, whose CPU is counted nowhere."""
-    command = [sys.executable, str(PROGRAMS / "server.py")]
-    serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert serving.stdout is not None
-    try:
-        yield serving.stdout.readline().strip()
-    finally:
-        serving.kill()
-        serving.wait()
 
 
 @contextmanager

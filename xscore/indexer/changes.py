@@ -46,7 +46,6 @@ CHECKPOINT_PAGES = 16_000
 """Pages of the journal in a large run before they are copied to the database."""
 MAX_PROCESSES = 8
 PROGRESS_SECONDS = 0.25
-"""Time between two reports of progress."""
 _PARSING, _SLOW = "index_parsing", "index_slow"
 
 
@@ -157,7 +156,6 @@ def _settle(run: "IndexRun") -> None:
 
 
 def _is_large(run: "IndexRun") -> bool:
-    """Whether parsing processes are worth their start."""
     return len(run.changed) > MANY_FILES
 
 

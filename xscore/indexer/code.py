@@ -27,7 +27,6 @@ from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, numb
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
-"""Cases listed of a test class or suite."""
 _DOC_CHARS = 300
 _HEADING_CHARS = 200
 
@@ -248,7 +247,6 @@ def _code_title(name: str, facts: CodeFacts) -> str:
 
 MAX_SUBJECTS = 12
 MAX_KEYWORDS = 4
-"""Keyword arguments shown of one call."""
 _TOOLS = frozenset(
     """
     pytest unittest mock mocker patch hypothesis given settings strategies st monkeypatch assert assume expect should

@@ -19,8 +19,7 @@ from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Synta
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
-MAX_SIGNATURE = 2_000
-"""Characters kept of one signature."""
+MAX_SIGNATURE_CHARS = 2_000
 MAX_DECORATOR_ROWS = 3
 """Longer decorators are left out of the signature."""
 
@@ -158,7 +157,7 @@ class FileFacts:
         indent = len(row) - len(row.lstrip())
         rows = [*decorators, *(" " * indent + head).split("\n")]
         text = "\n".join(line[min(indent, len(line) - len(line.lstrip())) :] for line in rows)
-        return text.rstrip().rstrip("{").rstrip()[:MAX_SIGNATURE]
+        return text.rstrip().rstrip("{").rstrip()[:MAX_SIGNATURE_CHARS]
 
     def _head_end(self, definition: Definition) -> int:
         """Return where the header ends: at the body, or at comments before it."""

@@ -37,7 +37,6 @@ from xscore.store.written_rows import last_name, tested_name
 REEXPORT_STEPS = 5
 """Re-exports followed from an import to a definition."""
 MAX_BASES = 30
-"""Classes searched for an inherited method."""
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})

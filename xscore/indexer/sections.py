@@ -108,7 +108,6 @@ def _window_border(lines: Sequence[str], start: int, window: int) -> int:
 
 
 MAX_REFERENCES = 50
-"""Names that one section may refer to."""
 _UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}\s*\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
 _MARK = re.compile(r"\.\. (?:_[^:]+:|[\w:-]+::)|:[\w-]+:\s*\Z")

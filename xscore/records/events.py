@@ -39,7 +39,6 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     cached_input_tokens: int = 0
     """Part of the input that a warm prefix cache serves."""
     judge: str = ""
-    """`provider:model`."""
     carried: int = 0
     """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge + cached + carried`."""
     tariff: str = ""

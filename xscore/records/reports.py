@@ -91,7 +91,6 @@ class HookFailure(Struct, frozen=True):
     """Why the last hook of a coding agent failed."""
 
     at: float
-    """Unix seconds."""
     event: str
     problem: str
 
