@@ -28,10 +28,12 @@ from tests.proof.test_real_server import serving
 from tests.proof.test_real_trees import fetched, unpack
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.tokenizing import TokenizingServer, counting
-from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.ask_list import ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.question_list import Question, QuestionList
+from xscore.records.turn import Turn
 from xscore.settings.model import BatchSettings
 
 TASKS = (
@@ -63,7 +65,7 @@ def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
 async def run(root: Path, environ: dict[str, str], most: int, questions: QuestionList) -> AskListReport:
     settings = replace(settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=most))
     async with Pipeline.open(root, settings) as pipeline:
-        return await ask_list(pipeline.parts, questions, AskListOptions(answer=False))
+        return await ask_list(pipeline.parts, questions, TurnOptions(answer=False), like=Turn(task=""))
 
 
 def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:

@@ -8,7 +8,8 @@ from tests.extensions.batch.lists import QUESTIONS
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn
-from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.ask_list import ask_list
+from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.pool import narrow_to_scope, refuse_empty_scope
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Candidate, Kind, Layer
@@ -26,7 +27,7 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
         with pytest.raises(NothingMatched, match="no memory matches --layer user"):
             await pipeline.ask(Turn(task="where is the discount?", scope=Scope(layers=("user",))))
         with pytest.raises(NothingMatched, match="no memory matches"):
-            await ask_list(pipeline.parts, QUESTIONS, AskListOptions(scope=NOWHERE))
+            await ask_list(pipeline.parts, QUESTIONS, TurnOptions(answer=True), like=Turn(task="", scope=NOWHERE))
     assert not server.counts.requests
 
 

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """Estimate of judging a turn."""
 
-    candidates: int
-    cached: int
-    to_judge: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None
+    candidates: int = 0
+    cached: int = 0
+    to_judge: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
     """None: unpriced. Prefix-cache discounts are not assumed."""
-    seconds: float
-    binding_limit: str
+    seconds: float = 0.0
+    binding_limit: str = "none"
     """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
-    host: str
+    host: str = "-"
     """`-`: none, as for a script."""
     limits: RateLimits = field(default_factory=RateLimits)
     concurrency: int = 0

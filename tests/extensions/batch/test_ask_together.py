@@ -26,7 +26,6 @@ from tests.servers.decision_server import DecisionServer
 from tests.servers.loopback import LoopbackServer
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import prefer
-from xscore.extensions.batch.ask_list import AskListOptions
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import UsageError
@@ -128,7 +127,7 @@ async def test_what_was_saved_is_what_one_question_a_call_really_takes(steps: Pa
 async def test_each_question_is_answered_in_one_session(steps: Path, server: OpenAIServer) -> None:
     """One answering call for each question; the turns belong to the branch's working session."""
     server.score = true_score
-    _, answers = await asked(steps, settings_for(server), listed(3), how=AskListOptions())
+    _, answers = await asked(steps, settings_for(server), listed(3), answer=True)
     assert server.counts.answering_requests == 3 and all(answer.answer for answer in answers)
     assert len({answer.session.thread for answer in answers if answer.session}) == 1
 

@@ -19,16 +19,18 @@ from tests.observers import Hears
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.ask_list import ask_list
 from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT, SharedUnit
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
 from xscore.platform.errors import StoreError
 from xscore.prompts.judge import JudgeModel
 from xscore.providers.provider import Provider
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records.calls import Request
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
+from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal
@@ -111,7 +113,7 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     chosen = settings_for(server, pack_size=4)
     capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
     async with Pipeline.open(steps, capped) as pipeline:
-        found = await ask_list(priced(pipeline.parts, "0.01"), listed(4), AskListOptions(answer=False))
+        found = await ask_list(priced(pipeline.parts, "0.01"), listed(4), TurnOptions(answer=False), like=Turn(task=""))
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
     assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal("0.05")
     before = server.counts.judgments.total()

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.list_plan import NOTHING_TO_JUDGE, BatchPlanner, ListOptions, ListPlan
+from xscore.extensions.batch.list_plan import BatchPlanner, ListOptions, ListPlan
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
 from xscore.prompts.judge import JudgeModel
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope, Turn
@@ -59,7 +60,7 @@ def planned(
         found=ListMemories((), (), Scope()),
         others={"b_1": under_way or {}},
     )
-    plan.add_up(listed, lambda *_: NOTHING_TO_JUDGE, batch=made)
+    plan.add_up(listed, lambda *_: JudgeEstimate(), batch=made)
     return plan, made
 
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from tests.servers.loopback import LoopbackServer
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key, turn_key
-from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.ask_list import ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.scripted import ShownMemory
@@ -52,7 +53,7 @@ async def asked(
     settings: Settings,
     questions: QuestionList,
     *,
-    how: AskListOptions | None = None,
+    answer: bool = False,
     observer: Observer | None = None,
 ) -> tuple[AskListReport, list[Answer]]:
     """Ask them in a new pipeline."""
@@ -61,7 +62,8 @@ async def asked(
         found = await ask_list(
             pipeline.parts,
             questions,
-            how or AskListOptions(answer=False),
+            TurnOptions(answer=answer),
+            like=Turn(task=""),
             on_answer=lambda _, answer: answers.append(answer),
         )
     return found, answers

@@ -109,16 +109,6 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
         assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
 
 
-async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> None:
-    """Without a heartbeat claims hold for one lease."""
-    here, there = await place("here", lease_s=0.2), await place("there")
-    claims = here.claims()
-    await claims.claim([["a"]], at_most=1)  # it is never entered, so it shows no life: as after a SIGKILL
-    async with there.claims() as others, asyncio.timeout(PATIENCE_S):
-        while (await others.claim([["a"]], at_most=1))[0].share is not ClaimState.OURS:  # noqa: ASYNC110  a lease has no event
-            await asyncio.sleep(0.05)
-
-
 async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:
     """A slow call is not paid twice: heartbeats are sent well within a lease."""
     here, there = await place("here", lease_s=0.3), await place("there")
@@ -266,18 +256,3 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlac
     async with there.claims() as others:
         (found,) = await others.claim([["a", "b"]], at_most=1)
         assert set(found.known) == {"a", "b"}
-
-
-async def test_a_short_restart_is_not_noticed(place: MakePlace, running: ServerOfTests) -> None:
-    """A request waits for a starting server, within its deadline."""
-    said: list[str] = []
-    here = await place("here", note=said.append, timeout_s=10)
-    async with here.claims() as claims:
-        await claims.claim([["a"]], at_most=1)
-        running.kill()
-        asked = asyncio.create_task(claims.claim([["b"]], at_most=1))
-        await asyncio.sleep(0.05)
-        await asyncio.to_thread(running.start)
-        assert [one.share for one in await asked] == [ClaimState.OURS]
-        assert [one.share for one in await claims.claim([["a"]], at_most=1)] == [ClaimState.OURS]
-    assert said == []

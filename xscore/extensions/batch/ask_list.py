@@ -60,7 +60,7 @@ from xscore.platform.text import counted, one_line
 from xscore.providers.prices import PriceList
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage, add_costs
-from xscore.records.turn import Scope, Turn
+from xscore.records.turn import Turn
 
 NO_SHARED_SCORE = (
     "the model gave no usable score in the form that questions share, so each is judged alone, as by `xscore ask`"
@@ -74,34 +74,26 @@ WORST_FIRST = (
 """The run's exit code is the first of these that any turn had."""
 
 
-class AskListOptions(Struct, frozen=True, kw_only=True):
-    """The options shared by all questions of the list."""
-
-    scope: Scope = field(default_factory=Scope)
-    answer: bool = True
-    fresh: bool = False
-    checkpoint: str = ""
-    started: float | None = None
-    """`time.monotonic()` from which the deadline counts; None: from now."""
-
-
 async def ask_list(
     parts: PipelineParts,
     questions: QuestionList,
-    asked: AskListOptions,
+    options: TurnOptions,
     *,
+    like: Turn,
     on_answer: Callable[[Question, Answer], None] = lambda *_: None,
 ) -> AskListReport:
     """Ask every question, call back with each answer, and report on the whole list.
 
+    like: what all their turns share: the scope, the checkpoint, and `fresh` for the first of them.
     Raises UsageError where the estimate is declined, and what the first turn raises where nothing was asked yet.
     """
-    identity, started = parts.judge.identity, asked.started or time.monotonic()
+    identity = parts.judge.identity
+    options = replace(options, started=options.started or time.monotonic())
     failed = _shared_form_failed(parts)
     shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
     turns = TurnList(parts, shares)
     cost = SeparatePromptsCost(identity.provider, identity.host, PriceList(parts.settings.provider.price))
-    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost)
+    run = _AskListRun(parts, turns, questions.all, options, like, on_answer, cost)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
     return run.account()
@@ -122,9 +114,9 @@ class _AskListRun(Struct):
     """As given: with the judge of a single question."""
     turns: TurnList
     questions: Sequence[Question]
-    asked: AskListOptions
+    options: TurnOptions
+    like: Turn
     on_answer: Callable[[Question, Answer], None]
-    started: float
     separate: SeparatePromptsCost
     id: str = field(default_factory=lambda: f"a_{random_hex(8)}")
     phases: list[SharedPhase] = field(default_factory=list)
@@ -134,7 +126,7 @@ class _AskListRun(Struct):
     async def go(self) -> None:
         parts = self.turns.parts
         opened = open_turn(parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False)
-        found = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.asked.scope)
+        found = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
         if parts.observer.can_confirm:
             self._confirm(found)
         for some in self._some_at_a_time(found):
@@ -163,7 +155,8 @@ class _AskListRun(Struct):
     async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPhase:
         parts = self.turns.parts_within_cap()
         assert isinstance(parts.judge, ModelJudgeFactory)
-        deadline = Deadline.of(self.started, parts.settings.budget.deadline_s)
+        assert self.options.started is not None
+        deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)
         if deadline and self._answers:  # reserve the time for answering
             deadline = deadline.with_answer(len(some) * typical_answer_s(parts))
         phase = await judge_shared_packs(
@@ -195,28 +188,21 @@ class _AskListRun(Struct):
 
     @property
     def _answers(self) -> bool:
-        return self.asked.answer and self.turns.parts.answerer is not None
+        return self.options.answer and self.turns.parts.answerer is not None
 
     async def _ask(self, prepared: PreparedQuestion, judged: frozenset[str]) -> None:
-        options = TurnOptions(answer=self.asked.answer, judged=judged, started=self.started)
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
-        answer = await self.turns.ask(turn, options, observer)
+        answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)
         if self.turns.shares_prompts and _is_in_vain(answer):
             self._stop_sharing()
             self.in_vain += self.turns.answers.pop().judge_usage
-            answer = await self.turns.ask(turn, replace(options, judged=frozenset()), observer)
+            answer = await self.turns.ask(turn, self.options, observer)
         self.on_answer(prepared.question, answer)
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
-        return Turn(
-            task=question.task,
-            errors=question.errors,
-            file=question.file,
-            scope=self.asked.scope,
-            fresh=self.asked.fresh and is_first,
-            checkpoint=self.asked.checkpoint,
-        )
+        fresh = self.like.fresh and is_first
+        return replace(self.like, task=question.task, errors=question.errors, file=question.file, fresh=fresh)
 
     def _confirm(self, found: ListMemories) -> None:
         parts, count = self.turns.parts, len(self.questions)
@@ -286,13 +272,7 @@ def ask_batch(path: Path, flags: Flags) -> int:
             )
     questions = read_question_file(path)
     terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
-    asked = AskListOptions(
-        scope=flags.scope,
-        answer=answers,
-        fresh=bool(flags.given["fresh"]),
-        checkpoint=flags.given["checkpoint"] or "",
-        started=STARTED_AT,
-    )
+    options, like = TurnOptions(answer=answers, started=STARTED_AT), flags.turn("")
     watch = TurnObserver(terminal, assume_yes=flags.assume_yes, noun="This list")
     objects: list[dict[str, Json]] = []
 
@@ -309,7 +289,7 @@ def ask_batch(path: Path, flags: Flags) -> int:
 
     found = run_turn(
         flags,
-        lambda open_: ask_list(open_.parts, questions, asked, on_answer=print_answer),
+        lambda open_: ask_list(open_.parts, questions, options, like=like, on_answer=print_answer),
         settings=settings,
         watch=watch,
     )

@@ -211,7 +211,7 @@ class ResultCollector:
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
         """Refuse the answers to prompts that the host cut silently, and count them as charged, as live calls do."""
         host, found = self._host, dict(chunk)
-        if host.is_vendors_own:
+        if host.provider.is_vendors_own:
             return chunk
         answered = sorted((name for name, one in chunk if one.completion is not None), key=itemgetter(1))
         with suppress(UsageError):  # planned with another version's prompt: the answers stand
@@ -220,7 +220,7 @@ class ResultCollector:
                 completion = found[name].completion
                 assert completion is not None
                 try:
-                    host.check_all_read(request, completion)
+                    host.provider.check_all_read(request, completion)
                 except PromptCut as error:
                     found[name] = BatchResult(
                         custom_id=found[name].custom_id,

@@ -126,20 +126,6 @@ def _job_question(prepared: PreparedQuestion, *, sees: str) -> JobQuestion:
     )
 
 
-NOTHING_TO_JUDGE = JudgeEstimate(
-    candidates=0,
-    cached=0,
-    to_judge=0,
-    calls=0,
-    input_tokens=0,
-    output_tokens=0,
-    cost_usd=Decimal(0),
-    seconds=0.0,
-    binding_limit="none",
-    host="-",
-)
-
-
 class ListPlan(Struct, kw_only=True):
     """A list, and what judging it would take."""
 
@@ -161,7 +147,7 @@ class ListPlan(Struct, kw_only=True):
     elsewhere: int = 0
     """Candidates being judged by running batches: live calls would pay for them twice, a batch leaves them out."""
     elsewhere_jobs: tuple[str, ...] = ()
-    estimate: JudgeEstimate = NOTHING_TO_JUDGE
+    estimate: JudgeEstimate = JudgeEstimate()
     warnings: list[str] = field(default_factory=list)
     """Warnings shown before anything was sent, repeated in the report."""
 

@@ -100,10 +100,11 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
     recipe = job.recipe
     provider = connect_provider(parse_model_spec(job.judge_spec), settings)
     host = batch_host(provider)
-    if host.host != recipe.host:
+    if provider.host != recipe.host:
+        name, here = one_line(provider.name), one_line(provider.host)
         raise UsageError(
-            f"job {job.id} is at {one_line(recipe.host)}, and {one_line(host.name)} leads to {one_line(host.host)} now",
-            hint=f"Set {host.name}.base_url as it was when the job was submitted.",
+            f"job {job.id} is at {one_line(recipe.host)}, and {name} leads to {here} now",
+            hint=f"Set {name}.base_url as it was when the job was submitted.",
         )
     known = capabilities.read_capability(
         store.connection, provider=recipe.provider, host=recipe.host, model=recipe.model.name
@@ -115,20 +116,14 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
 
 async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) -> JobStatus:
     """Ask for the status of a job's batches, and return the job's; it reports a failing host."""
-    waiting = [
-        one for one in batch_rows.read_batches(store.connection, job.id, only_open=True) if one.state == "created"
-    ]
-    problem = ""
-    if waiting:
+    problem, batches = "", batch_rows.read_batches(store.connection, job.id, only_open=True)
+    if waiting := [one for one in batches if one.state == "created"]:
         try:
-            host = batch_host_of_job(store, settings, job)
-            try:
+            async with aclosing(batch_host_of_job(store, settings, job)) as host:
                 for batch in waiting:
                     found = await host.look(batch.vendor_id)
                     with database.transaction(store.connection) as connection:
                         batch_rows.record_status(connection, batch, found, at=store.clock())
-            finally:
-                await host.aclose()
         except (ProviderError, UsageError) as error:
             problem = join_sentences(error.message, error.hint)
     return replace(job_status(store.connection, job.id), problem=problem)

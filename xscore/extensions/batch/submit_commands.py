@@ -278,10 +278,9 @@ QUESTION_ID_CHARS = 24
 
 def live_job_json(found: ListReport) -> dict[str, Json]:
     """Return the object of `--json`."""
-    whole = {name: value for name, value in record_json(found).items() if name not in {"spent", "lines"}}
-    lines: list[Json] = [record_json(line) for line in found.lines]
+    whole = {name: value for name, value in record_json(found).items() if name != "spent"}
     rate = hit_rate(found.cached, found.candidates)
-    return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent), "lines": lines}
+    return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent)}
 
 
 def render_live_job(found: ListReport) -> str:

@@ -60,7 +60,7 @@ class AnthropicBatches(BatchHost):
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), self._provider.body(request))
+        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), self.provider.body(request))
 
     def create_timeout_s(self, size: int) -> float:
         """Return the deadline of `create`, which carries the input."""
@@ -167,7 +167,7 @@ class OpenAIBatches(BatchHost):
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        name, body = json.dumps(custom_id).encode(), self._provider.body(request)
+        name, body = json.dumps(custom_id).encode(), self.provider.body(request)
         return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
@@ -175,7 +175,7 @@ class OpenAIBatches(BatchHost):
         found = await self._post(
             "/files",
             timeout_s=upload_timeout_s(input_size(lines)),
-            body=file_fields(is_vendors_own=self._provider.is_vendors_own),
+            body=file_fields(is_vendors_own=self.provider.is_vendors_own),
             files=[("file", (f"{mark}.jsonl", lines, "application/jsonl"))],
             options={"headers": {"Content-Type": "multipart/form-data"}},
         )

@@ -82,9 +82,8 @@ class BatchHost(ABC):
     path: str
 
     def __init__(self, provider: WireProvider, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        self.host: str = provider.host
-        self.is_vendors_own: bool = provider.is_vendors_own
-        self._provider, self._sleep = provider, sleep
+        self.provider: WireProvider = provider
+        self._sleep = sleep
 
     @abstractmethod
     def line(self, custom_id: str, request: Request) -> bytes:
@@ -141,18 +140,14 @@ class BatchHost(ABC):
                     custom_id = found.get("custom_id") if isinstance(found, dict) else None
                     yield self._result(custom_id, found, model) if isinstance(custom_id, str) else unreadable_result()
 
-    def check_all_read(self, request: Request, completion: Completion) -> None:
-        """Raise PromptCut where the host cut the prompt silently, as for live calls."""
-        self._provider.check_all_read(request, completion)
-
     async def aclose(self) -> None:
         """Release connections."""
-        await self._provider.aclose()
+        await self.provider.aclose()
 
     @contextmanager
     def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
         """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or empty."""
-        host, profile = self._provider.host, self._provider.profile
+        host, profile = self.provider.host, self.provider.profile
         try:
             yield
         except TimeoutError as error:
@@ -160,10 +155,10 @@ class BatchHost(ABC):
                 f"{host} did not answer within {timeout_s:g} s",
                 hint=f"Try again; check that the Batch API is served at {host} ({profile.setting}).",
             ) from error
-        except self._provider.caught as error:
+        except self.provider.caught as error:
             status = getattr(error, "status_code", None)
             if status not in ABSENT:
-                raise self._provider.translated(error) from error
+                raise self.provider.translated(error) from error
             if of and status == GONE:
                 hint = "It may have been deleted there, or belong to another account or key."
                 raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
@@ -183,11 +178,11 @@ class BatchHost(ABC):
         """
         import httpx2
 
-        sdk = self._provider.open()
+        sdk = self.provider.open()
         with self._errors(timeout_s, of):
             async with asyncio.timeout(timeout_s):
                 response = await getattr(sdk.client, method)(path, cast_to=httpx2.Response, **content)
-        return json_object(response.content, response.headers, self._provider.profile, CallContext(self.host))
+        return json_object(response.content, response.headers, self.provider.profile, CallContext(self.provider.host))
 
     async def _get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
@@ -218,7 +213,7 @@ class BatchHost(ABC):
 
     async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a stream; of an overlong one the first bytes. results: the expected maximum."""
-        sdk = self._provider.open()
+        sdk = self.provider.open()
         with self._errors(LOOK_TIMEOUT_S, of):
             with expecting_tokens(max(1, results) * RESULT_TOKENS):
                 async with asyncio.timeout(LOOK_TIMEOUT_S):
@@ -262,12 +257,12 @@ class BatchHost(ABC):
         """Return the id of a batch or file. Raises UnreadableResponse for an invalid one."""
         name = found.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
-            raise self._provider.profile.unreadable("a JSON object without a usable id", CallContext(self.host))
+            raise self.provider.profile.unreadable("a JSON object without a usable id", CallContext(self.provider.host))
         return name
 
     def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
         """Return the result of a request from its reply body."""
-        provider = self._provider
+        provider = self.provider
         try:
             found = provider.completion(body, CallContext(provider.host, provider.key, model), RateLimits())
         except ProviderError as error:
