@@ -78,60 +78,6 @@ class Language(Struct, frozen=True, kw_only=True):
         return self.module_suffixes or tuple(self.claims.split())
 
 
-_PYTHON = Language(
-    name="python",
-    shape=FileShape.CODE,
-    claims=".py .pyi .pyw",
-    grammar="tree_sitter_python:language",
-    module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
-    module_separator=".",
-    receivers=("self", "cls", "super()"),
-    test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
-    test_classes=r"\bTestCase\b",
-)
-_SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
-_JAVASCRIPT = Language(
-    name="javascript",
-    shape=FileShape.CODE,
-    claims=".js .jsx .mjs .cjs",
-    grammar="tree_sitter_javascript:language",
-    queries="ecmascript javascript jsx",
-    family="javascript",
-    module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
-    receivers=("this", "super"),
-    test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
-    placeholder="{ ... }",
-)
-_GRAMMAR = "tree_sitter_typescript:language_"
-_PARSED = (
-    _PYTHON,
-    _JAVASCRIPT,
-    replace(
-        _JAVASCRIPT,
-        name="typescript",
-        claims=".ts .mts .cts",
-        grammar=_GRAMMAR + "typescript",
-        queries="ecmascript typescript",
-    ),
-    replace(_JAVASCRIPT, name="tsx", claims=".tsx", grammar=_GRAMMAR + "tsx", queries="ecmascript typescript jsx"),
-)
-
-
-def _code(name: str, claims: str, **own: Any) -> Language:
-    """Return a row of code in braces, whose grammar wheel has its name."""
-    return Language(
-        **{
-            "name": name,
-            "shape": FileShape.CODE,
-            "claims": claims,
-            "grammar": f"tree_sitter_{name}:language",
-            "library": _LIBRARY,
-            "placeholder": "{ ... }",
-            **own,
-        }
-    )
-
-
 _LIBRARY = """
     add addAll address append as_mut as_ref as_slice as_str begin borrow build bytes c_str charAt chars clone close
     collect compareTo contains containsKey copy count data default deref dispose empty end equals err error expect
@@ -141,6 +87,43 @@ _LIBRARY = """
     stream String submit substring take to_owned to_string to_vec toArray toList unlock unwrap unwrap_or value values
     wait write
 """
+
+
+def _code(name: str, claims: str, **own: Any) -> Language:
+    """Return a row of code in braces, whose grammar wheel has its name."""
+    usual = {"grammar": f"tree_sitter_{name}:language", "library": _LIBRARY, "placeholder": "{ ... }"}
+    return Language(name=name, shape=FileShape.CODE, claims=claims, **(usual | own))
+
+
+_PYTHON = _code(
+    "python",
+    ".py .pyi .pyw",
+    module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
+    module_separator=".",
+    receivers=("self", "cls", "super()"),
+    test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
+    test_classes=r"\bTestCase\b",
+    library="",
+    placeholder="...",
+)
+_SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
+_JAVASCRIPT = _code(
+    "javascript",
+    ".js .jsx .mjs .cjs",
+    queries="ecmascript javascript jsx",
+    family="javascript",
+    module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
+    receivers=("this", "super"),
+    test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
+    library="",
+)
+_TYPESCRIPT = tuple(
+    replace(_JAVASCRIPT, name=name, claims=claims, grammar=f"tree_sitter_typescript:language_{name}", queries=queries)
+    for name, claims, queries in (
+        ("typescript", ".ts .mts .cts", "ecmascript typescript"),
+        ("tsx", ".tsx", "ecmascript typescript jsx"),
+    )
+)
 _CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
 _MORE_CODE = (
     _code("go", ".go", has_folder_modules=True, test_files=r"_test\.go$"),
@@ -211,11 +194,7 @@ _BY_LINES = (
         r"|(insert|update|delete|select|with|merge|grant)\b\s*(?:into\s+|from\s+)?([\w.\"`]*)",
         quote=r"\$\w*\$",
     ),
-    _blocks(
-        "protobuf",
-        ".proto",
-        r"(message|enum|service|extend)\s+([\w.]+)",
-    ),
+    _blocks("protobuf", ".proto", r"(message|enum|service|extend)\s+([\w.]+)"),
     _blocks(
         "graphql",
         ".graphql .gql .graphqls",
@@ -236,41 +215,31 @@ _PAGES = tuple(
     for name, claims in (("html", ".html .htm"), ("vue", ".vue"), ("svelte", ".svelte"))
 )
 _NOTEBOOK = replace(_PYTHON, name="notebook", shape=FileShape.CELLS, claims=".ipynb", grammar="", family="python")
-_OTHERS = """
-    prose markdown .md .markdown .mdx
-    prose restructuredtext .rst
-    prose asciidoc .adoc .asciidoc
-    config toml .toml
-    config yaml .yaml .yml .clang-format CITATION.cff
-    config json .json .jsonc .json5 .webmanifest .babelrc .eslintrc .prettierrc
-    config ini .ini .cfg .conf .properties .editorconfig .gitconfig .flake8 .pylintrc .coveragerc .gitmodules
-    text template .jinja .j2
-    text fish .fish
-    text xml .xml .xsd
-    text cython .pyx .pxd
-    text gomod go.mod
+
+
+def _other(shape: str, name: str, wheel: str, claims: str) -> Language:
+    grammar = f"tree_sitter_{name}:language" if wheel == "wheel" else ""
+    return Language(name=name, shape=FileShape(shape), claims=claims, grammar=grammar)
+
+
+_OTHER_ROWS = """
+    prose markdown wheel .md .markdown .mdx
+    prose restructuredtext - .rst
+    prose asciidoc - .adoc .asciidoc
+    config toml wheel .toml
+    config yaml wheel .yaml .yml .clang-format CITATION.cff
+    config json wheel .json .jsonc .json5 .webmanifest .babelrc .eslintrc .prettierrc
+    config ini - .ini .cfg .conf .properties .editorconfig .gitconfig .flake8 .pylintrc .coveragerc .gitmodules
+    text template - .jinja .j2
+    text fish - .fish
+    text xml - .xml .xsd
+    text cython - .pyx .pxd
+    text gomod - go.mod
 """
-"""Rows of shape, name, claims."""
-_WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
-"""Those with a grammar wheel and query file of their name."""
+"""Shape, name, whether a grammar wheel has that name, claims."""
+_OTHERS = [_other(*row.split(maxsplit=3)) for row in _OTHER_ROWS.strip().splitlines()]
 
-
-LANGUAGES = (
-    _PARSED
-    + _MORE_CODE
-    + _BY_LINES
-    + _PAGES
-    + (_NOTEBOOK,)
-    + tuple(
-        Language(
-            name=name,
-            shape=FileShape(shape),
-            claims=claims,
-            grammar=f"tree_sitter_{name}:language" if name in _WHEELS else "",
-        )
-        for shape, name, claims in (row.split(maxsplit=2) for row in _OTHERS.strip().splitlines())
-    )
-)
+LANGUAGES = (_PYTHON, _JAVASCRIPT, *_TYPESCRIPT, *_MORE_CODE, *_BY_LINES, *_PAGES, _NOTEBOOK, *_OTHERS)
 PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 """The row for all other files."""
 
