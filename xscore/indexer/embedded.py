@@ -21,18 +21,8 @@ from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFil
 _SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
 _SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""\b(lang|type)\s{0,20}=\s{0,20}["']?([\w/+.-]+)""", re.IGNORECASE)
-_LANGUAGES = {
-    "": "javascript",
-    "js": "javascript",
-    "jsx": "javascript",
-    "module": "javascript",
-    "text/javascript": "javascript",
-    "application/javascript": "javascript",
-    "text/babel": "javascript",
-    "ts": "typescript",
-    "tsx": "tsx",
-    "text/typescript": "typescript",
-}
+_SCRIPTS = ("", "js", "jsx", "module", "text/javascript", "application/javascript", "text/babel")
+_LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {"ts": "typescript", "tsx": "tsx", "text/typescript": "typescript"}
 """What `lang` or `type` of a script says -> the language; data and templates are none."""
 CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
 _CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')

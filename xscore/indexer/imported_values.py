@@ -22,28 +22,18 @@ _ATTRIBUTES = {
     "selector_expression": ("operand", "field"),
 }
 _CALLS = {"call": "function", "call_expression": "function", "new_expression": "constructor"}
-_BINDING = {
-    "assignment": "left",
-    "augmented_assignment": "left",
-    "default_parameter": "name",
-    "typed_default_parameter": "name",
-    "named_expression": "name",
-    "for_statement": "left",
-    "for_in_clause": "left",
-    "for_in_statement": "left",
-    "variable_declarator": "name",
-    "assignment_expression": "left",
-    "assignment_pattern": "left",
-    "augmented_assignment_expression": "left",
-    "arrow_function": "parameter",
-    "catch_clause": "parameter",
-    "required_parameter": "pattern",
-    "optional_parameter": "pattern",
-    "pair_pattern": "value",
-    "parameter_declaration": "name",
-    "var_spec": "name",
-    "const_spec": "name",
+_BOUND_IN = {
+    "left": """
+        assignment augmented_assignment for_statement for_in_clause for_in_statement assignment_expression
+        assignment_pattern augmented_assignment_expression""",
+    "name": """
+        default_parameter typed_default_parameter named_expression variable_declarator parameter_declaration var_spec
+        const_spec""",
+    "parameter": "arrow_function catch_clause",
+    "pattern": "required_parameter optional_parameter",
+    "value": "pair_pattern",
 }
+_BINDING = {node: field for field, nodes in _BOUND_IN.items() for node in nodes.split()}
 """A node, and the field in which a name is bound by it."""
 _PATTERNS = frozenset(
     """
