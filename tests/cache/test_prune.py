@@ -7,7 +7,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.store.conftest import function
+from tests.store.conftest import function, put
 from xscore.cache import judgment_store
 from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
@@ -29,8 +29,7 @@ PARTS = [
 def remembered(connection: Connection, count: int) -> list[Memory]:
     """Add functions to the store."""
     memories = [function(f"f{number}") for number in range(count)]
-    with database.transaction(connection):
-        memory_writer.put_memories(connection, memories)
+    put(connection, *memories)
     return memories
 
 

@@ -8,10 +8,10 @@ import pytest
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run, own_store
 from tests.cli.terminals import shown_on_terminal
-from tests.extensions.privacy.test_erasure import put, raw, said
+from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.privacy.test_erasure_proof import reading
 from tests.extensions.shared.server_programs import free_port
-from tests.store.conftest import function
+from tests.store.conftest import function, put, said
 from tests.store.played import begin
 from xscore.extensions.privacy.erasure_rows import owed_erasures
 from xscore.extensions.shared.connect import shared_server_name

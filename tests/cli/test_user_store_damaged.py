@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, own_store
-from tests.extensions.privacy.test_erasure import put, said
+from tests.store.conftest import put, said
 from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind, Layer
 from xscore.records.statement import Observation

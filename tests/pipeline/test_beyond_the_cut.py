@@ -11,9 +11,9 @@ from tests.conftest import MakeRepo, git
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.store.conftest import put
 from xscore.cli.answer_text import render_selection, shown_memories
 from xscore.pipeline.build import Pipeline
-from xscore.platform import database
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings
@@ -143,8 +143,7 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
         )
     )  # fmt: skip
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        with database.transaction(pipeline.store.connection):
-            memory_writer.put_memories(pipeline.store.connection, [decision, failure, other])
+        put(pipeline.store.connection, decision, failure, other)
         forms = ("xml", "markdown", "json", "memory")
         forms = ("xml", "markdown", "json", "memory")
         texts = [(await pipeline.context(TASK, form=form)).bundle or "" for form in forms]

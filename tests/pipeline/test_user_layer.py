@@ -10,9 +10,9 @@ from tests.pipeline.conftest import settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
+from tests.store.conftest import put
 from xscore.cli.answer_text import render_routing, render_selection
 from xscore.pipeline.build import Pipeline
-from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
 from xscore.records.turn import Turn
@@ -49,8 +49,7 @@ def user_dir(tmp_path: Path) -> Path:
         created_at=1.0,
         updated_at=1.0,
     )
-    with database.transaction(connection):
-        memory_writer.put_memories(connection, [preference])
+    put(connection, preference)
     connection.close()
     return folder
 
@@ -96,8 +95,7 @@ async def test_oversized_memories_of_the_user_leave_nothing_behind(
         entity="user long",
         source=MemorySource.EXPLICIT,
     )
-    with database.transaction(connection):
-        memory_writer.put_memories(connection, [long])
+    put(connection, long)
     connection.close()
     async with Pipeline.open(shop, with_user(server, user_dir, pack_tokens=400)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)

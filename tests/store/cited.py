@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.extensions.privacy.test_erasure import said
+from tests.store.conftest import said
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.store import evidence, memory_writer

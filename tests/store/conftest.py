@@ -1,7 +1,12 @@
-"""A new store for each test."""
+"""Memories, and stores that hold them."""
 
-from xscore.records.memory import Kind, Layer, Memory
+import sqlite3
+
+from xscore.platform import database
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.store import memory_writer
+
+WORDS = "We keep quokka invoices under the cobalt staircase"
 
 
 def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: object) -> Memory:
@@ -18,3 +23,27 @@ def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: obj
     }
     memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
     return memory
+
+
+def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordinal: int = 0, **more: object) -> Memory:
+    """Make a memory as a user states it."""
+    values: dict[str, object] = {
+        "layer": layer,
+        "kind": Kind.CONVENTION,
+        "title": text.splitlines()[0][:60],
+        "text": text,
+        "ordinal": ordinal,
+        "key": key,
+        "source": MemorySource.EXPLICIT,
+        "entity": "user preference" if layer is Layer.USER else "",
+        "scope": MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
+        "updated_at": 10.0,
+    }
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    return memory
+
+
+def put(connection: sqlite3.Connection, *memories: Memory, thread: str = "") -> None:
+    """Write memories through the writer."""
+    with database.transaction(connection):
+        memory_writer.put_memories(connection, memories, thread=thread)

@@ -1,7 +1,6 @@
 """The store's single writer."""
 
-from tests.store.conftest import function
-from xscore.platform import database
+from tests.store.conftest import function, put
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
@@ -68,13 +67,9 @@ def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
 
 def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     """K12: an edited memory keeps its creation time, importance and use counts, and takes the new text."""
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [function(created_at=1.0, importance=0.9)])
+    put(store.connection, function(created_at=1.0, importance=0.9))
     store.connection.execute("UPDATE memory SET access_count = 3, accessed_at = 7.0")
-    with database.transaction(store.connection):
-        memory_writer.put_memories(
-            store.connection, [function(text="def f(): return 2", created_at=5.0, updated_at=20.0)]
-        )
+    put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
     (found,) = store.find("a.py::f")
     assert (found.created_at, found.importance, found.access_count, found.accessed_at) == (1.0, 0.9, 3, 7.0)
     assert (found.text, found.updated_at) == ("def f(): return 2", 20.0)
@@ -82,11 +77,9 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
 
 def test_every_memory_has_a_vector(store: Store) -> None:
     """The vector layer's embedder sees each memory as it is written, and again when it changes."""
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [function("alpha"), function("beta")])
+    put(store.connection, function("alpha"), function("beta"))
     before = dict(store.vectors(TERM_EMBEDDER))
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    put(store.connection, function("alpha", text="def alpha(): return gamma"))
     after = dict(store.vectors(TERM_EMBEDDER))
     assert len(before) == len(after) == 2
     assert sum(before[key] != after[key] for key in before) == 1
@@ -95,13 +88,11 @@ def test_every_memory_has_a_vector(store: Store) -> None:
 def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     """A vector of another embedder stays as long as the text, wherever it moves; a new text deletes it."""
     there, elsewhere = function("alpha"), function("alpha", start_line=7)
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [there])
-        store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
-        memory_writer.put_memories(store.connection, [elsewhere])
+    put(store.connection, there)
+    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
+    put(store.connection, elsewhere)
     assert store.vectors("bought") == [(there.id, b"\0")]
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    put(store.connection, function("alpha", text="def alpha(): return gamma"))
     assert store.vectors("bought") == []
 
 
@@ -120,6 +111,5 @@ def test_what_is_written_comes_back_whole(store: Store) -> None:
         key="k",
         created_at=2.0,
     )
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [memory])
+    put(store.connection, memory)
     assert store.find(memory.id) == [memory]

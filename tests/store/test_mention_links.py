@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.privacy.test_erasure import said
+from tests.store.conftest import said
 from xscore.indexer.index import index_repository
 from xscore.platform import database
 from xscore.platform.hashing import file_id

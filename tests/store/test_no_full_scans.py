@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.extensions.privacy.test_erasure import put, said
+from tests.store.conftest import put, said
 from tests.store.played import play
 from xscore.extensions.learning import audit
 from xscore.extensions.privacy import erasure_plan

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.extensions.privacy.test_erasure import said
+from tests.store.conftest import said
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
 from xscore.store import memory_writer
 from xscore.store.personal_data import redact_pii

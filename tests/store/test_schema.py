@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 
 from tests.statements import list_events
-from tests.store.conftest import function
-from xscore.platform import database
+from tests.store.conftest import function, put
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
@@ -75,8 +74,7 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
         function("readme", kind=Kind.DOC, layer=Layer.VECTOR, path="README.md"),
         function("code"),
     ]
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, made)
+    put(store.connection, *made)
     store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'h')")
     attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
     store.connection.execute("UPDATE memory SET attrs = ? WHERE kind = 'decision'", (attrs,))
@@ -104,12 +102,10 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
 def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> None:
     """A content's count follows every insert, edit and removal of memories, also those made directly."""
     twins = [function(ordinal=i) for i in range(2)]
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, twins)
+    put(store.connection, *twins)
     count = "SELECT memories FROM content WHERE hash = ?"
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (2,)
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [function(ordinal=1, text="other")])
+    put(store.connection, function(ordinal=1, text="other"))
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (1,)
     store.connection.execute("DELETE FROM memory")
     assert set(store.connection.execute("SELECT memories FROM content").fetchall()) == {(0,)}

@@ -4,34 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.conftest import function
+from tests.store.conftest import function, put
 from xscore.pipeline.store_status import read_store_status
-from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import find_root
-from xscore.records.memory import Edge, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.records.memory import Edge, Kind, Layer, MemoryStatus, Relation
 from xscore.settings import Settings
-from xscore.store import memory_writer
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 from xscore.store.term_vectors import TERM_EMBEDDER
 
 
-def put(store: Store, *memories: Memory, thread: str = "") -> None:
-    """Write memories in one transaction."""
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, memories, thread=thread)
-
-
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
     """X03, H10: all layers, active and stale, take part and are counted; superseded and archived do not."""
-    put(store, *(function(layer, layer=layer) for layer in Layer if layer is not Layer.USER))
-    put(store, function("stale", status=MemoryStatus.STALE), function("old", status=MemoryStatus.SUPERSEDED))
-    put(store, function("archived", status=MemoryStatus.ARCHIVED))
+    put(store.connection, *(function(layer, layer=layer) for layer in Layer if layer is not Layer.USER))
+    put(store.connection, function("stale", status=MemoryStatus.STALE), function("old", status=MemoryStatus.SUPERSEDED))
+    put(store.connection, function("archived", status=MemoryStatus.ARCHIVED))
     own = store.user_connection(create=True)
     assert own is not None
-    with database.transaction(own):
-        memory_writer.put_memories(own, [function(Layer.USER, layer=Layer.USER)])
+    put(own, function(Layer.USER, layer=Layer.USER))
     fetched = store.fetch()
     assert {candidate.entity for candidate in fetched.candidates} == {*Layer, "stale"}
     assert {one.layer: one.memories for one in fetched.layers} == dict.fromkeys(Layer, 1) | {Layer.GRAPH: 2}
@@ -40,7 +31,7 @@ def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
 
 def test_a_layer_past_its_deadline_is_named_and_whole(store: Store) -> None:
     """H13, K8: with a zero deadline a layer is late, but none of its memories is missing."""
-    put(store, *(function(f"f{i}", path=f"{i}.py") for i in range(500)))
+    put(store.connection, *(function(f"f{i}", path=f"{i}.py") for i in range(500)))
     fetched = store.fetch(deadline_s=0.0)
     assert len(fetched.candidates) == 500
     assert [report.layer for report in fetched.layers if report.is_late] == [Layer.GRAPH]
@@ -67,8 +58,8 @@ def test_without_user_learning_the_user_store_is_never_touched(store: Store, tmp
 
 def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
     """A thread's exchanges are no candidates in its own turns, but are in other threads."""
-    put(store, function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION), thread="s_1")
-    put(store, function("code"), thread="")
+    put(store.connection, function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION), thread="s_1")
+    put(store.connection, function("code"), thread="")
     names = {thread: {candidate.entity for candidate in store.pool(thread=thread)} for thread in ("s_1", "s_2", "")}
     assert names == {"s_1": {"code"}, "s_2": {"code", "said"}, "": {"code", "said"}}
 
@@ -76,7 +67,7 @@ def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
 def test_equal_contents_are_judged_once(store: Store) -> None:
     """H18: memories with the same content are one candidate that names its twins; none is lost."""
     memories = [function(ordinal=i, start_line=10 - i) for i in range(3)]
-    put(store, *memories, function("other"))
+    put(store.connection, *memories, function("other"))
     pool = store.pool()
     assert len(pool) == 2
     same = next(candidate for candidate in pool if candidate.entity == "f")
@@ -87,7 +78,7 @@ def test_equal_contents_are_judged_once(store: Store) -> None:
 def test_full_tests_are_other_contents(store: Store) -> None:
     """With whole tests a candidate's identity, size and text are the text's, not the card's."""
     memory = function(card="test: adds", kind=Kind.TEST)
-    put(store, memory)
+    put(store.connection, memory)
     (card,), (full,) = store.pool(tests="cards"), store.pool(tests="full")
     assert (card.content_hash, full.content_hash) == (memory.content_hash, memory.text_hash)
     assert card.tokens < full.tokens
@@ -97,7 +88,7 @@ def test_full_tests_are_other_contents(store: Store) -> None:
 
 def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
     """A damaged text is not judged, since its score would be stored under the original content."""
-    put(store, function("sound"), function("broken", path="b.py"))
+    put(store.connection, function("sound"), function("broken", path="b.py"))
     pool = store.pool()
     store.connection.execute("UPDATE memory SET text = replace(text, '1', '7') WHERE path = 'b.py'")
     assert set(store.texts(pool[:1])) == {pool[0].id}
@@ -107,9 +98,9 @@ def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
 
 def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store) -> None:
     """A changed text is left to the next turn, since its score would be stored under the old content."""
-    put(store, function("f"), function("g"))
+    put(store.connection, function("f"), function("g"))
     pool = store.pool()
-    put(store, function("f", text="def f():\n    return 2\n"))
+    put(store.connection, function("f", text="def f():\n    return 2\n"))
     assert set(store.texts(pool)) == {function("g").id}
     assert set(store.texts(store.pool())) == {function("f").id, function("g").id}
 
@@ -154,7 +145,7 @@ def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user
 
 def test_status_counts_what_is_there(store: Store) -> None:
     """The counts of a store by layer, kind, language and relation."""
-    put(store, function("a"), function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"))
+    put(store.connection, function("a"), function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"))
     status = read_store_status(store, Settings())
     assert status.memories == 2
     assert status.by_layer == {"graph": 1, "vector": 1}
@@ -165,7 +156,7 @@ def test_status_counts_what_is_there(store: Store) -> None:
 
 def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
     """A table with fewer memories than its index is damage, not a smaller pool."""
-    put(store, function("f"), function("g"))
+    put(store.connection, function("f"), function("g"))
     assert len(store.pool()) == 2
     (root,) = store.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'memory'").fetchone()
     store.connection.execute("PRAGMA writable_schema = ON")
@@ -182,7 +173,7 @@ def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
 
 def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
     """An unknown kind is damage when the pool or memory is read, not a crash."""
-    put(store, function())
+    put(store.connection, function())
     store.connection.execute("UPDATE memory SET kind = 'nonsense'")
     with pytest.raises(StoreDamaged):
         store.pool()

@@ -4,16 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.statements import list_events
-from tests.store.conftest import function
+from tests.store.conftest import function, put
 from tests.store.played import begin, finish, play
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.store_status import read_store_status
-from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
-from xscore.store import memory_writer, turn_history, turns
+from xscore.store import turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
@@ -110,8 +109,7 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
 def test_what_was_used_is_counted_and_told(store: Store) -> None:
     """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and reasons."""
     memory = function()
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [memory])
+    put(store.connection, memory)
     identifier = begin(store, Turn(task="t"), "k", now=1.0)
     verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
     finish(store, identifier, verdict=verdict, now=2.0)

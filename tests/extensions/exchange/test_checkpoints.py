@@ -4,16 +4,15 @@ import json
 
 import pytest
 
-from tests.store.conftest import function
+from tests.store.conftest import function, put
 from tests.store.played import begin, finish, play
 from tests.store.test_turns import SECRET
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
-from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.prompts.answer import render_checkpoint
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turn_history
+from xscore.store import turn_history
 from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome
@@ -26,8 +25,7 @@ NEEDLE = "zirconium-lighthouse-forty-two"
 def thread(store: Store) -> str:
     """A session of two tasks that name a function."""
     memory = function("mend_pump", path="src/pump.py")
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [memory])
+    put(store.connection, memory)
     begun = resume_session(store.connection, branch="feat/ABC-1", now=0.0).thread
     asked = Turn(task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2)
     turn = begin(store, asked, "k1", now=1.0)

@@ -7,13 +7,11 @@ from msgspec.structs import replace
 
 from tests.extensions.exchange.filled import fill
 from tests.statements import decide, say
-from tests.store.conftest import function
+from tests.store.conftest import function, put
 from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_lines, take_snapshot
 from xscore.extensions.privacy import erasure
-from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.records.memory import MemorySource, MemoryStatus, Relation
-from xscore.store import memory_writer
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.store import Store
 
@@ -121,8 +119,7 @@ def test_code_is_not_overwritten(store: Store, other: Store) -> None:
     """A snapshot with the id of locally indexed code leaves the store unchanged."""
     fill(store)
     taken = take_snapshot(store)
-    with database.transaction(other.connection):
-        memory_writer.put_memories(other.connection, [replace(function("f"), id=taken.memories[0].id)])
+    put(other.connection, replace(function("f"), id=taken.memories[0].id))
     with pytest.raises(UsageError, match="indexed here"):
         restore_snapshot(other, taken)
     assert filter_memories(other, MemoryFilter()) == []

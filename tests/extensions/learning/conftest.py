@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xscore.platform import database
+from tests.store.conftest import put as write
 from xscore.platform.hashing import digest
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
@@ -81,9 +81,7 @@ def decision(text: str, **more: object) -> Memory:
 def put(store: Store, *memories: Memory, thread: str = "") -> None:
     """Put memories in their layer's store."""
     for memory in memories:
-        connection = store.home_of(memory.layer)
-        with database.transaction(connection):
-            memory_writer.put_memories(connection, [memory], thread=thread)
+        write(store.home_of(memory.layer), memory, thread=thread)
 
 
 def held(store: Store) -> dict[str, Memory]:

@@ -8,45 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.statements import list_events
-from tests.store.conftest import function
+from tests.store.conftest import WORDS, function, put, said
 from tests.store.played import begin, finish
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
+from xscore.records.memory import Layer, Memory, MemoryDetails
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turn_history
+from xscore.store import turn_history
 from xscore.store.events import EventName
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome
 from xscore.store.working_session import resume_session
-
-WORDS = "We keep quokka invoices under the cobalt staircase"
-
-
-def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordinal: int = 0, **more: object) -> Memory:
-    """Make a memory as a user states it."""
-    values: dict[str, object] = {
-        "layer": layer,
-        "kind": Kind.CONVENTION,
-        "title": text.splitlines()[0][:60],
-        "text": text,
-        "ordinal": ordinal,
-        "key": key,
-        "source": MemorySource.EXPLICIT,
-        "entity": "user preference" if layer is Layer.USER else "",
-        "scope": MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
-        "updated_at": 10.0,
-    }
-    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
-    return memory
-
-
-def put(connection: sqlite3.Connection, *memories: Memory, thread: str = "") -> None:
-    """Write memories through the writer."""
-    with database.transaction(connection):
-        memory_writer.put_memories(connection, memories, thread=thread)
 
 
 def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:

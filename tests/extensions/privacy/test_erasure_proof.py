@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extensions.privacy.test_erasure import judge, play, put, raw, said
+from tests.extensions.privacy.test_erasure import judge, play, raw
+from tests.store.conftest import put, said
 from xscore.cache.judgments import read_judgments
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure import verify_erasure

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.extensions.privacy.test_erasure import put, said
+from tests.store.conftest import put, said
 from xscore.cache import judgment_store
 from xscore.extensions.privacy import erasure
 from xscore.extensions.recovery.salvage import salvage_store

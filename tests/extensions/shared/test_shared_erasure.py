@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.extensions.privacy.test_erasure import judge, play, put, said
+from tests.extensions.privacy.test_erasure import judge, play
 from tests.extensions.shared.servers_of_tests import ServerOfTests
 from tests.pipeline.conftest import FILES, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import say
+from tests.store.conftest import put, said
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_rows import owed_erasures, settle_owed_erasures
 from xscore.extensions.shared.connect import server_factory, shared_server_name
