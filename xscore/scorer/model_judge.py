@@ -182,7 +182,7 @@ class ModelJudge:
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         line = PackQueue(packs, self._plan.claims, workers=workers)
         rule = GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
-        priors = self._priors_by_content(packs)
+        priors = {one.content_hash: self._plan.priors.get(one.id, 0.0) for pack in packs for one in pack.members}
         run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule, OneAtATime(rule))
         waiting = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(line.look())
@@ -220,9 +220,6 @@ class ModelJudge:
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
         return self._plan.priors.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
-
-    def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
-        return {member.content_hash: self._plan.priors.get(member.id, 0.0) for pack in packs for member in pack.members}
 
     async def _settle(self, run: JudgingRun, unit: WorkUnit) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         match unit:
@@ -267,7 +264,8 @@ class ModelJudge:
             self._give_up(run, done)
             pack = Pack(pack.id, tuple(member for member in pack.members if member.content_hash not in done))
             found = tuple(piece for piece in found if piece.memory not in done)
-        known = {**self._known(found), **claimed.known}
+        parts = [piece.content_hash for piece in found if piece.is_part]
+        known = {**(self._plan.known_parts(parts) if parts else {}), **claimed.known}
         results = run.lost_texts(pack, found) + run.take((piece, known.get(piece.content_hash)) for piece in found)
         await self._keep([result for result in results if isinstance(result, Judgment)])
         asks = self._drafts.asks(pack, [piece for piece in found if piece.content_hash not in known])
@@ -279,10 +277,6 @@ class ModelJudge:
     def _give_up(self, run: JudgingRun, memories: Iterable[str]) -> None:
         """Release the claims on memories, and on their parts, that will have no judgment of ours."""
         self._plan.claims.release(run.with_parts(memories))
-
-    def _known(self, found: Sequence[MemoryPart]) -> Mapping[str, Judgment]:
-        parts = [piece.content_hash for piece in found if piece.is_part]
-        return self._plan.known_parts(parts) if parts else {}
 
     async def _send(self, run: JudgingRun, ask: PackPrompt) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         request, codes = self._drafts.request(ask, run.turn_text)

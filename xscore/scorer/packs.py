@@ -6,6 +6,7 @@ changed dissolves into its neighbours if they have room (`docs/internals/decisio
 Trade-off: up to a quarter more packs than the tightest filling, for about one changed pack an edit.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,14 +96,17 @@ class PackDraft(Struct):
     members: list[Candidate]
     tokens: int = 0
     touched: bool = False
-    known_order: bool = False
+    """Its members are other than they were known; one that is untouched keeps their order."""
 
     def add(self, members: Sequence[Candidate]) -> None:
         """Take members in, in natural order."""
         self.members = sorted([*self.members, *members], key=natural_order)
         self.tokens += sum(map(packed_tokens, members))
         self.touched = True
-        self.known_order = False
+
+    def fits(self, more: Sequence[Candidate], tokens: int, size: int) -> bool:
+        """Whether these have room in it, within these limits."""
+        return self.tokens + sum(map(packed_tokens, more)) <= tokens and len(self.members) + len(more) <= size
 
 
 class PackAssigner(Struct):
@@ -116,9 +120,7 @@ class PackAssigner(Struct):
     _names: int = 0
 
     def __post_init__(self) -> None:
-        sizes: dict[str, int] = {}
-        for pack, _ in self.known.values():
-            sizes[pack] = sizes.get(pack, 0) + 1
+        sizes = Counter(pack for pack, _ in self.known.values())
         for member in self.ordered:
             if member.id in self.known:
                 pack = self.known[member.id][0]
@@ -129,7 +131,6 @@ class PackAssigner(Struct):
         for box in list(self.boxes.values()):
             self._evict_oversized(box)
             box.touched = box.touched or len(box.members) < sizes[box.id]
-            box.known_order = not box.touched
             if not box.members:
                 del self.boxes[box.id]
 
@@ -156,9 +157,7 @@ class PackAssigner(Struct):
                 self._new_box(run)
                 continue
             neighbours = self._neighbours(before, run, after)
-            roomy = next(
-                (box for box in neighbours if self._fits(box, run, self.profile.tokens, self.profile.size)), None
-            )
+            roomy = next((box for box in neighbours if box.fits(run, self.profile.tokens, self.profile.size)), None)
             groups = group_in_order(run, *self._fill)
             if roomy is not None:
                 self._join(roomy, run)
@@ -181,10 +180,6 @@ class PackAssigner(Struct):
     def _is_small(self, run: Sequence[Candidate]) -> bool:
         tokens, size = self._fill
         return sum(map(packed_tokens, run)) < tokens // 2 and len(run) <= size // 2
-
-    @staticmethod
-    def _fits(box: PackDraft, run: Sequence[Candidate], tokens: int, size: int) -> bool:
-        return box.tokens + sum(map(packed_tokens, run)) <= tokens and len(box.members) + len(run) <= size
 
     def _join(self, box: PackDraft, members: Sequence[Candidate]) -> None:
         box.add(members)
@@ -217,7 +212,7 @@ class PackAssigner(Struct):
         if any(len(group) > 1 and self._is_overfull(group) for group in groups):
             groups = group_in_order(members, *self._fill)
         keep = max(groups, key=len)
-        box.members, box.tokens, box.touched, box.known_order = [], 0, True, False
+        box.members, box.tokens = [], 0
         for group in groups:
             if group is keep:
                 self._join(box, group)
@@ -234,7 +229,7 @@ class PackAssigner(Struct):
                 continue
             left, right = self._open(_nearest_filled(row, at, -1)), self._open(_nearest_filled(row, at, 1))
             taken = self._taken(left, box.members)
-            if taken < len(box.members) and (right is None or not self._fits(right, box.members[taken:], *self._fill)):
+            if taken < len(box.members) and (right is None or not right.fits(box.members[taken:], *self._fill)):
                 continue
             for other, members in ((left, box.members[:taken]), (right, box.members[taken:])):
                 if other is not None and members:
@@ -248,7 +243,7 @@ class PackAssigner(Struct):
     def _taken(self, left: PackDraft | None, members: Sequence[Candidate]) -> int:
         """How many of the members, from the first, fit into the pack before them."""
         count = 0
-        while left is not None and count < len(members) and self._fits(left, members[: count + 1], *self._fill):
+        while left is not None and count < len(members) and left.fits(members[: count + 1], *self._fill):
             count += 1
         return count
 
@@ -257,7 +252,7 @@ class PackAssigner(Struct):
         found: dict[str, Slot] = {}
         for box in self.boxes.values():
             members = box.members
-            if box.known_order:
+            if not box.touched:
                 members = sorted(members, key=lambda member: self.known[member.id][1])
             for position, member in enumerate(members):
                 found[member.id] = Slot(box.id, position)
@@ -357,9 +352,7 @@ def packs_to_send(
         return filled_packs(misses, profile)
     if profile.is_plain:
         return [Pack("", (miss,), is_kept=True) for miss in misses]
-    sizes: dict[str, int] = {}
-    for pack, _ in slots.values():
-        sizes[pack] = sizes.get(pack, 0) + 1
+    sizes = Counter(pack for pack, _ in slots.values())
     grouped: dict[str, list[Candidate]] = {}
     for miss in misses:
         grouped.setdefault(slots[miss.id][0] if miss.id in slots else "", []).append(miss)
@@ -371,18 +364,22 @@ def packs_to_send(
         else:
             members.sort(key=lambda member: slots[member.id][1])
             whole.append(Pack(pack, tuple(members), is_kept=True))
-    own = [miss for miss in loose if miss.layer is Layer.USER]
-    others = [miss for miss in loose if miss.layer is not Layer.USER] if own else loose
+    own, others = _own_and_others(loose)
     return whole + throwaway_packs(others, profile) + throwaway_packs(own, profile)
+
+
+def _own_and_others(misses: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+    """Tell the user's own memories from the repository's."""
+    own = [miss for miss in misses if miss.layer is Layer.USER]
+    return own, [miss for miss in misses if miss.layer is not Layer.USER] if own else misses
 
 
 def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack]:
     """Fill requests in this order, as full as the limits allow; the user's own memories share none with the others."""
     groups: list[list[Candidate]] = []
-    own = [miss for miss in misses if miss.layer is Layer.USER]
-    for others in (own, [miss for miss in misses if miss.layer is not Layer.USER] if own else misses):
+    for of_one_store in _own_and_others(misses):
         filled = profile.tokens + 1
-        for miss in others:
+        for miss in of_one_store:
             taken = min(packed_tokens(miss), profile.longest)
             if filled + taken > profile.tokens or len(groups[-1]) >= profile.size:
                 groups.append([])
