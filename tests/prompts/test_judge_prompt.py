@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from xscore.platform.hashing import digest
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, decision_request, judging_request, pack_block
-from xscore.prompts.rubric import CODE_RUBRIC, Rubric, general_rubric
+from xscore.prompts.rubric import CODE_RUBRIC, Rubric, named_rubric
 from xscore.prompts.turn_text import CONTEXT_CHARS, ERROR_CHARS, PROMPT_VERSION, shown_turn_parts, turn_block
 from xscore.providers.scripted import shown_memories
 from xscore.records.calls import DecisionForm, Request
@@ -127,7 +127,7 @@ def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     )
 
 
-@pytest.mark.parametrize("rubric", [CODE_RUBRIC, general_rubric()])
+@pytest.mark.parametrize("rubric", [CODE_RUBRIC, named_rubric("general")])
 def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubric) -> None:
     """Code is rated by whether it will be edited, other entries by how well they fit."""
     options = PromptOptions(JudgeModel(name="m"), 1)

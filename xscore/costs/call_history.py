@@ -156,17 +156,11 @@ def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, r
     """
     cheapest, ttl_s = 1.0, 0
     for write in sorted(writes, key=lambda write: write.ttl_s):
-        share = expected_hit_share(gaps_s, write.ttl_s)
+        share = (sum(gap <= write.ttl_s for gap in gaps_s) + 1) / (len(gaps_s) + 2)
         price = share * read_factor + (1 - share) * write.price_factor
         if price < cheapest:
             cheapest, ttl_s = price, write.ttl_s
     return ttl_s
-
-
-def expected_hit_share(gaps_s: Sequence[float], ttl_s: int) -> float:
-    """Return the share of gaps to expect within this time, from those seen and a prior of one within and one not."""
-    within = sum(gap <= ttl_s for gap in gaps_s)
-    return (within + 1) / (len(gaps_s) + 2)
 
 
 def gaps_between_turns_s(

@@ -205,7 +205,10 @@ class _StoreBackend(Struct):
         def write(connection: Connection) -> None:
             nonlocal got, tightest
             held = spending.delete_expired(connection, now=self.clock())
-            tightest = self._tightest(connection, reservation, held)
+            found = spending.remaining_under_caps(
+                connection, self.caps, turn_id=self.turn_id, day=reservation.day, set_aside=held
+            )
+            tightest = min(found, key=lambda cap: cap.left_usd)
             if missing <= tightest.left_usd:
                 further = int((tightest.left_usd - missing) / usd) // AHEAD_SHARE
                 got = missing + min(AHEAD_CALLS, further) * usd
@@ -232,13 +235,6 @@ class _StoreBackend(Struct):
         reservation.held, reservation.reported = reservation.needed, reservation.spent
         with suppress(StoreError, sqlite3.Error):
             self.commits.post_item(self._write_charges, charge)
-
-    def _tightest(
-        self, connection: Connection, reservation: Reservation, held: Sequence[spending.ReservedAmount]
-    ) -> CapLeft:
-        caps, turn_id, day = self.caps, self.turn_id, reservation.day
-        found = spending.remaining_under_caps(connection, caps, turn_id=turn_id, day=day, set_aside=held)
-        return min(found, key=lambda cap: cap.left_usd)
 
     def _write_row(
         self, connection: Connection, reservation: Reservation, held: Sequence[spending.ReservedAmount], usd: Decimal

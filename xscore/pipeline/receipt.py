@@ -270,9 +270,9 @@ def _shown_bundle(run: "TurnRun") -> str | None:
         return None
     if run.opened.checkpoint is None or run.options.bundle == "json":
         return run.context.bundle.text
-    from xscore.prompts.answer import SessionContext, checkpoint_block, render_checkpoint
+    from xscore.prompts.answer import checkpoint_block, render_checkpoint
 
-    before = checkpoint_block(SessionContext(checkpoint=render_checkpoint(run.opened.checkpoint)))
+    before = checkpoint_block(render_checkpoint(run.opened.checkpoint))
     return f"{before}\n\n{run.context.bundle.text}"
 
 

@@ -79,9 +79,9 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def checkpoint_block(conversation: SessionContext) -> str:
-    """Return the saved state, fenced; empty if there is none."""
-    text = shorten_middle(conversation.checkpoint.strip(), CHECKPOINT_CHARS)
+def checkpoint_block(checkpoint: str) -> str:
+    """Return a saved state, fenced; empty if there is none."""
+    text = shorten_middle(checkpoint.strip(), CHECKPOINT_CHARS)
     return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>" if text else ""
 
 
@@ -114,8 +114,12 @@ def answer_request(
 
     is_general: see `answer_system_text`.
     """
-    context = _general_context(bundle) if is_general else _context(bundle)
-    parts = [session_block(conversation), context, checkpoint_block(conversation), _editor_blocks(turn)]
+    parts = [
+        session_block(conversation),
+        _context(bundle, is_general=is_general),
+        checkpoint_block(conversation.checkpoint),
+        _editor_blocks(turn),
+    ]
     tone = PERSONAS.get(conversation.persona)
     system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
     asked = f"Task:\n{well_formed(turn.task)}" + ("" if is_general else "\n\nGenerate solution with full context.")
@@ -145,14 +149,12 @@ def unknown_cited_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
     return tuple(cited for cited in cited_memory_ids(answer) if sum(each.startswith(cited) for each in known) != 1)
 
 
-def _context(bundle: Bundle) -> str:
-    if not bundle.text:
-        return "Relevant code context: nothing in this repository was judged relevant enough."
-    return f"Relevant code context:\n{bundle.text}"
-
-
-def _general_context(bundle: Bundle) -> str:
-    return f"Relevant memories:\n{bundle.text}" if bundle.text else "No memory was judged relevant enough."
+def _context(bundle: Bundle, *, is_general: bool) -> str:
+    if bundle.text:
+        return f"Relevant {'memories' if is_general else 'code context'}:\n{bundle.text}"
+    if is_general:
+        return "No memory was judged relevant enough."
+    return "Relevant code context: nothing in this repository was judged relevant enough."
 
 
 def _editor_blocks(turn: Turn) -> str:

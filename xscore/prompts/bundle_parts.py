@@ -200,18 +200,14 @@ def piece_remarks(piece: BundlePiece) -> str:
     return "; ".join(remarks)
 
 
-def memory_place(memory: Memory) -> str:
-    """Return where a memory is: its path and entity, or its title."""
-    found = "::".join(part for part in (memory.path, memory.entity) if part) if memory.path else ""
-    return escape_tags(found or memory.title or memory.entity)
-
-
 def piece_heading(piece: BundlePiece) -> str:
-    """Return the place, unless it is a title that repeats the text."""
+    """Return path and entity of a memory, or its title unless that repeats the text."""
     memory = piece.memory
+    if memory.path:
+        return escape_tags(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
     title = collapse_blanks(memory.title).rstrip("…")
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
-    return "" if repeats and not memory.path else memory_place(memory)
+    return "" if repeats else escape_tags(memory.title or memory.entity)
 
 
 def _ids(ids: Sequence[str]) -> str:

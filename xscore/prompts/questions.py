@@ -61,11 +61,6 @@ def question_codes(count: int) -> tuple[str, ...]:
     return tuple(f"q{number}" for number in range(1, count + 1))
 
 
-def shared_pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack in which no text can imitate a question."""
-    return escape_tags(pack_block(entries), tags=_TAGS)
-
-
 def questions_block(turn_texts: Sequence[str]) -> str:
     """Render turn blocks (`turn_text.turn_block`) as questions that can neither imitate another nor close their own."""
     asked = [
@@ -77,7 +72,8 @@ def questions_block(turn_texts: Sequence[str]) -> str:
 
 def questions_request(entries: Sequence[PackEntry], turn_texts: Sequence[str], options: PromptOptions) -> Request:
     """Build the request that judges these entries for each of these rendered turns."""
-    system, pack = questions_rubric(), shared_pack_block(entries)
+    system = questions_rubric()
+    pack = escape_tags(pack_block(entries), tags=_TAGS)  # no text in it can imitate a question
     asked = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), options.reasons_from)}"
     frame, whole = tokens.size(system, asked), tokens.size(system, pack, asked)
     return make_judging_request(

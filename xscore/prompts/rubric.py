@@ -18,19 +18,9 @@ DECISION_VERSION = "decision-1"
 """Part of every judgment's key, with the form. Change it with a rubric or the layout."""
 GENERAL_VERSION = "general-1"
 """The same for the general rubric."""
-_CODE_FILES = {
-    None: "judge_rubric.md",
-    DecisionForm.PREDICATE: "decision_predicate.md",
-    DecisionForm.SCORE: "decision_score.md",
-}
 _CODE_STATEMENTS = {
     DecisionForm.PREDICATE: "This memory is needed for the task:",
     DecisionForm.SCORE: "How much does the task need this memory?",
-}
-_GENERAL_FILES = {
-    None: "general_rubric.md",
-    DecisionForm.PREDICATE: "general_predicate.md",
-    DecisionForm.SCORE: "general_score.md",
 }
 _GENERAL_STATEMENTS = {
     DecisionForm.PREDICATE: "This memory fits what the task looks for:",
@@ -71,18 +61,16 @@ class Rubric(Struct, frozen=True):
 CODE_RUBRIC = Rubric()
 
 
-def general_rubric(own: str = "") -> Rubric:
-    """Return the rubric for memories of any kind. own: the user's text; empty: the usual criteria."""
-    return Rubric(is_general=True, own=own.strip())
-
-
 def named_rubric(setting: str) -> Rubric:
-    """Return the rubric of `judge.rubric`: `code`, `general`, or the general one with this text."""
-    return CODE_RUBRIC if setting == "code" else general_rubric("" if setting == "general" else setting)
+    """Return the rubric of `judge.rubric`: `code`, `general`, or the general one with this text of the user's own."""
+    if setting == "code":
+        return CODE_RUBRIC
+    return Rubric(is_general=True, own="" if setting == "general" else setting.strip())
 
 
 @cache
 def _text(rubric: Rubric, form: DecisionForm | None) -> str:
-    name = (_GENERAL_FILES if rubric.is_general else _CODE_FILES)[form]
+    of = "general" if rubric.is_general else "decision" if form else "judge"
+    name = f"{of}_{form.value if form else 'rubric'}.md"  # judge_rubric.md, decision_score.md, general_predicate.md, …
     text = Path(__file__).with_name(name).read_text("utf-8").strip()
     return text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL) if rubric.is_general else text
