@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,42 +12,42 @@ import yaml
 from tests.ci.fake_runner import ACTION, ROOT, STEPS
 from xscore.extensions.evaluation import run
 
-WORKFLOW = ROOT / ".github/workflows/xscore.yml"
 MANUAL = ROOT / "docs/ci.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", MANUAL.read_text("utf-8"), re.DOTALL)
-WORKFLOWS = {"ours": WORKFLOW.read_text("utf-8")} | {f"example-{n}": one for n, one in enumerate(EXAMPLES, 1)}
+EVERY = {path.stem: path.read_text("utf-8") for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+EVERY |= {f"example-{n}": one for n, one in enumerate(EXAMPLES, 1)}
+WORKFLOWS = {name: text for name, text in EVERY.items() if name == "xscore" or name.startswith("example")}
+"""Those that use the action."""
 OURS = re.compile(r"^(\./|OWNER/xscore@TAG$)")
 
 
-def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool from this environment."""
+def tool(name: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a tool from this environment. given: its standard input."""
     words = [str(Path(sys.executable).with_name(name)), *arguments]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    return subprocess.run(words, input=given, capture_output=True, text=True, check=False)
 
 
-def valid(schema: str, *paths: Path) -> bool:
-    """Whether files are valid by GitHub's schema."""
-    return tool("check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *map(str, paths)).returncode == 0
+def assert_sound(schema: str, path: Path, text: str) -> None:
+    """Assert that GitHub's schema accepts a file, and that zizmor finds nothing unpinned and nothing for strangers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("OWNER/xscore@TAG", f"OWNER/xscore@{'0' * 40}"), "utf-8")
+    for done in (
+        tool("check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", str(path)),
+        tool("zizmor", "--offline", "--no-progress", "--color=never", "--min-severity=medium", str(path)),
+    ):
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def used(of: Any) -> list[str]:
-    """Return every value of `uses`."""
-    if isinstance(of, dict):
-        return [one for key, held in of.items() for one in ([held] if key == "uses" else used(held))]
-    return [one for held in of for one in used(held)] if isinstance(of, list) else []
+def test_the_action_is_sound(tmp_path: Path) -> None:
+    """Valid, with no injection, no cache to poison, no token left behind, all that it uses pinned by commit."""
+    assert_sound("actions", tmp_path / "action.yml", (ROOT / "action.yml").read_text("utf-8"))
 
 
-def test_the_action_is_one() -> None:
-    """GitHub's schema of actions accepts it."""
-    assert valid("actions", ROOT / "action.yml")
-
-
-def test_the_workflows_are_some(tmp_path: Path) -> None:
-    """GitHub's schema of workflows accepts ours and each example of the manual."""
-    paths = [tmp_path / f"{name}.yml" for name in WORKFLOWS]
-    for path in paths:
-        path.write_text(WORKFLOWS[path.stem], "utf-8")
-    assert valid("workflows", *paths)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_workflow_is_sound_and_has_no_rights_to_spare(name: str, tmp_path: Path) -> None:
+    """Ours and each example of the manual: the same, and no right is global."""
+    assert_sound("workflows", tmp_path / ".github/workflows/workflow.yml", EVERY[name])
+    assert yaml.safe_load(EVERY[name])["permissions"] == {}
 
 
 def test_the_shell_is_clean() -> None:
@@ -57,21 +56,8 @@ def test_the_shell_is_clean() -> None:
         done = tool("shellcheck", str(script))
         assert done.returncode == 0, done.stdout
     for step in (one for one in STEPS if "run" in one):
-        words = [str(Path(sys.executable).with_name("shellcheck")), "--shell=bash", "-"]
-        done = subprocess.run(words, input=step["run"], capture_output=True, text=True, check=False)
+        done = tool("shellcheck", "--shell=bash", "-", given=step["run"])
         assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("name", ["action", *WORKFLOWS])
-def test_a_stranger_gets_nothing_of_it(name: str, tmp_path: Path) -> None:
-    """zizmor finds no injection, no cache to poison, no token left behind, nothing unpinned."""
-    folder = tmp_path if name == "action" else tmp_path / ".github/workflows"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ("action.yml" if name == "action" else "workflow.yml")
-    text = WORKFLOWS.get(name) or (ROOT / "action.yml").read_text("utf-8")
-    path.write_text(text.replace("OWNER/xscore@TAG", f"OWNER/xscore@{'0' * 40}"), "utf-8")
-    done = tool("zizmor", "--offline", "--no-progress", "--color=never", "--min-severity=medium", str(path))
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_no_expression_is_in_a_shell() -> None:
@@ -84,38 +70,19 @@ def test_no_expression_names_a_folder_of_the_machine() -> None:
     assert re.findall(r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS)) == []
 
 
-@pytest.mark.parametrize("name", ["action", *WORKFLOWS])
-def test_what_is_used_is_pinned(name: str) -> None:
-    """Actions of others are pinned by commit, which cannot be moved."""
-    text = WORKFLOWS.get(name) or (ROOT / "action.yml").read_text("utf-8")
-    found = used(yaml.safe_load(text))
-    assert found
-    assert [one for one in found if not (OURS.match(one) or re.search(r"@[0-9a-f]{40}$", one))] == []
-
-
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_workflow_has_no_rights_to_spare(name: str) -> None:
-    """No rights by default, read for the job, write for the comment only; no token stays in the checkout."""
+def test_a_workflow_gives_the_action_what_it_takes(name: str) -> None:
+    """Read for the job, write for the comment only, no token in the checkout; inputs exist, required ones are given."""
     read = yaml.safe_load(WORKFLOWS[name])
-    triggers = read[True]  # YAML takes `on` for a truth
-    assert "pull_request_target" not in triggers
-    assert read["permissions"] == {}
+    assert "pull_request_target" not in read[True]  # YAML takes `on` for a truth
     for job in read["jobs"].values():
         wanted = {"contents": "read"}
-        if any(step.get("with", {}).get("comment") == "true" for step in job["steps"]):
-            wanted["pull-requests"] = "write"
+        for given in (step["with"] for step in job["steps"] if OURS.match(step.get("uses", ""))):
+            assert {"command"} <= set(given) <= set(ACTION["inputs"])
+            wanted |= {"pull-requests": "write"} if given.get("comment") == "true" else {}
         assert job["permissions"] == wanted
         checkout = next(step for step in job["steps"] if "actions/checkout" in step["uses"])
         assert checkout["with"]["persist-credentials"] is False
-
-
-@pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_workflow_gives_what_the_action_takes(name: str) -> None:
-    """Each given input exists, and each required one is given."""
-    for job in yaml.safe_load(WORKFLOWS[name])["jobs"].values():
-        for step in (one for one in job["steps"] if OURS.match(one.get("uses", ""))):
-            assert set(step["with"]) <= set(ACTION["inputs"])
-            assert "command" in step["with"]
 
 
 def test_the_manual_names_every_input_and_output() -> None:
