@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.observers import EventList
 from tests.pipeline.conftest import FILES
+from tests.programs import run
 from xscore.extension import installed
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
@@ -60,9 +61,7 @@ def shop(make_repo: MakeRepo) -> Path:
 def command(root: Path, site: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a new process that finds the packages of `site`."""
     paths = os.pathsep.join((str(site), str(EXAMPLES.parent)))
-    environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": paths, "NO_COLOR": "1"} | variables
-    line = [sys.executable, "-m", "xscore", *arguments]
-    return subprocess.run(line, cwd=root, env=environ, capture_output=True, text=True, check=False)
+    return run(*arguments, cwd=root, environ={"PYTHONPATH": paths, **variables})
 
 
 def plugins(*names: str) -> Settings:

@@ -1,15 +1,13 @@
 """Events between two runs of the action: a commit, a new machine, a hand-written baseline."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.ci.fake_runner import REPOSITORY, Ran, Runner
 from tests.conftest import git
+from tests.programs import run
 
 EVAL = {"command": "eval questions.jsonl", "max-usd": "1"}
 OURS = {"pull_request": {"number": 5, "head": {"repo": {"full_name": REPOSITORY}}}}
@@ -24,8 +22,7 @@ def report_of(ran: Ran) -> dict[str, Any]:
 
 def judged_on_main(runner: Runner) -> None:
     """Cache a store with every judgment of the questions, as a run on the default branch does."""
-    words = [sys.executable, "-m", "xscore", *EVAL["command"].split()]
-    subprocess.run(words, cwd=runner.workspace, env=os.environ | runner.environ, check=True, capture_output=True)
+    assert run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode == 0
     kept = runner.temp / "caches/main"
     shutil.copytree(runner.workspace / ".xscore", kept)
     runner.caches["xscore-Linux-s1-1-main"] = kept
@@ -46,9 +43,8 @@ def edit(runner: Runner) -> None:
 def baseline_of(runner: Runner, **changed: Any) -> Path:
     """Write the figures of the latest run as a baseline, some of them changed."""
     path = runner.temp / "baseline.json"
-    words = [sys.executable, "-m", "xscore", "report", "--baseline", str(path), "--update-baseline"]
-    environ = {**os.environ, "XSCORE_TRUST_STORE": "1"}
-    subprocess.run(words, cwd=runner.workspace, env=environ, check=True, capture_output=True)
+    words = ("report", "--baseline", str(path), "--update-baseline")
+    assert run(*words, cwd=runner.workspace, environ={"XSCORE_TRUST_STORE": "1"}).returncode == 0
     figures = json.loads(path.read_text())
     figures.update(changed)
     path.write_text(json.dumps(figures))

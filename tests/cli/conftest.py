@@ -1,14 +1,13 @@
 """Run the command line as a user does: in a new process and folder, or in this process where many runs are needed."""
 
 import io
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tests.cli.basket import FILES, SCRIPT, script_flags
 from tests.conftest import MakeRepo
 from xscore.cli.main import run_and_report
@@ -44,22 +43,14 @@ def judge(scripted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def process(own_home: Path) -> Run:
+def process() -> Run:
     """Run `xscore …` in a process without a terminal; return its streams and exit code."""
 
     def run(
         *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "HOME": str(own_home), "COLUMNS": "100", **(environ or {})}
-        return subprocess.run(
-            [sys.executable, "-m", "xscore", *arguments],
-            cwd=cwd,
-            input=stdin,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        return programs.run(
+            *arguments, cwd=cwd or Path.cwd(), stdin=stdin, environ={"COLUMNS": "100", **(environ or {})}
         )
 
     return run

@@ -1,12 +1,6 @@
 """`xscore store cache` as a user sees it: two machines that share a key, pruning, and figures."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -15,8 +9,10 @@ import zstandard
 
 from tests.cli.conftest import Run
 from tests.conftest import git
+from tests.programs import begin
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import wait_until
 from xscore.cache.judgment_store import insert_judgments
 from xscore.extensions.exchange.cache_files import ExchangeKey, export_judgments
 from xscore.platform import database
@@ -172,12 +168,6 @@ def big_export(folder: Path, count: int) -> Path:
     return folder / "big.xscore"
 
 
-def started(machine: Machine, *arguments: str) -> "subprocess.Popen[bytes]":
-    """Start a command in a new process."""
-    environ: Mapping[str, str] = {**os.environ, **machine.environ}
-    return subprocess.Popen([sys.executable, "-m", "xscore", *arguments], cwd=machine.root, env=environ)
-
-
 @pytest.mark.verify
 def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
     """Killed between two of its transactions and run again, an import leaves the store as an undisturbed one does."""
@@ -185,17 +175,16 @@ def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machi
     file = big_export(tmp_path, 400_000)
     two.run("store", "cache")
     two.ask()
-    process, patience = started(two, "store", "import", str(file)), time.monotonic() + 60
+    process = begin("store", "import", str(file), cwd=two.root, environ=two.environ)
     connection = connect_store(two.store)
 
     def count() -> int:
         return int(connection.execute("SELECT count(*) FROM judgment").fetchone()[0])
 
     before = count()
-    while count() == before and time.monotonic() < patience:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    wait_until(lambda: count() > before, process)
+    process.kill()
+    process.communicate()
     assert before < count() < before + 400_000
     told = json.loads(two.run("store", "import", str(file), "--json").stdout)
     assert told["known"] > 0 and count() == before + 400_000

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
+from tests.programs import begin
 from tests.servers.billing import BillingServer, vendor
 from tests.waiting import wait_until
 
@@ -53,16 +53,9 @@ def priced(host: BillingServer) -> Iterator[Mapping[str, str]]:
         yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
 
 
-def begin(task: str, cwd: Path, home: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+def begun(task: str, cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
     """Start a turn in a new process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "xscore", "context", task, "--json", *ONE_EACH],
-        cwd=cwd,
-        env={**os.environ, "HOME": str(home), **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return begin("context", task, "--json", *ONE_EACH, cwd=cwd, environ=environ)
 
 
 def way_on(said: str) -> list[str]:
@@ -121,7 +114,6 @@ def test_a_gateway_on_this_machine_is_held_by_the_cap(shelf: Path, xscore: Run, 
 @pytest.mark.parametrize(("span", "word"), [(DAY, "day"), (REPOSITORY, "repository")])
 def test_two_processes_share_a_cap(
     shelf: Path,
-    own_home: Path,
     xscore: Run,
     host: BillingServer,
     priced: Mapping[str, str],
@@ -131,7 +123,7 @@ def test_two_processes_share_a_cap(
     """Two concurrent turns of 64 calls each, then a third: together they pay the host at most the cap."""
     xscore("index", cwd=shelf)
     capped = {**priced, **WIDE, span: "0.12"}
-    running = [begin(task, shelf, own_home, capped) for task in ("prices of the shop", "numbers of the amount")]
+    running = [begun(task, shelf, capped) for task in ("prices of the shop", "numbers of the amount")]
     ended = [process.communicate(timeout=60) for process in running]
     assert [process.returncode for process in running] == [4, 4], ended
     assert Decimal("0.08") < host.charged <= Decimal("0.12")
@@ -147,12 +139,12 @@ def test_two_processes_share_a_cap(
 
 
 def test_what_a_killed_process_had_set_aside_comes_back(
-    shelf: Path, own_home: Path, xscore: Run, host: BillingServer, priced: Mapping[str, str]
+    shelf: Path, xscore: Run, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
     """After SIGKILL the next turn has the rest of the day's cap, less what was charged."""
     host.latency_s = 2.0
     capped = {**priced, **WIDE, DAY: "0.12"}
-    killed = begin("prices of the shop", shelf, own_home, capped)
+    killed = begun("prices of the shop", shelf, capped)
     wait_until(lambda: host.counts.in_flight >= 8)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=20)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
+from tests.programs import begin
 from tests.waiting import count_rows, wait_until
 from xscore.cli.interrupt import STOPPING
 
@@ -52,15 +53,7 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: Mak
     """The whole process group is interrupted, as a terminal does; the next run indexes the rest."""
     body = "\n\n".join(f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(200))
     root = make_repo({f"m{n}.py": f"# {n}\n{body}" for n in range(450)})  # enough for parsing processes
-    begun = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "ask", "do 7", "--judge", "lexical", "--no-answer"],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    begun = begin("ask", "do 7", "--judge", "lexical", "--no-answer", cwd=root)
     wait_until(lambda: count_rows(root, "memory") > 0, begun)
     os.killpg(begun.pid, signal.SIGINT)
     out, err = begun.communicate(timeout=30)
@@ -74,14 +67,8 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: Mak
 def test_sigterm_at_the_very_start_is_an_interrupt(make_repo: MakeRepo, after_s: float) -> None:
     """SIGTERM at any time exits with 130 and, under --json, one object, unless Python itself had not started."""
     root = make_repo({"a.py": "def f() -> int:\n    return 1\n"})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "ask", "-", "--judge", "lexical", "--no-answer", "--json"],
-        cwd=root,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    asked = ("ask", "-", "--judge", "lexical", "--no-answer", "--json")
+    process = begin(*asked, cwd=root, stdin=subprocess.PIPE)
     while b"xscore" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
         time.sleep(0.01)
     time.sleep(after_s)

@@ -3,16 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import programs
 from tests.conftest import git
 from tests.pipeline.conftest import settings_for
-from tests.proof.faults_processes import environment_at, models_of
+from tests.proof.faults_scene import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until
@@ -34,9 +33,9 @@ async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: P
             await played(turn, turn.get("branch", dialog["branch"]), shop, server)
         name = dialog["save"]["name"]
         notes = [part for note in dialog["save"]["notes"] for part in ("--note", note)]
-        assert called(shop, "session", "save", name, *notes).returncode == 0
+        assert programs.run("session", "save", name, *notes, cwd=shop).returncode == 0
         git(shop, "checkout", "-q", "-B", "elsewhere")
-        restored = json.loads(called(shop, "session", "load", name, "--json").stdout)
+        restored = json.loads(programs.run("session", "load", name, "--json", cwd=shop).stdout)
         answer = await asked(shop, server, Turn(task="Go on.", checkpoint=name, fresh=True))
         prompt = json.dumps(server.counts.bodies[-1], ensure_ascii=False)
     expected = dialog["expect"]
@@ -79,24 +78,8 @@ async def asked(root: Path, server: OpenAIServer, turn: Turn) -> Answer:
 def killed(task: str, root: Path, server: OpenAIServer) -> None:
     """Ask in a new process and kill it while it waits for the judge."""
     server.latency_s, before = 20.0, server.counts.requests
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "ask", task, *models_of("openai")],
-        cwd=root,
-        env=environment_at("openai", server.url),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = programs.begin("ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url))
     wait_until(lambda: server.counts.requests > before, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     server.latency_s = 0.0
-
-
-def called(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a new process."""
-    return subprocess.run(
-        [sys.executable, "-m", "xscore", *arguments], cwd=root, capture_output=True, text=True, timeout=60, check=False
-    )

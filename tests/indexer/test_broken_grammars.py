@@ -1,12 +1,10 @@
 """An unusable grammar wheel: its files become windows, and `status` says why and how to repair it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tests.conftest import MakeRepo
 
 GO = "package shop\n\nfunc Total(lines []int) int {\n\treturn len(lines)\n}\n"
@@ -30,9 +28,7 @@ def run(root: Path, broken: str, *arguments: str) -> str:
     folder = root.parent / "site"
     folder.mkdir(exist_ok=True)
     (folder / "tree_sitter_go.py").write_text(broken)
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "xscore", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    done = programs.run(*arguments, cwd=root, environ={"PYTHONPATH": str(folder)})
     return done.stdout + done.stderr
 
 
@@ -53,12 +49,10 @@ def test_a_broken_grammar_costs_its_language_alone(make_repo: MakeRepo, broken: 
     assert f"go: {why}" in said and "pip install --force-reinstall tree-sitter-go" in said
     assert "1 go" in said and "1 function" in said
     (root.parent / "site" / "tree_sitter_go.py").unlink()
-    command = [sys.executable, "-m", "xscore"]
-    repaired = subprocess.run([*command, "status"], cwd=root, capture_output=True, check=True)
-    assert b"go: the grammar can be used now" in repaired.stdout
-    subprocess.run([*command, "index"], cwd=root, capture_output=True, check=True)
-    indexed = subprocess.run([*command, "status"], cwd=root, capture_output=True, check=True)
-    assert b"as text" not in indexed.stdout and b"2 function" in indexed.stdout
+    assert "go: the grammar can be used now" in programs.run("status", cwd=root).stdout
+    programs.run("index", cwd=root)
+    indexed = programs.run("status", cwd=root).stdout
+    assert "as text" not in indexed and "2 function" in indexed
 
 
 def test_a_grammar_that_the_queries_do_not_fit_is_noted(make_repo: MakeRepo) -> None:

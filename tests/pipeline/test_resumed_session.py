@@ -4,16 +4,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from tests import programs
 from tests.conftest import git
 from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
-from tests.proof.faults_processes import environment_at, models_of
+from tests.proof.faults_scene import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until
@@ -35,16 +35,7 @@ async def asked(root: Path, settings: Settings, task: str, **more: object) -> An
 def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
     """Ask in a new process, up to the moment it waits for the judge."""
     before = server.counts.requests
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "ask", task, *models_of("openai")],
-        cwd=root,
-        env=environment_at("openai", server.url),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = programs.begin("ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url))
     wait_until(lambda: server.counts.requests > before, process)
     return process
 

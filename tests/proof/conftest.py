@@ -1,6 +1,5 @@
 """Real source trees from installed packages, real processes, a loopback host."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from tests.proof.faults_processes import begin
-from tests.proof.faults_scene import harbours
+from tests.programs import begin
+from tests.proof.faults_scene import environment_at, harbours, models_of
 from tests.servers.openai_server import OpenAIServer
 
 Spawn = Callable[..., subprocess.Popen[str]]
@@ -51,12 +50,10 @@ def click_tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def spawn(own_home: Path, server: OpenAIServer) -> Spawn:
+def spawn(server: OpenAIServer) -> Spawn:
     """Start `xscore …` at the loopback host, in a new process group."""
 
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-        environment = {**os.environ, "HOME": str(own_home), "OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0"}
-        models = ("--judge", "openai:judge-2", "--model", "openai:strong-1")
-        return begin(*arguments, *models, cwd=cwd, environ=environment)
+        return begin(*arguments, *models_of("openai"), cwd=cwd, environ=environment_at("openai", server.url))
 
     return start

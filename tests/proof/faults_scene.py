@@ -57,6 +57,17 @@ URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 When = Callable[[dict[str, Any]], bool]
 
 
+def environment_at(dialect: str, url: str, *, key: str = "", probe: bool = False) -> dict[str, str]:
+    """Return the variables of a user whose models are at this host."""
+    keys = {KEYS[dialect]: key} if key else {}
+    return {**keys, URLS[dialect]: url, "XSCORE_JUDGE_PROBE": str(int(probe))}
+
+
+def models_of(dialect: str) -> tuple[str, ...]:
+    """Return the flags for judge and answering model."""
+    return ("--judge", f"{dialect}:{JUDGE}", "--model", f"{dialect}:{ANSWERER}")
+
+
 def function(name: str) -> str:
     """Return a function long enough that its own prompt is not short."""
     lines = "\n".join(f"    hour += moon_over('{name}', quarter={n}, harbour=harbour) % {n + 7}" for n in range(12))

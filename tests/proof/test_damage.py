@@ -3,14 +3,13 @@
 import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
+from tests.programs import run
 from xscore.extensions.recovery import rebuild
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
@@ -124,29 +123,23 @@ async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
     assert refused and salvages
 
 
-def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run xscore as a user does."""
-    command = [sys.executable, "-m", "xscore", *arguments]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.mark.timeout(300)
 async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
     """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
     for rank in range(12):  # which of these pages tells this task's judgments depends on how commits fell together
         tear(judged, b"p_", 1_000, rank=rank)
-        refused = run(judged.root, *ask)
+        refused = run(*ask, cwd=judged.root)
         if refused.returncode:
             break
     assert refused.returncode == 6 and "Traceback" not in refused.stderr
     assert "`xscore store rebuild`" in json.loads(refused.stdout)["error"]["hint"]
-    rebuilt = run(judged.root, "store", "rebuild")
+    rebuilt = run("store", "rebuild", cwd=judged.root)
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert "set aside: " in rebuilt.stdout and "aside-1" in rebuilt.stdout
     # SQLite may take a torn inner page for one that leads nowhere: then a task's judgments are gone without an error
     assert re.search("judgments of [23] tasks", rebuilt.stdout) and "places could not be read" in rebuilt.stdout
-    again = run(judged.root, *ask)
+    again = run(*ask, cwd=judged.root)
     assert again.returncode == 0, again.stderr
     coverage = json.loads(again.stdout)["coverage"]
     assert coverage["judged"] > 0 == coverage["unjudged"]

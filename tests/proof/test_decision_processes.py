@@ -17,8 +17,8 @@ from zlib import crc32
 
 import pytest
 
+from tests.programs import begin, run
 from tests.proof.conftest import package_tree
-from tests.proof.faults_processes import begin, run
 from tests.proof.test_kills import end, unpaid
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import count_rows
@@ -86,8 +86,8 @@ def click(click_tree: Path, host: Host) -> Path:
 
 
 def environ(host: Host) -> dict[str, str]:
-    """The environment of a user whose judge is at this host."""
-    return {**os.environ, "SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_PROBE": "0"}
+    """The variables of a user whose judge is at this host."""
+    return {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_PROBE": "0"}
 
 
 def ask(host: Host, root: Path, *more: str) -> subprocess.Popen[str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import begin, environment_at, models_of, run
-from tests.proof.faults_scene import EACH_DIALECT, harbours, host_of_dialect, truth
+from tests.programs import begin, run
+from tests.proof import faults_clock
+from tests.proof.faults_scene import EACH_DIALECT, environment_at, harbours, host_of_dialect, models_of, truth
 from tests.waiting import count_rows, rows, wait_until
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
@@ -39,7 +40,8 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
     """All are judged and answered, every duration is positive, nothing stays reserved or claimed, nothing is repaid."""
     with host_of_dialect(dialect, latency_s=0.02) as host:
         environ = environment_at(dialect, host.url)
-        jumped = run("ask", "mend the tides", *models_of(dialect), *FLAGS, cwd=root, environ=environ, jumps=JUMPS)
+        asked = ("ask", "mend the tides", *models_of(dialect), *FLAGS)
+        jumped = run(*asked, cwd=root, environ=environ, program=under(JUMPS))
         receipt = json.loads(jumped.stdout)
         assert jumped.returncode == 0, jumped.stderr
         assert receipt["coverage"]["judged"] == receipt["coverage"]["candidates"] == MEMORIES
@@ -47,20 +49,19 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
         assert all(0 <= seconds < 60 for seconds in receipt["latency_s"].values())
         assert set(host.counts.judgments.values()) == {1}
         assert all(0 < seconds < 60 for seconds in durations(root))
-        assert (
-            count_rows(root, "reservation"),
-            count_rows(root, "claim"),
-            count_rows(root, "runner"),
-        ) == (0, 0, 0)
+        assert [count_rows(root, table) for table in ("reservation", "claim", "runner")] == [0, 0, 0]
         host.reset()
         scores = root.parent / "scores.jsonl"
-        again = run(
-            "ask", "mend the tides", *models_of(dialect), *FLAGS, "--no-answer", "--all-scores", str(scores),
-            cwd=root, environ=environ, jumps="-31536000",
-        )  # fmt: skip
+        more = ("--no-answer", "--all-scores", str(scores))
+        again = run(*asked, *more, cwd=root, environ=environ, program=under("-31536000"))
         assert again.returncode == 0 and host.counts.requests == 0
     for line in map(json.loads, scores.read_text().splitlines()):
         assert line["raw_score"] == truth(line["path"], line["entity"]) / 100
+
+
+def under(jumps: str) -> tuple[str, str]:
+    """Return the program that runs `xscore` under a wall clock that makes these jumps."""
+    return faults_clock.__file__, jumps
 
 
 def durations(root: Path) -> Iterator[float]:
@@ -74,7 +75,7 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
     with host_of_dialect("openai", latency_s=0.15) as host:
         asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
         environ = environment_at("openai", host.url)
-        doomed = begin(*asked, cwd=root, environ=environ, jumps=str(offset_s))
+        doomed = begin(*asked, cwd=root, environ=environ, program=under(str(offset_s)))
         wait_until(lambda: count_rows(root, "judgment") >= 6, doomed)
         os.killpg(doomed.pid, signal.SIGKILL)
         doomed.communicate()

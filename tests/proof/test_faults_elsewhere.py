@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import run
 from tests.proof.faults_elsewhere import Elsewhere, Reply, object_of, page, redirect
-from tests.proof.faults_processes import environment_at, run
 from tests.proof.faults_scene import (
     ALWAYS,
     EACH_DIALECT,
@@ -17,6 +17,7 @@ from tests.proof.faults_scene import (
     ask,
     by_truth,
     by_turns,
+    environment_at,
     failure,
     host_of_dialect,
     settings_at,

@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import begin, environment_at, models_of
-from tests.proof.faults_scene import EACH_DIALECT, ask, harbours, host_of_dialect, settings_at
+from tests.programs import begin
+from tests.proof.faults_scene import (
+    EACH_DIALECT,
+    ask,
+    environment_at,
+    harbours,
+    host_of_dialect,
+    models_of,
+    settings_at,
+)
 from tests.servers import LoopbackServer
 from tests.waiting import count_rows, wait_until
 from xscore.cli.interrupt import STOPPING

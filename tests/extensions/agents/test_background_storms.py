@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import cut_short, status, wake
-from tests.proof.faults_processes import begin, run
+from tests.programs import begin, run
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 

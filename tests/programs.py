@@ -1,0 +1,42 @@
+"""`xscore` as a process of its own, in a new process group: started, or run to its end."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PATIENCE_S = 120.0
+
+
+def begin(
+    *arguments: str,
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "xscore"),
+    stdin: int = subprocess.DEVNULL,
+) -> subprocess.Popen[str]:
+    """Start a command. environ: variables beside this process's own. program: what Python runs instead of `xscore`."""
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        cwd=cwd,
+        env={**os.environ, **(environ or {})},
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(
+    *arguments: str,
+    cwd: Path,
+    stdin: str = "",
+    environ: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "xscore"),
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. stdin: what it reads."""
+    process = begin(*arguments, cwd=cwd, environ=environ, program=program, stdin=subprocess.PIPE)
+    out, err = process.communicate(stdin, timeout=PATIENCE_S)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
