@@ -36,11 +36,6 @@ _WRITE_JUDGMENT = """
 """
 _WRITE_REASON = """
     INSERT INTO reason (query_id, content_id, text)
-    SELECT ?, id, ? FROM content WHERE hash = ?
-    ON CONFLICT (query_id, content_id) DO NOTHING
-"""
-_ADD_REASON = """
-    INSERT INTO reason (query_id, content_id, text)
     SELECT query_id, content_id, ? FROM content JOIN judgment ON query_id = ? AND content_id = content.id WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
@@ -127,7 +122,7 @@ def add_reasons(connection: Connection, names: JudgmentKey, reasons: Mapping[str
     """Store reasons of judgments that this store holds, by content hash; one that is there stays."""
     query = find_query(connection, names)
     with database.transaction(connection):
-        connection.executemany(_ADD_REASON, [(text, query, hash_) for hash_, text in reasons.items()])
+        connection.executemany(_WRITE_REASON, [(text, query, hash_) for hash_, text in reasons.items()])
 
 
 def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
@@ -152,7 +147,7 @@ def insert_judgments(connection: Connection, judgments: Sequence[Judgment], name
     connection.executemany(
         _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, checksums, strict=True)]
     )
-    connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
+    connection.executemany(_WRITE_REASON, [(j.reason, query, j.content_hash) for j in judgments if j.reason])
     if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # rarely true; saves a statement per write
         connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
     connection.execute(_SETTLE_CLAIMS, (query, hashes))
@@ -191,11 +186,6 @@ def keep_untrusted(connection: Connection, names: JudgmentKey, scores: Sequence[
 def count_untrusted(connection: Connection) -> int:
     """Count the rows in quarantine."""
     return int(connection.execute("SELECT count(*) FROM untrusted_score").fetchone()[0])
-
-
-def drop_untrusted(connection: Connection) -> int:
-    """Empty the quarantine; return the number of rows. Within an open transaction."""
-    return connection.execute("DELETE FROM untrusted_score").rowcount
 
 
 class StoredClaims:

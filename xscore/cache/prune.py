@@ -239,7 +239,7 @@ def prune_judgments(
                 _remove(connection, one)
             one.count(result)
     with database.transaction(connection):
-        result.quarantined = judgment_store.drop_untrusted(connection)
+        result.quarantined = connection.execute("DELETE FROM untrusted_score").rowcount
     last = _BATCH
     while last:
         with database.transaction(connection):

@@ -143,24 +143,24 @@ _COUNTED = """
 
 def layer_stats(store: "Store") -> list[LayerStats]:
     """Return statistics of the layers of stated memories; the user layer is empty if its store is closed."""
-    return [_layer_stats(store, layer) for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE)]
-
-
-def _layer_stats(store: "Store", layer: Layer) -> LayerStats:
-    connection = store.user_connection() if layer is Layer.USER else store.connection
-    found = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
-    return LayerStats(
-        layer=layer,
-        rows=sum(row[1] for row in found),
-        bytes=sum(row[2] for row in found),
-        max_rows=store.settings.max_rows.get(layer, 0),
-        max_bytes=store.settings.max_bytes.get(layer, 0),
-        by_status={row[0]: row[1] for row in found},
-        oldest_at=min((row[3] for row in found), default=0.0),
-        newest_at=max((row[4] for row in found), default=0.0),
-        uses=sum(row[5] for row in found),
-        never_used=sum(row[6] for row in found),
-    )
+    stats = []
+    for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
+        connection = store.user_connection() if layer is Layer.USER else store.connection
+        found = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
+        one = LayerStats(
+            layer=layer,
+            rows=sum(row[1] for row in found),
+            bytes=sum(row[2] for row in found),
+            max_rows=store.settings.max_rows.get(layer, 0),
+            max_bytes=store.settings.max_bytes.get(layer, 0),
+            by_status={row[0]: row[1] for row in found},
+            oldest_at=min((row[3] for row in found), default=0.0),
+            newest_at=max((row[4] for row in found), default=0.0),
+            uses=sum(row[5] for row in found),
+            never_used=sum(row[6] for row in found),
+        )
+        stats.append(one)
+    return stats
 
 
 def project_pseudonym(store_id: str) -> str:

@@ -126,11 +126,7 @@ def remember_within(
     else:
         said = merge_particulars(statement, before.particulars, known)
         made, redacted = memory_from_statement(statement, said, now=now)
-        memory = replace(
-            _restated(before, made, renewed=bool(citations)),
-            title=made.title if statement.title else before.title,
-            scope=made.scope if statement.scope else before.scope,
-        )
+        memory = _restated(before, made, statement, renewed=bool(citations))
     superseded = write_memory(connection, memory, before=before, now=now)
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
@@ -188,15 +184,17 @@ def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory
     return min(same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None)
 
 
-def _restated(before: Memory, made: Memory, *, renewed: bool) -> Memory:
+def _restated(before: Memory, made: Memory, statement: Statement, *, renewed: bool) -> Memory:
     """Return a memory that was stated again: active, with more evidence."""
     is_stale = before.status is MemoryStatus.STALE and not renewed
     merged = replace(
         made,
+        title=made.title if statement.title else before.title,
+        scope=made.scope if statement.scope else before.scope,
         confidence=max(before.confidence, made.confidence),
         evidence_count=before.evidence_count + made.evidence_count,
         source=MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, made.source) else before.source,
-        **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "title", "importance")},
+        **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "importance")},
     )
     return memory_writer.with_status(merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
 
@@ -364,12 +362,8 @@ def entity_for_key(layer: Layer, key: str) -> str:
 
 def details_text(said: MemoryDetails) -> str:
     """Return the details as the tail of the text; empty if there are none."""
-    parts = [
-        f"Because: {said.rationale}" if said.rationale else "",
-        f"Instead of: {'; '.join(said.alternatives)}" if said.alternatives else "",
-        f"Fixed by: {said.resolution}" if said.resolution else "",
-    ]
-    return "".join(f"\n\n{part}" for part in parts if part)
+    parts = {"Because": said.rationale, "Instead of": "; ".join(said.alternatives), "Fixed by": said.resolution}
+    return "".join(f"\n\n{label}: {text}" for label, text in parts.items() if text)
 
 
 def statement_text(memory: Memory) -> str:

@@ -152,10 +152,6 @@ def _words(value: str) -> Iterator[str]:
     return (word.lower() for word in _WORD.findall(value))
 
 
-def _is_shape(value: str) -> bool:
-    return len(set(value[-16:])) > 2
-
-
 def _is_token(value: str) -> bool:
     return len(value) >= 8 and _is_mixed(value) and _is_value(value) and not _is_dotted(value)
 
@@ -194,10 +190,6 @@ def _is_clause_end(value: str) -> bool:
     return _is_value(value) and not _ALGORITHM.match(value) and not _DESCRIBES.search(value)
 
 
-def _is_url_password(value: str) -> bool:
-    return _is_value(unquote(value))
-
-
 def _is_url_example(value: str) -> bool:
     value = unquote(value)
     stem = re.match("[a-z]{4,}", value.lower())
@@ -210,7 +202,7 @@ def _is_dotted(value: str) -> bool:
 
 
 CHECKS: dict[str, Check] = {
-    "shape": _is_shape,
+    "shape": lambda value: len(set(value[-16:])) > 2,
     "mixed": _is_mixed,
     "value": _is_value,
     "token": _is_token,
@@ -218,6 +210,6 @@ CHECKS: dict[str, Check] = {
     "word": _is_word,
     "spoken": _is_spoken,
     "clause": _is_clause_end,
-    "url": _is_url_password,
+    "url": lambda value: _is_value(unquote(value)),
     "example": _is_url_example,
 }

@@ -135,15 +135,15 @@ def summarise_entries(
     names = _distinct((name for entry in latest for name in entry.entities), MOST_NAMES)
     ids = _distinct((i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS)
     pending = _pending(entries)
-    parts = [
-        f"Ticket: {ticket}" if ticket else "",
-        f"Goals: {'; '.join(goals)}" if goals else "",
-        _tasks(entries, earlier),
-        "\n".join(["Left to do:", *(f"- {one}" for one in pending)]) if pending else "",
-        f"Files: {', '.join(files)}" if files else "",
-        f"Names: {', '.join(names)}" if names else "",
-    ]
-    text = "\n".join(part for part in parts if part)
+    parts = {
+        "Ticket: ": ticket,
+        "Goals: ": "; ".join(goals),
+        "Tasks:\n": _tasks(entries, earlier),
+        "Left to do:\n": "\n".join(f"- {one}" for one in pending),
+        "Files: ": ", ".join(files),
+        "Names: ": ", ".join(names),
+    }
+    text = "\n".join(label + part for label, part in parts.items() if part)
     return SessionSummary(goals=goals, files=files, entities=names, pending=pending, memory_ids=ids, text=text)
 
 
@@ -187,7 +187,7 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
         lines.append(line)
     unlisted = earlier + len(entries) - len(lines)
     counted = [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
-    return "\n".join(["Tasks:", *counted, *reversed(lines)]) if lines else ""
+    return "\n".join([*counted, *reversed(lines)]) if lines else ""
 
 
 def _outcome(answer: str) -> str:

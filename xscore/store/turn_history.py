@@ -34,9 +34,7 @@ from xscore.store.call_rows import (
     usage_from_row,
 )
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.session_summary import (
-    TurnContext,
-)
+from xscore.store.session_summary import TurnContext
 from xscore.store.turns import TurnState, latest_turn_id
 
 UNFINISHED = "unfinished"
@@ -174,12 +172,13 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
             raise TypeError(f"turn {identifier} has a task or session that is no text")
-        context = TurnContext.from_json(str(known))
+        context, began_as = TurnContext.from_json(str(known)), TurnState(str(state))
+        is_gone = began_as is TurnState.RUNNING and not is_process_at_work(context.process, age_s=now - at)
         return ListedTurn(
             id=str(identifier),
             at=at,
             thread=thread,
-            state=_state(TurnState(str(state)), context.process, age_s=now - at),
+            state=UNFINISHED if is_gone else str(began_as),
             command=str(command),
             judge=str(judge),
             task=task,
@@ -190,11 +189,6 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
             threshold=parse_number(threshold, most=1),
             total_s=None if total_s is None else parse_seconds(total_s),
         )
-
-
-def _state(state: TurnState, process: str, *, age_s: float) -> str:
-    gone = state is TurnState.RUNNING and not is_process_at_work(process, age_s=age_s)
-    return UNFINISHED if gone else str(state)
 
 
 def _with_spending(connection: sqlite3.Connection, turns: Sequence[ListedTurn]) -> tuple[list[ListedTurn], int]:

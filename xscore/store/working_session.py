@@ -32,6 +32,7 @@ _COLUMNS = (
     " coalesce((SELECT carried FROM turn JOIN turn_figures ON turn_id = id WHERE turn.thread = session.thread"
     " ORDER BY started_at DESC, id DESC LIMIT 1), 0)"
 )
+_MOVE = "UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?"
 _OF_BRANCH = """
     SELECT thread FROM session WHERE branch = ? AND EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
     ORDER BY last_updated DESC, thread LIMIT 1
@@ -72,10 +73,7 @@ def resume_session(
             before = before or _open(connection, named, thread, now=now)
     elif thread and before.branch != named:
         with database.transaction(connection):  # no branch continues it by itself, but `--continue` goes by the branch
-            moved = (named, ticket_of(named), thread)
-            connection.execute(
-                "UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ? AND current_at = 0", moved
-            )
+            connection.execute(f"{_MOVE} AND current_at = 0", (named, ticket_of(named), thread))
     resumed = bool(before.task) and _is_resumed(connection, before, now=now, process=process)
     return SessionInfo(
         thread=before.thread,
@@ -169,8 +167,7 @@ def _adopt(connection: sqlite3.Connection, branch: str, renamed_from: Sequence[s
     """Return a session just opened by another process, or that of a renamed branch. Within a transaction."""
     found = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
     if found is not None:
-        moved = (branch, ticket_of(branch), found.thread)
-        connection.execute("UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?", moved)
+        connection.execute(_MOVE, (branch, ticket_of(branch), found.thread))
     return found
 
 
