@@ -16,12 +16,10 @@ from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import FileShape, Language, add_languages, is_test_path, language_of
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
 from xscore.platform.hashing import file_id
-from xscore.records.memory import FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import CODE_KINDS, FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name
-
-_GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 
 
 class ParseJob(Struct, frozen=True):
@@ -100,7 +98,7 @@ def _encoded(
     )
     for draft in drafts:
         memory, secrets = memory_writer.make_memory(
-            layer=Layer.GRAPH if draft.kind in _GRAPH else Layer.VECTOR,
+            layer=Layer.GRAPH if draft.kind in CODE_KINDS else Layer.VECTOR,
             kind=draft.kind,
             title=draft.title,
             text=draft.text,

@@ -7,19 +7,16 @@ blocks git until `TIMEOUT_S`.
 
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from xscore.platform.git_folder import git_folder
 
-SAFE = (
-    "-c", "core.fsmonitor=false",
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.quotePath=false",
-    "-c", "log.showSignature=false",
-    "-c", "safe.bareRepository=explicit",
-    "-c", "submodule.recurse=false",
-)  # fmt: skip
+SAFE = """
+    core.fsmonitor=false core.hooksPath=/dev/null core.quotePath=false log.showSignature=false
+    safe.bareRepository=explicit submodule.recurse=false
+    """.split()  # noqa: SIM905  read as a list of settings
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
 _OPENED = tuple(
@@ -51,7 +48,7 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
         "GIT_CEILING_DIRECTORIES": str(top.parent),
         "GIT_ALLOW_PROTOCOL": "none",  # outranks any `protocol.*.allow`: a missing object is not fetched
     }
-    command, quiet = ["git", *SAFE, *arguments], subprocess.DEVNULL
+    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
     pipe = subprocess.PIPE
     try:
         with subprocess.Popen(command, cwd=root, env=environment, stdin=quiet, stdout=pipe, stderr=quiet) as git:
@@ -117,8 +114,12 @@ def _filters_off(root: Path) -> list[str] | None:
     names = sorted({key.rsplit(".", 1)[0] for key in listed.split("\0") if key})
     if any("=" in name for name in names):  # `-c` would end the name there
         return None
-    off = [f"{name}.{key}=" for name in names for key in ("clean", "smudge", "process")]
-    return [part for one in off + [f"{name}.required=false" for name in names] for part in ("-c", one)]
+    return _set(f"{name}.{end}" for name in names for end in ("clean=", "smudge=", "process=", "required=false"))
+
+
+def _set(settings: Iterable[str]) -> list[str]:
+    """Return the options that set these settings for one command."""
+    return [part for one in settings for part in ("-c", one)]
 
 
 def git_user(root: Path) -> str:
