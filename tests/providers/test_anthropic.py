@@ -71,19 +71,6 @@ async def test_limits_are_read_from_headers(
             assert completion.limits == RateLimits(4_000, None, 400_000, 80_000)
 
 
-async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the configured key is sent; a local server without one gets a dummy."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-the-environment")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
-    async with claude(claude_server.url, key="sk-ant-test-1234567890") as provider:
-        await provider.complete(asking())
-    async with claude(claude_server.url) as provider:
-        await provider.complete(asking())
-    assert claude_server.counts.keys == {"sk-ant-test-1234567890", "none"}
-
-
 async def test_a_lesser_host_is_asked_without_the_schema(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:

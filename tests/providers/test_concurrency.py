@@ -79,6 +79,27 @@ async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseE
     return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
 
 
+class Story(Struct):
+    """What came of calls made at once at a host with this trouble."""
+
+    host: Host
+    ended: list[BaseException | None]
+    took_s: float
+
+
+def story_of(
+    count: int, gate: AdaptiveConcurrency, trouble: Callable[[float], ProviderError | None] = lambda _: None
+) -> Story:
+    """Make N calls at once, and tell."""
+
+    async def story() -> Story:
+        host = Host(trouble)
+        ended = await calls(gate, host, count)
+        return Story(host, ended, now() - host.started)
+
+    return run(story())
+
+
 def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
     """Return the limits and their causes."""
     return [(step.limit, step.because) for step in gate.history]
@@ -86,18 +107,12 @@ def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
 
 def test_slow_start_doubles_to_the_ceiling() -> None:
     """From 16 the limit doubles with each window of answers, up to the ceiling."""
-
-    async def story() -> tuple[AdaptiveConcurrency, Host]:
-        gate, host = AdaptiveConcurrency(100), Host()
-        await calls(gate, host, 500)
-        return gate, host
-
     assert AdaptiveConcurrency(100, start=64).limit == 64 and AdaptiveConcurrency(8, start=64).limit == 8
     assert AdaptiveConcurrency(100, start=3).limit == 16
-    gate, host = run(story())
+    gate = AdaptiveConcurrency(100)
+    assert story_of(500, gate).host.peak == 100
     assert history_of(gate) == [(16, "start"), (32, "doubled"), (64, "doubled"), (100, "doubled")]
     assert [round(step.at_s) for step in gate.history] == [0, 1, 2, 3]
-    assert host.peak == 100
 
 
 def test_a_limit_that_is_not_reached_does_not_grow() -> None:
@@ -114,13 +129,8 @@ def test_a_limit_that_is_not_reached_does_not_grow() -> None:
 
 def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
     """However many calls meet the 429, the limit drops to four fifths once, and recovers in small steps."""
-
-    async def story() -> tuple[AdaptiveConcurrency, Host]:
-        gate, host = AdaptiveConcurrency(64, jitter=lambda: 0.0), Host(limited((4.5, 5.6), retry_after_s=1.0))
-        await calls(gate, host, 2_000)
-        return gate, host
-
-    gate, host = run(story())
+    gate = AdaptiveConcurrency(64, jitter=lambda: 0.0)
+    host = story_of(2_000, gate, limited((4.5, 5.6), retry_after_s=1.0)).host
     assert [limit for limit, _ in history_of(gate)] == [16, 32, 64, 51, 51, 64]
     assert [because for _, because in history_of(gate)][3:] == ["rate_limited", "recovered", "grew"]
     assert len(host.sent_s) <= 2_000 + 64 + 1
@@ -128,26 +138,16 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
 
 def test_5xx_shrinks_nothing() -> None:
     """An overloaded host is not a rate limit."""
-
-    async def story() -> AdaptiveConcurrency:
-        host = Host(lambda at_s: Overloaded("busy") if 2 < at_s < 2.2 else None)
-        gate = AdaptiveConcurrency(64)
-        await calls(gate, host, 300)
-        return gate
-
-    assert history_of(run(story())) == [(16, "start"), (32, "doubled"), (64, "doubled")]
+    gate = AdaptiveConcurrency(64)
+    story_of(300, gate, lambda at_s: Overloaded("busy") if 2 < at_s < 2.2 else None)
+    assert history_of(gate) == [(16, "start"), (32, "doubled"), (64, "doubled")]
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 0.0, 0.4, 3.0])
 def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None) -> None:
     """During the storm one call at a time is sent, never before its time."""
-
-    async def story() -> tuple[AdaptiveConcurrency, Host]:
-        gate, host = AdaptiveConcurrency(16), Host(limited((3.5, 13.5), retry_after_s=retry_after_s))
-        await calls(gate, host, 200)
-        return gate, host
-
-    gate, host = run(story())
+    gate = AdaptiveConcurrency(16)
+    host = story_of(200, gate, limited((3.5, 13.5), retry_after_s=retry_after_s)).host
     probes = [at for at in host.sent_s if 4.2 <= at < 13.5]
     waits = [later - earlier for earlier, later in pairwise(probes)]
     assert len(host.sent_s) <= 1.3 * 200
@@ -162,41 +162,26 @@ def dead(from_s: float, to_s: float = float("inf")) -> Callable[[float], Unreach
 
 def test_a_host_that_answered_minutes_ago_is_not_asked_whether_it_is_there() -> None:
     """The earlier limit is used at once; if the host has died since, each of these calls makes one attempt."""
-
-    async def story(trouble: Callable[[float], ProviderError | None]) -> Host:
-        host = Host(trouble)
-        await calls(AdaptiveConcurrency(64, start=40), host, 60)
-        return host
-
-    assert run(story(lambda _: None)).sent_s[39] < LATENCY_S
-    assert len(run(story(dead(0.0))).sent_s) == 40 + MOST_SILENT_PROBES
+    assert story_of(60, AdaptiveConcurrency(64, start=40)).host.sent_s[39] < LATENCY_S
+    died = story_of(60, AdaptiveConcurrency(64, start=40), dead(0.0))
+    assert len(died.host.sent_s) == 40 + MOST_SILENT_PROBES
 
 
 def test_a_dead_host_costs_a_handful_of_attempts() -> None:
     """Two hundred calls to a dead host: a few at once, then one at a time, then all fail with the reason."""
-
-    async def story() -> tuple[Host, list[BaseException | None]]:
-        gate, host = AdaptiveConcurrency(64, host="h"), Host(dead(0.0))
-        return host, await calls(gate, host, 200)
-
-    host, ended = run(story())
-    assert len(host.sent_s) <= 2 * FIRST_CALLS + MOST_SILENT_PROBES
-    assert all(isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S for error in ended)
-    assert "was not reached" in str(ended[0]) and "no route" in str(ended[0])
+    story = story_of(200, AdaptiveConcurrency(64, host="h"), dead(0.0))
+    assert len(story.host.sent_s) <= 2 * FIRST_CALLS + MOST_SILENT_PROBES
+    assert all(isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S for error in story.ended)
+    assert "was not reached" in str(story.ended[0]) and "no route" in str(story.ended[0])
 
 
 @pytest.mark.parametrize("lasts_s", [2.0, 60.0])
 def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -> None:
     """Calls in flight fail, then one call at a time tests the host; after a short outage every call succeeds."""
-
-    async def story() -> tuple[Host, list[BaseException | None]]:
-        gate, host = AdaptiveConcurrency(16), Host(dead(3.5, 3.5 + lasts_s))
-        return host, await calls(gate, host, 200)
-
-    host, ended = run(story())
-    failed = sum(3.5 <= at < 3.5 + lasts_s for at in host.sent_s)
+    story = story_of(200, AdaptiveConcurrency(16), dead(3.5, 3.5 + lasts_s))
+    failed = sum(3.5 <= at < 3.5 + lasts_s for at in story.host.sent_s)
     assert failed <= 16 + STORM_REFUSALS + MOST_SILENT_PROBES
-    assert (sum(error is None for error in ended) == 200) is (lasts_s < 10)
+    assert (story.ended == [None] * 200) is (lasts_s < 10)
 
 
 def test_only_the_probes_answer_opens() -> None:
@@ -258,37 +243,21 @@ def test_a_429_among_answers_closes_nothing() -> None:
 
 def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
     """A host that changes from 429 to 5xx gets one probe, then the calls themselves test it."""
-
-    async def story() -> list[float]:
-        storm = limited((0, 0.4))
-        host = Host(lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None))
-        await calls(AdaptiveConcurrency(16, jitter=lambda: 0.0), host, 40)
-        return host.sent_s
-
-    assert len([at for at in run(story()) if 0.4 < at < 2]) > 16
+    storm, gate = limited((0, 0.4)), AdaptiveConcurrency(16, jitter=lambda: 0.0)
+    story = story_of(40, gate, lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None))
+    assert len([at for at in story.host.sent_s if 0.4 < at < 2]) > 16
 
 
 def test_a_host_that_refuses_for_long_is_given_up() -> None:
     """After the documented patience every call gets the error, which says that waiting does not help."""
-
-    async def story() -> tuple[list[BaseException | None], float, int]:
-        host = Host(limited((0, 1e9)))
-        outcomes = await calls(AdaptiveConcurrency(16), host, 50)
-        return outcomes, now() - host.started, len(host.sent_s)
-
-    outcomes, took_s, sent = run(story())
-    assert all(isinstance(outcome, RateLimited) and outcome.retry_after_s == NEVER_RETRY_S for outcome in outcomes)
-    assert GIVE_UP_AFTER_S <= took_s <= GIVE_UP_AFTER_S + 2 * LONGEST_BACKOFF_S
-    assert sent <= 16 + 20
+    story = story_of(50, AdaptiveConcurrency(16), limited((0, 1e9)))
+    assert all(isinstance(error, RateLimited) and error.retry_after_s == NEVER_RETRY_S for error in story.ended)
+    assert GIVE_UP_AFTER_S <= story.took_s <= GIVE_UP_AFTER_S + 2 * LONGEST_BACKOFF_S
+    assert len(story.host.sent_s) <= 16 + 20
 
 
 def test_a_host_that_asks_for_an_hour_is_given_up_at_once() -> None:
     """A daily limit ends the run at once."""
-
-    async def story() -> tuple[list[BaseException | None], float]:
-        host = Host(limited((0, 1e9), retry_after_s=3_600))
-        return await calls(AdaptiveConcurrency(16), host, 50), now() - host.started
-
-    outcomes, took_s = run(story())
-    assert all(isinstance(outcome, RateLimited) for outcome in outcomes)
-    assert took_s < 1
+    story = story_of(50, AdaptiveConcurrency(16), limited((0, 1e9), retry_after_s=3_600))
+    assert all(isinstance(error, RateLimited) for error in story.ended)
+    assert story.took_s < 1

@@ -48,6 +48,18 @@ async def test_a_judging_call_is_what_the_sdk_would_send(
     assert all(name.startswith("x-stainless") or name == "connection" for name in left_out), left_out
 
 
+async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
+    spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the configured key is sent; a local server without one gets a dummy, and none of the environment."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "sk-of-the-environment")
+    for key in ("sk-test-1234567890", ""):
+        async with spoken.connected(spoken.server.url, key=key) as provider:
+            await provider.complete(judging())
+    assert spoken.server.counts.keys == {"sk-test-1234567890", "none"}
+
+
 async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeRequest) -> None:
     """X11: an answer streams piece by piece, ends with the host's usage, and is one request."""
     spoken.server.answer = "In `cache.judgments`, by the writer's own thread."

@@ -118,15 +118,6 @@ async def test_an_abandoned_call_stays_charged(judging: MakeRequest) -> None:
     assert purse.settled == purse.reserved
 
 
-async def test_no_sum_of_calls_passes_the_cap(judging: MakeRequest) -> None:
-    """Concurrent calls cannot together exceed a cap that each would meet alone."""
-    purse = Purse("1200")
-    limited = Limited(ScriptedProvider(Script(latency_s=0.01)), budget=purse, price_of=dollar_a_token)
-    done = await asyncio.gather(*(limited.complete(judging()) for _ in range(20)), return_exceptions=True)
-    assert {type(outcome) for outcome in done} == {Completion, BudgetExhausted}
-    assert purse.left >= 0
-
-
 async def test_what_waits_is_not_sent_after_a_halt(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:

@@ -113,6 +113,12 @@ def causes(found: dict[str, Judgment | Unjudged]) -> Counter[str]:
     return Counter(one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values())
 
 
+def have_own_scores(code: Code, found: dict[str, Judgment | Unjudged]) -> bool:
+    """Whether every memory is judged, with the score that `by_length` gives to its own name."""
+    scores = {hash_: one.score for hash_, one in found.items() if isinstance(one, Judgment)}
+    return scores == {made.content_hash: (len(made.entity) % 100) / 100 for made, _ in code.values()}
+
+
 LONG = "def long():\n" + "".join(f"    step_{number} = call({number})\n\n" for number in range(900))
 
 

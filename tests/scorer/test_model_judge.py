@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.scorer.bench import LONG, TURN, Bench, Code, Failing, by_length, causes, oversized, settle
+from tests.scorer.bench import LONG, TURN, Bench, Code, Failing, by_length, causes, have_own_scores, oversized, settle
 from tests.scorer.shapes import candidate
 from xscore.platform.errors import CallTimedOut
 from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
@@ -16,10 +16,7 @@ async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
     """X03: ids are random, yet each memory gets its own score, and all are written."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     found = await bench.run()
-    for made, _ in code.values():
-        result = found[made.content_hash]
-        assert isinstance(result, Judgment)
-        assert result.score == (len(made.entity) % 100) / 100
+    assert have_own_scores(code, found)
     assert {one.content_hash for one in bench.written} == found.keys()
 
 

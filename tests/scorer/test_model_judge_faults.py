@@ -8,7 +8,19 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scorer.bench import TURN, Around, Bench, Code, Failing, by_length, causes, ended, oversized, settle
+from tests.scorer.bench import (
+    TURN,
+    Around,
+    Bench,
+    Code,
+    Failing,
+    by_length,
+    causes,
+    ended,
+    have_own_scores,
+    oversized,
+    settle,
+)
 from xscore.platform.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider, ScriptRule
@@ -53,10 +65,7 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
     bench = Bench(code, provider)
     judge = bench.judge()
     found = await settle(judge, bench.candidates)
-    assert causes(found) == {"judged": len(code)}
-    for made, _ in code.values():
-        result = found[made.content_hash]
-        assert isinstance(result, Judgment) and result.score == (len(made.entity) % 100) / 100
+    assert have_own_scores(code, found)
     assert max(Counter(one.content_hash for one in bench.written).values()) == 1
     if name == "foreign":
         assert judge.faults.foreign > 0
@@ -99,10 +108,7 @@ async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
     """Complete scores before the cut are kept; the rest is asked in half packs."""
     provider = CutShort(ScriptedProvider(score=by_length))
     found = await Bench(code, provider).run()
-    assert causes(found) == {"judged": len(code)}
-    for made, _ in code.values():
-        result = found[made.content_hash]
-        assert isinstance(result, Judgment) and result.score == (len(made.entity) % 100) / 100
+    assert have_own_scores(code, found)
 
 
 async def test_a_prompt_too_long_is_halved(code: Code) -> None:
