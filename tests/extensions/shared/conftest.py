@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from secrets import token_hex
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.extensions.shared.servers_of_tests import KINDS, ServerOfTests
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import SharedUnavailable
 from xscore.settings import Secret
 from xscore.settings.model import SharedSettings
 
@@ -50,6 +52,25 @@ async def server(shared: SharedSettings) -> AsyncIterator[SharedServer]:
 
 
 NewLink = Callable[..., ServerLink]
+
+
+class Relay:
+    """A server that records what it is asked for, and that can be taken away."""
+
+    def __init__(self, server: SharedServer) -> None:
+        self.server = server
+        self.is_unavailable = False
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        if self.is_unavailable:
+            raise SharedUnavailable("the shared server is away (it said so, 1).")
+        self.asked.append(name)
+        return getattr(self.server, name)
+
+    def link(self, *, require: bool = True, timeout_s: float = 30, **options: Any) -> ServerLink:
+        """Return a link to it."""
+        return ServerLink(lambda: self, require=require, timeout_s=timeout_s, **options)  # type: ignore[arg-type,return-value]  # it forwards every call to a server
 
 
 @pytest.fixture

@@ -4,29 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 
+from tests.extensions.shared.conftest import Relay
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.extensions.shared.judgments import SharedJudgmentStore
-from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import JudgeIdentity, Judgment
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
-
-
-class Flapping(Struct):
-    """A server that can be taken away."""
-
-    server: SharedServer
-    is_unavailable: bool = False
-
-    def __getattr__(self, name: str) -> object:
-        if self.is_unavailable:
-            raise SharedUnavailable("the shared server is away (it said so, 1).")
-        return getattr(self.server, name)
 
 
 async def life(server: SharedServer) -> bool:
@@ -37,8 +24,8 @@ async def life(server: SharedServer) -> bool:
 
 async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
     """In pairs, so that the latest line shows the state; many requests in one outage report it once."""
-    flapping, said = Flapping(server), list[str]()
-    link = ServerLink(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # `Flapping` forwards every call to a server
+    flapping, said = Relay(server), list[str]()
+    link = flapping.link(require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
@@ -54,8 +41,8 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
 
 async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
     """What was not sent is in the local store, and the run does not count as fully shared."""
-    flapping = Flapping(server)
-    link = ServerLink(lambda: flapping, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # `Flapping` forwards every call to a server
+    flapping = Relay(server)
+    link = flapping.link(timeout_s=1)
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = SharedJudgmentStore(StoredJudgments(commits), link)
         with pytest.raises(SharedUnavailable):

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
-from msgspec import Struct, field
+from msgspec import Struct
 
-from tests.extensions.shared.conftest import NewLink
+from tests.extensions.shared.conftest import NewLink, Relay
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.limits import SharedRates
 from xscore.extensions.shared.link import ServerLink
@@ -29,14 +29,12 @@ class Grant(Struct):
     waits: bool
 
 
-class Watched(Struct):
+class Watched(Relay):
     """A server that records its grants."""
 
-    server: SharedServer
-    grants: list[Grant] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.server, name)
+    def __init__(self, server: SharedServer) -> None:
+        super().__init__(server)
+        self.grants: list[Grant] = []
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
         """Pass it on."""
@@ -63,7 +61,7 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     began = asyncio.get_running_loop().time()
 
     async def process(server: Watched) -> None:
-        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # `Watched` forwards every call to a server
+        link = server.link()
         rates = SharedRates(LocalRates(rpm=rpm), link, bucket="host model")
         for _ in range(calls):
             await rates.take(CALL)

@@ -43,9 +43,7 @@ _AGAIN = {
 }
 
 
-class ReadResults(Struct):
-    """The results of a chunk."""
-
+class _ReadResults(Struct):
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
     settled: list[RequestName] = field(default_factory=list)
@@ -54,16 +52,16 @@ class ReadResults(Struct):
     asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
 
 
-def read_results(
+def _read_results(
     chunk: Sequence[tuple[RequestName, BatchResult]],
     asks: Mapping[int, PackPrompt],
     *,
     secret: bytes,
     rule: GiveUpRule,
     faults: ReplyFaults,
-) -> ReadResults:
+) -> _ReadResults:
     """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job; updated."""
-    found = ReadResults()
+    found = _ReadResults()
     climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
         ask = asks[name[1]]
@@ -198,7 +196,7 @@ class ResultCollector:
         asks = job_rows.read_asks(self._context.connection, self._job.id, {ask for (_, ask), _ in chunk})
         parts_of = self._parts_of if any(piece.is_part for ask in asks.values() for piece in ask.pieces) else {}
         with self._context.transaction() as connection:
-            found = read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
+            found = _read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
             answered = [(one, len(asks[name[1]].pieces)) for name, one in chunk if one.completion is not None]
             self._context.ledger.enter(connection, batch, answered)
             self._context.ledger.enter_unread(connection, batch, [name for name, one in chunk if one.is_charged])
@@ -231,7 +229,7 @@ class ResultCollector:
                     )
         return list(found.items())
 
-    def _keep(self, connection: Connection, found: ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
+    def _keep(self, connection: Connection, found: _ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
         found.judged.sort(key=itemgetter(0))
         for question, group in groupby(found.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
@@ -254,7 +252,7 @@ class ResultCollector:
         found = parts_in_store(store, recipe, large).items()
         return {memory: frozenset(part.content_hash for part in parts) for memory, parts in found}
 
-    def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
+    def _plan_follow_ups(self, connection: Connection, found: _ReadResults) -> None:
         if not found.asks:
             return
         new = list(dict.fromkeys(ask for _, ask in found.asks))

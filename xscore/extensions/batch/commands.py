@@ -142,7 +142,7 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
         most = limit or (len(jobs) if flags.terminal.as_json else JOBS_SHOWN)
         found = [job_status(store.connection, job.id) for job in jobs[:most]]
     none = "there is no job yet; `xscore batch submit QUERIES.jsonl` makes one"
-    flags.terminal.print_result({"jobs": [job_json(one) for one in found]}, render_jobs(found), none=none)
+    flags.terminal.print_result({"jobs": [job_json(one) for one in found]}, _render_jobs(found), none=none)
     if len(found) < len(jobs):
         flags.terminal.note(f"{len(jobs) - len(found):,} older ones are not shown: `--limit {len(jobs)}` shows all")
 
@@ -272,8 +272,7 @@ def next_step(found: JobStatus) -> str:
     return ""
 
 
-def render_jobs(jobs: Sequence[JobStatus]) -> str:
-    """One line for each job."""
+def _render_jobs(jobs: Sequence[JobStatus]) -> str:
     heads = ("job", "since", "questions", "judged", "of", "state")
     rows = [
         (job.job, format_time(job.created_at), f"{job.questions:,}", f"{job.judged:,}", f"{job.asked:,}", _state(job))

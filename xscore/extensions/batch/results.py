@@ -222,7 +222,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
     return replace(settings, judge=replace(settings.judge, **changed))
 
 
-def prepare_job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQuestion]:
+def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQuestion]:
     """Prepare a job's questions in order, each as asked and with its original key.
 
     Raises UsageError where the settings make another judge than the job's.
@@ -270,4 +270,4 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
         judged = (one.candidate.content_hash for one in settled if isinstance(one.result, Judgment))
         return settled, sum((prepared.number, content) in answered for content in judged)
 
-    return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
+    return await rank_questions(parts, _job_questions(parts, job), settle, out)

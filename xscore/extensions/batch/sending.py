@@ -88,7 +88,7 @@ def _is_encrypted(store: Store) -> bool:
     return sqlite_drivers.read_note(store.path) is not None
 
 
-def open_input_file(store: Store) -> IO[bytes]:
+def _open_input_file(store: Store) -> IO[bytes]:
     """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an encrypted one."""
     if _is_encrypted(store):
         return io.BytesIO()
@@ -218,7 +218,7 @@ class BatchSender:
         if not planned:
             return False
         number, mark = batch_rows.next_batch(context.connection, context.job.id)
-        with open_input_file(context.store) as lines:
+        with _open_input_file(context.store) as lines:
             try:
                 filled = self._render(lines, planned, mark)
             except UsageError as error:  # planned for another prompt: what was sent is still collected

@@ -132,7 +132,7 @@ def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) 
     return questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS) + tokens.REPLY_FRAME
 
 
-def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
+def _max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
     """Return how many of the wanted questions may share a pack of this many memories; at least 1."""
     most, reserve = drafts.model.max_output_tokens, drafts.model.reasoning_reserve
     room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
@@ -140,13 +140,10 @@ def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
     return max(1, min(wanted, MOST_SCORES // max(1, memories), by_output))
 
 
-def split_questions(
+def _split_questions(
     questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int
 ) -> Iterator[tuple[int, ...]]:
-    """Split questions into runs of nearly equal length, at most `most` each, with texts within `room`.
-
-    sizes: tokens of each question's text, by number.
-    """
+    """Split questions into runs of nearly equal length, at most `most` each, with texts within `room`."""
     count = ceil(len(questions) / most)
     for at in range(count):
         run = questions[at * len(questions) // count : (at + 1) * len(questions) // count]
@@ -193,11 +190,11 @@ def plan_shared_units(
         memories = len(whole)
         if not memories:
             continue
-        fits = max_questions(drafts, memories, wanted=most)
+        fits = _max_questions(drafts, memories, wanted=most)
         size = sum(member.tokens for member in whole)
         taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
         room = context_tokens - taken
-        units.extend(SharedUnit(shared, run) for run in split_questions(askers, sizes, most=fits, room=room))
+        units.extend(SharedUnit(shared, run) for run in _split_questions(askers, sizes, most=fits, room=room))
     return units
 
 

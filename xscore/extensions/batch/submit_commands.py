@@ -78,12 +78,12 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
 
 def _print_live_job(found: ListReport, terminal: Terminal) -> int:
     if terminal.as_json:
-        print_json(live_job_json(found))
+        print_json(_live_job_json(found))
     elif found.lines and found.command == "run" and not found.out:
-        write_stdout(render_live_job(found))
+        write_stdout(_render_live_job(found))
     terminal.notes(found.warnings)
     if not terminal.as_json:
-        terminal.lines(render_live_account(found))
+        terminal.lines(_render_live_account(found))
     return found.exit_code
 
 
@@ -276,15 +276,13 @@ LINES_SHOWN = 50
 QUESTION_ID_CHARS = 24
 
 
-def live_job_json(found: ListReport) -> dict[str, Json]:
-    """Return the object of `--json`."""
+def _live_job_json(found: ListReport) -> dict[str, Json]:
     whole = {name: value for name, value in record_json(found).items() if name != "spent"}
     rate = hit_rate(found.cached, found.candidates)
     return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent)}
 
 
-def render_live_job(found: ListReport) -> str:
-    """One line for each question: how many were kept, and the first of them."""
+def _render_live_job(found: ListReport) -> str:
     rows = [(ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one)) for one in found.lines[:LINES_SHOWN]]
     rest = len(found.lines) - LINES_SHOWN
     more = f"and {counted(rest, 'question')} more (-o FILE, --json)"
@@ -295,8 +293,7 @@ def _best(one: QuestionSummary) -> str:
     return DASH if one.best_score is None else f"{one.best_score:.2f}  {one_line(one.best)}"
 
 
-def render_live_account(found: ListReport) -> str:
-    """Say what stayed unjudged, why it ended early if it did, and the total cost."""
+def _render_live_account(found: ListReport) -> str:
     lines = []
     if found.coverage.unjudged:
         lines.append(f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which questions.")

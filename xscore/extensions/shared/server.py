@@ -106,8 +106,7 @@ def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | byte
     return {judgment.content_hash: judgment for judgment in found}
 
 
-def bucket_capacity(per_minute: float) -> float:
-    """Return what a bucket of this limit holds when it is full."""
+def _bucket_capacity(per_minute: float) -> float:
     return max(1.0, per_minute / 60 * BURST_S)
 
 
@@ -194,12 +193,12 @@ class SharedServer:
 
         Amounts are always taken: buckets go into debt, so runners are served in the order in which they ask. Negative
         amounts are given back. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`) -> amount
-        taken, and limit a minute. A bucket starts full and holds `bucket_capacity`; a larger amount waits for a full
-        bucket. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the
+        taken, and limit a minute. A bucket starts full and holds `BURST_S` of its limit; a larger amount waits until it
+        is full. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the
         longest wait of all kinds is returned.
         """
         rates = [float(limits[kind]) for kind in amounts]
-        terms = (list(amounts), list(map(float, amounts.values())), rates, list(map(bucket_capacity, rates)))
+        terms = (list(amounts), list(map(float, amounts.values())), rates, list(map(_bucket_capacity, rates)))
         return await self._asked(lambda answer: finite(answer[0]), "take", digest(bucket), *terms)
 
     async def reserve(
