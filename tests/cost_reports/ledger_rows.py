@@ -32,6 +32,12 @@ def add_figures(connection: Connection, name: str, **changes: object) -> None:
     connection.execute(f"INSERT INTO turn_figures ({names}) VALUES ({marks})", tuple(values.values()))
 
 
+def add_judged_turn(connection: Connection, name: str, at: float, **figures: object) -> None:
+    """Insert a finished turn with its figures (`add_figures`)."""
+    add_turn(connection, name, at)
+    add_figures(connection, name, **figures)
+
+
 def add_call(connection: Connection, name: str, turn: str, at: object = DAY, **changes: object) -> None:
     """Insert an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out, half a second."""
     values: dict[str, object] = {

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_turn, reported
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_judged_turn, add_turn, reported
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_text import render_report
@@ -32,8 +32,7 @@ def test_an_empty_ledger_is_a_report_of_nothing(reader: Connection) -> None:
 
 def test_sums_of_calls_and_turns(reader: Connection) -> None:
     """Calls, attempts, 429s, failures, tokens, exact dollars and coverage match the rows."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
     add_call(reader, "b", "t_1", outcome="rate_limited", cost=0, input=0, cached=0, output=0, reasoning=0)
     add_call(reader, "c", "t_1", outcome="timeout", cost=1, cached=0, estimated=1)
@@ -84,8 +83,7 @@ def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
 def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
     """A cached turn found every score in the cache; if the cap came before the first call, none was known."""
     for name, cached, unjudged in (("t_1", 0, 40), ("t_2", 30, 10), ("t_3", 40, 0)):
-        add_turn(reader, name, DAY)
-        add_figures(reader, name, judged=0, cached=cached, unjudged=unjudged)
+        add_judged_turn(reader, name, DAY, judged=0, cached=cached, unjudged=unjudged)
     found = reported(reader)
     assert found.turns_cached == 1
     live, cached_ones = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
@@ -118,8 +116,9 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
 def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str]) -> None:
     """For any grouping, dollars and attempts add up to the report's."""
     for number, command in ((1, "ask"), (2, "context")):
-        add_turn(reader, f"t_{number}", DAY + (number - 1) * 86_400)
-        add_figures(reader, f"t_{number}", command=command, judge="openai-decisions:small")
+        add_judged_turn(
+            reader, f"t_{number}", DAY + (number - 1) * 86_400, command=command, judge="openai-decisions:small"
+        )
         judging = {"provider": "openai-decisions", "cost": 9 - number}
         add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, **judging)
         add_call(reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number)
@@ -135,8 +134,7 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
     """Calls for vectors count under `embeddings`; candidates that no model judged under `none`."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1", judge="lexical", is_model=0)
+    add_judged_turn(reader, "t_1", DAY, judge="lexical", is_model=0)
     add_call(reader, "a", "t_1", stage="embed")
     add_call(reader, "b", "t_1", provider="typesafe", cost=1)
     found = reported(reader, by="wire")
@@ -147,8 +145,7 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
 def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
     """A period neither cuts a turn in two nor includes late calls of an earlier one."""
     for number in (1, 2):
-        add_turn(reader, f"t_{number}", DAY + number * 3_600)
-        add_figures(reader, f"t_{number}")
+        add_judged_turn(reader, f"t_{number}", DAY + number * 3_600)
         add_call(reader, f"c_{number}", f"t_{number}", DAY + number * 3_600 + 3_000)
     add_call(reader, "i", "e_1", DAY + 2.5 * 3_600)
     whole = reported(reader)
@@ -186,8 +183,7 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
     """Two repositories with the same turn ids are summed without being mixed."""
     other = connect_store(tmp_path / "other.db")
     for connection, cost in ((reader, 1), (other, 2)):
-        add_turn(connection, "t_1", DAY)
-        add_figures(connection, "t_1")
+        add_judged_turn(connection, "t_1", DAY)
         add_call(connection, "a", "t_1", cost=cost * ADOLLAR)
     found = build_report(
         [RepositoryLedger("/a", reader), RepositoryLedger("/b", other)], ReportQuery(by="repo"), now=NOW

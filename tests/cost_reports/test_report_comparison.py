@@ -5,13 +5,12 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn, reported
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_judged_turn, add_turn, reported
 
 
 def test_what_it_would_have_cost(reader: Connection) -> None:
     """Without our cache at the judge's average, the other ways as each call noted them, by batch the judging alone."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1", cost=3 * ADOLLAR, packless=9 * ADOLLAR, plain=4 * ADOLLAR, batch=ADOLLAR)
     add_call(reader, "b", "t_1", stage="primary", model="strong", plain=None, packless=None, batch=None)
     other = reported(reader).comparison
@@ -24,48 +23,39 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
 
 def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
     """If the period judged nothing, the judge's all-time average is used; if none is known, none."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1", cost=3 * ADOLLAR)
-    add_turn(reader, "t_2", DAY + 5_000)
-    add_figures(reader, "t_2", judged=0, cached=40, unjudged=0, unjudged_by_cause="{}")
+    add_judged_turn(reader, "t_2", DAY + 5_000, judged=0, cached=40, unjudged=0, unjudged_by_cause="{}")
     assert reported(reader, since=DAY + 1_000).comparison.without_cache_usd == 4
     add_figures_of_another = {"judge": "openai:other", "judged": 0, "cached": 40, "unjudged": 0}
-    add_turn(reader, "t_3", DAY + 9_000)
-    add_figures(reader, "t_3", **add_figures_of_another)
+    add_judged_turn(reader, "t_3", DAY + 9_000, **add_figures_of_another)
     assert reported(reader, since=DAY + 8_000).comparison.without_cache_usd is None
 
 
 @pytest.mark.parametrize("cost", ["free", 2**62, 2**63 - 1, -1])
 def test_judgments_whose_calls_are_damaged_are_in_no_average(reader: Connection, cost: object) -> None:
     """Unreadable calls were not free: the average is over turns with all their calls, and unknown without one."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     for number in range(3):
         add_call(reader, f"a_{number}", "t_1", cost=cost)
     assert reported(reader).comparison.without_cache_usd is None
-    add_turn(reader, "t_2", DAY + 5_000)
-    add_figures(reader, "t_2", judged=10, cached=28)
+    add_judged_turn(reader, "t_2", DAY + 5_000, judged=10, cached=28)
     add_call(reader, "b", "t_2", cost=5 * ADOLLAR)
     expected = 5 + (8 + 28) * Decimal(5) / 10
     assert reported(reader).comparison.without_cache_usd == expected
-    add_turn(reader, "t_3", DAY + 9_000)
-    add_figures(reader, "t_3", judged=0, cached=40, unjudged=0)
+    add_judged_turn(reader, "t_3", DAY + 9_000, judged=0, cached=40, unjudged=0)
     assert reported(reader, since=DAY + 9_000).comparison.without_cache_usd == 40 * Decimal(5) / 10
 
 
 def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None:
     """If some judging has no price, the cost of a judgment is unknown, in the period and overall."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
     add_call(reader, "b", "t_1", cost=None)
-    add_turn(reader, "t_2", DAY + 5_000)
-    add_figures(reader, "t_2", judged=0, cached=40, unjudged=0)
+    add_judged_turn(reader, "t_2", DAY + 5_000, judged=0, cached=40, unjudged=0)
     assert reported(reader).comparison.without_cache_usd is None
     assert reported(reader, since=DAY + 5_000).comparison.without_cache_usd is None
-    add_turn(reader, "t_3", DAY - 5_000)
-    add_figures(reader, "t_3", judged=10, cached=28)
+    add_judged_turn(reader, "t_3", DAY - 5_000, judged=10, cached=28)
     add_call(reader, "c", "t_3", DAY - 5_000)
     assert reported(reader, since=DAY).comparison.without_cache_usd is None, "an average over the others is a guess"
 

@@ -5,7 +5,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn, reported
+from tests.cost_reports.ledger_rows import DAY, add_call, add_judged_turn, add_turn, reported
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,7 @@ from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn,
 )
 def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
     """Text, fractions, negatives, infinities and impossible calls are in no sum."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
     add_call(reader, "b", "t_1", **damage)
     found = reported(reader)
@@ -62,8 +61,7 @@ def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
 )
 def test_damaged_figures_are_left_out_and_their_turn_stays(reader: Connection, damage: dict[str, object]) -> None:
     """The turn and its calls count, its figures do not, and the report says so."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1", **damage)
+    add_judged_turn(reader, "t_1", DAY, **damage)
     add_call(reader, "a", "t_1")
     found = reported(reader)
     assert found.turns_by_state == {"done": 1}
@@ -87,8 +85,7 @@ def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connect
 def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
     """A turn dated in the future counts in every figure and is named; calls dated before their turn belong to it."""
     for name, at in (("t_a", DAY), ("t_b", DAY + 900 * 86_400), ("t_c", DAY - 50)):
-        add_turn(reader, name, at)
-        add_figures(reader, name)
+        add_judged_turn(reader, name, at)
         add_call(reader, f"c_{name}", name, DAY - 9_000)
     found = reported(reader)
     assert [line.id for line in found.turns] == ["t_b", "t_a", "t_c"]
@@ -100,8 +97,7 @@ def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
     """The choices of other turns are shown, and the unreadable one is counted."""
     one = {"selected": [], "near_misses": [], "schema": 1}
     for name, body in (("t_1", one), ("t_2", {"selected": [{"id": 5}], "near_misses": []}), ("t_3", [])):
-        add_turn(reader, name, DAY)
-        add_figures(reader, name)
+        add_judged_turn(reader, name, DAY)
         reader.execute("INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body)))
     found = reported(reader, details=9)
     assert [detail.turn_id for detail in found.details] == ["t_1"]

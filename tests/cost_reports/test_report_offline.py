@@ -6,7 +6,7 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cost_reports.conftest import reader
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn, reported
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_judged_turn, reported
 
 __all__ = ["reader"]
 
@@ -26,8 +26,7 @@ def add_job(connection: Connection, name: str, command: str, *, at: float = DAY,
 @pytest.fixture
 def ledger(reader: Connection) -> Connection:
     """A turn, a job by batch at half the price, and a rescoring by live calls."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
+    add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "live", "t_1")
     add_job(reader, "b_1", "submit")
     add_job(reader, "b_2", "rescore", at=DAY + 10, cached=100)

@@ -46,6 +46,12 @@ def run_hook(
     )
 
 
+def begin_hook(root: Path, stdout: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":
+    """Start the prompt hook, which waits for its message."""
+    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
+    return subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.DEVNULL)
+
+
 def build_index(root: Path) -> None:
     """Index a repository in this process."""
 

@@ -7,14 +7,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.agents.hook_process import FILES, QUESTION, added, build_index, message, run_hook, xscore
+from tests.extensions.agents.hook_process import (
+    FILES,
+    QUESTION,
+    added,
+    begin_hook,
+    build_index,
+    message,
+    run_hook,
+    xscore,
+)
 from xscore.extensions.agents.hook_events import INDEXING
 from xscore.platform.paths import find_root
 from xscore.store.hook_state import hook_state_file
@@ -70,8 +79,7 @@ def test_a_hook_without_an_index_says_one_line(make_repo: MakeRepo) -> None:
 
 def test_half_an_emoji_is_no_obstacle(root: Path) -> None:
     """A prompt with a lone surrogate is answered, also if the agent leaves standard input open."""
-    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with begin_hook(root) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(message(root, prompt=QUESTION + " \ud83d")).encode())
         process.stdin.flush()
@@ -190,8 +198,7 @@ def test_a_repository_cannot_raise_limits_or_redirect(root: Path) -> None:
 @pytest.mark.verify
 def test_two_hooks_at_once_both_answer(root: Path) -> None:
     """Sessions in one repository do not wait for each other, and none fails."""
-    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") for _ in range(2)]
+    running = [begin_hook(Path("/")) for _ in range(2)]
     said = [json.dumps(message(root, session_id=f"s{n}")).encode() for n in range(2)]
     for process, data in zip(running, said, strict=True):
         assert process.stdin is not None
@@ -206,22 +213,14 @@ def test_two_hooks_at_once_both_answer(root: Path) -> None:
         process.stdout.close()
 
 
-@pytest.fixture
-def waiting(root: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A hook whose agent sends nothing."""
-    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        yield process
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_hook_with_0(waiting: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def test_a_signal_ends_a_hook_with_0(root: Path, number: signal.Signals) -> None:
     """An agent that gives up gets no error, at any time."""
-    while len(list(Path(f"/proc/{waiting.pid}/task").iterdir())) < 2:  # its watchdog: Python itself has started
-        time.sleep(0.02)
-    waiting.send_signal(number)
-    assert waiting.wait(10) == 0
+    with begin_hook(root) as waiting:
+        while len(list(Path(f"/proc/{waiting.pid}/task").iterdir())) < 2:  # its watchdog: Python itself has started
+            time.sleep(0.02)
+        waiting.send_signal(number)
+        assert waiting.wait(10) == 0
 
 
 @pytest.mark.verify
@@ -230,8 +229,7 @@ def test_an_agent_that_says_nothing_is_not_waited_for(root: Path) -> None:
     begun = time.monotonic()
     run_hook("prompt", b"", cwd=root)
     start_s, begun = time.monotonic() - begun, time.monotonic()
-    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with begin_hook(root) as process:
         assert process.wait(20) == 0
     assert time.monotonic() - begun < 2.0 + 1.0 + start_s
 
@@ -246,8 +244,7 @@ def test_an_agent_that_reads_nothing_is_not_waited_for(root: Path, monkeypatch: 
         while True:
             os.write(pipe, bytes(1024))
     os.set_blocking(pipe, True)
-    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=pipe) as process:
+    with begin_hook(root, pipe) as process:
         assert process.stdin is not None
         process.stdin.write(json.dumps(message(root)).encode())
         process.stdin.close()
