@@ -158,13 +158,12 @@ def render_carried(answer: Answer) -> str:
     over = answer.carried_over
     if not over.under:
         return ""
-    each = [f"{one.memories:,} from {one.turn_id}{_quoted(one.task)}" for one in over.under[:CARRIED_SHOWN]]
+    each = [
+        f"{one.memories:,} from {one.turn_id}{f' {quote_task(one.task)}' if one.task else ''}"
+        for one in over.under[:CARRIED_SHOWN]
+    ]
     more = f" and {len(over.under) - CARRIED_SHOWN} more" if len(over.under) > CARRIED_SHOWN else ""
     return faint(f"carried: {', '.join(each)}{more}{f' ({over.because})' if over.because else ''}")
-
-
-def _quoted(task: str) -> str:
-    return f" {quote_task(task)}" if task else ""
 
 
 def render_traffic(answer: Answer) -> str:

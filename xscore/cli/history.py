@@ -72,9 +72,10 @@ def list_history(*, last: float | None, limit: int | None, state: str | None, se
         )
         found = list_turns(store.connection, wanted, now=now)
     shown, left_out = found.turns[:most], found.damaged_turns + found.damaged_calls
-    body = {"turns": [_turn_json(turn) for turn in shown], "left_out": left_out}
+    turns = [{**record_json(turn), "spent": stage_usage_json(turn.spent)} for turn in shown]
     none = "there is no such turn" if is_narrow else "there is no turn yet"
     none = "every row of it is damaged" if left_out else f'{none}; `xscore ask "…"` begins one'
+    body = {"turns": turns, "left_out": left_out}
     terminal.print_result(body, _render_turns(shown, now=now, width=stdout_columns()), none=none)
     for count, what in ((found.damaged_turns, "turns"), (found.damaged_calls, "calls")):
         if count:
@@ -82,10 +83,6 @@ def list_history(*, last: float | None, limit: int | None, state: str | None, se
     if not (limit or terminal.as_json) and len(shown) < len(found.turns):
         terminal.note(f"the newest {most}; `--limit N` or `--last 7d` shows more")
     return NothingMatched.exit_code if is_narrow and not shown else 0
-
-
-def _turn_json(turn: ListedTurn) -> dict[str, Json]:
-    return {**record_json(turn), "spent": stage_usage_json(turn.spent)}
 
 
 def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None) -> str:
@@ -159,7 +156,9 @@ def _replay(past: PastTurn, calls: list[CallRecord] | None, terminal: Terminal, 
         if stored.is_erased:
             terminal.note("its answer was erased")
     if calls is not None:
-        write_stdout(_render_calls(calls, began=began, width=stdout_columns()))
+        rows = [_call_cells(call, began) for call in calls]
+        table = render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=stdout_columns()) if rows else ""
+        write_stdout(table or "no call was made")
 
 
 def _presentable_answer(answer: Answer) -> Answer:
@@ -168,11 +167,6 @@ def _presentable_answer(answer: Answer) -> Answer:
         for one in answer.selected
     )
     return replace(answer, answer=answer.answer or None, selected=own)
-
-
-def _render_calls(calls: Sequence[CallRecord], *, began: float, width: int | None) -> str:
-    rows = [_call_cells(call, began) for call in calls]
-    return render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=width) if rows else "no call was made"
 
 
 def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:

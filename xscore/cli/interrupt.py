@@ -55,8 +55,6 @@ def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> Interruptibl
 
 
 class _InterruptCounter:
-    """Counts presses of Ctrl-C for one run."""
-
     def __init__(self, notify: Callable[[str], None], cleanup: Callable[[], None]) -> None:
         self._notify = notify
         self._cleanup = cleanup

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 MEMORIES_SHOWN = 50
-_MOST_BYTES = 4 << 20
-"""Limit on a text from standard input."""
 _LAYER_OF_SCOPE = {"user": Layer.USER, "project": Layer.PROJECT}
 SCOPES = [*map(str, MemoryScope), *_LAYER_OF_SCOPE]
 _DEFAULT_KINDS = {Layer.GOVERNANCE: Kind.DECISION, Layer.USER: Kind.PREFERENCE}
@@ -107,7 +105,7 @@ def is_narrow(flags: Flags) -> bool:
 
 
 def _read_text(given: str) -> str:
-    return readable_text(given) if given != "-" else read_stdin(_MOST_BYTES, hint="Sum it up in a few sentences.")
+    return readable_text(given) if given != "-" else read_stdin(4 << 20, hint="Sum it up in a few sentences.")
 
 
 def _read_citations(store: "Store", spans: Sequence[str]) -> "tuple[Citation, ...]":
@@ -205,11 +203,13 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
     0.3 for each reference, then scope, kind, importance and use. Exit code 1 if --layer, --scope, --kind or these match
     nothing; an empty store is no error.
     """
-    terminal, query = flags.terminal, _registry_query(flags, match, references)
+    terminal, choice, query = flags.terminal, choice_of(flags), None
+    if match or references:
+        query = RegistryQuery(text=match, references=references, scopes=choice.scopes, kinds=choice.kinds)
     with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
-        found = filter_memories(store, choice_of(flags))
+        found = filter_memories(store, choice)
         most = limit or (len(found) if terminal.as_json else MEMORIES_SHOWN)
         if query is not None:
             selected = select_by_rules(found, query, now=now)
@@ -227,14 +227,6 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         which = "lower" if scores else "older"
         terminal.note(f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}` shows all")
     return NothingMatched.exit_code if (query or is_narrow(flags)) and not found else 0
-
-
-def _registry_query(flags: Flags, match: str, references: tuple[str, ...]) -> RegistryQuery | None:
-    """Return the query of --match and --reference; None without them."""
-    if not (match or references):
-        return None
-    choice = choice_of(flags)
-    return RegistryQuery(text=match, references=references, scopes=choice.scopes, kinds=choice.kinds)
 
 
 def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:

@@ -68,7 +68,9 @@ class TurnObserver(Observer):
             case StageBegan(name):
                 self._show_stage(name)
             case JudgeEstimate():
-                self._announce(event)
+                from xscore.cli.phrases import describe_forecast
+
+                self.note(describe_forecast(event))
             case IndexProgress():
                 self._show_index(event)
             case Progress():
@@ -100,11 +102,6 @@ class TurnObserver(Observer):
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             self._terminal.lines(line)
-
-    def _announce(self, forecast: JudgeEstimate) -> None:
-        from xscore.cli.phrases import describe_forecast
-
-        self.note(describe_forecast(forecast))
 
     def _show_progress(self, progress: Progress) -> None:
         if self._terminal.is_live:

@@ -19,7 +19,7 @@ from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
 from xscore.cli.phrases import describe_kept_out, format_age, list_kept_out
 from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
-from xscore.platform.errors import UsageError, install_hint
+from xscore.platform.errors import ExitCode, UsageError, install_hint
 from xscore.platform.figures import format_bytes, format_dollars, format_seconds
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, mask_key, one_line
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
     from xscore.store.graph import ReachedNode
 
-TO_FIX = 3
 SHORT_COMMIT = 10
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
@@ -52,7 +51,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     """
     found = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
     flags.terminal.print_result(found, _render_diagnosis)
-    return 0 if all(finding.ok for finding in found.findings) else TO_FIX
+    return 0 if all(finding.ok for finding in found.findings) else ExitCode.NOTHING_JUDGED
 
 
 def _render_diagnosis(found: Diagnosis) -> str:
@@ -159,8 +158,8 @@ def _describe_background(found: BackgroundStatus) -> str:
     return f"{doing} (process {found.pid}{', xscore watch' if found.watches else ''})"
 
 
-def _describe_hook_failure(failed: HookFailure, *, now: float) -> str:
-    return f"{one_line(failed.event)} failed {format_age(failed.at, now)}: {one_line(failed.problem)}"
+def _describe_hook_failure(failed: HookFailure) -> str:
+    return f"{one_line(failed.event)} failed {format_age(failed.at, time.time())}: {one_line(failed.problem)}"
 
 
 def _as_text(languages: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -210,7 +209,7 @@ def _render_status(found: StoreStatus) -> str:
             ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
             ("background", _describe_background(found.background)),
             ("", f"went wrong last: {one_line(found.background.problem)}" if found.background.problem else ""),
-            ("last hook", _describe_hook_failure(found.hook_failure, now=time.time()) if found.hook_failure else ""),
+            ("last hook", _describe_hook_failure(found.hook_failure) if found.hook_failure else ""),
         ]
     )
     if found.files or found.background.doing:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from xscore.records.turn import SessionSummary, WorkingSession
     from xscore.store.store import Store
 
-NONE_YET = 'There is no working session on this branch yet; `xscore ask "…"` begins one.'
-
 
 @command()
 def show_session(flags: Flags) -> None:
@@ -31,7 +29,8 @@ def show_session(flags: Flags) -> None:
         found, now = current_session(store), store.clock()
         summary = summarise_session(store.connection, found.thread) if found else None
     if found is None or summary is None:
-        flags.terminal.print_result({"session": None}, "", none=NONE_YET)
+        none = 'There is no working session on this branch yet; `xscore ask "…"` begins one.'
+        flags.terminal.print_result({"session": None}, "", none=none)
         return
     more = {name: value for name, value in record_json(summary).items() if name != "text"}
     body = {"session": {**record_json(found), **more, "summary": summary.text}}

@@ -25,7 +25,7 @@ from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, PeriodType, command
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
-from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_share
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.sqlite_drivers import REBUILD_HINT
@@ -34,8 +34,6 @@ from xscore.platform.text import counted, one_line
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
-DECLINED = 1
-"""Exit code."""
 JUDGES_SHOWN = 8
 _CAUSES = {
     "unreachable": "of contents that no memory shows any more",
@@ -76,7 +74,7 @@ def prune_cache(
             question = f"Remove {counted(done.reachable, 'judgment')} that could be used again?"
             yes = flags.assume_yes or not done.reachable
             if not flags.terminal.confirm(question, yes=yes, otherwise="nothing was removed"):
-                return DECLINED
+                return ExitCode.PARTLY
             done = prune_judgments(store.connection, sweep, now=now)
             freed = _vacuum(store, flags.terminal) if vacuum else None
     about = done.judgments * JUDGMENT_BYTES

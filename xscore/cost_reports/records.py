@@ -17,7 +17,6 @@ from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import MOST_SECONDS
 
 REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "wire", "command", "turn")
-"""What a report can be grouped by."""
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):

@@ -60,8 +60,6 @@ class RepositoryLedger(NamedTuple):
 
 
 class _Read(Struct):
-    """Everything read from all ledgers."""
-
     tables: "list[pl.DataFrame]" = field(default_factory=list)
     turns: list[LedgerTurn] = field(default_factory=list)
     """Newest first."""

@@ -86,13 +86,6 @@ def test_half_an_emoji_is_no_obstacle(root: Path) -> None:
         assert b"cart.py:1-3" in process.stdout.read()
 
 
-@pytest.mark.verify
-def test_words_alone_say_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a key the words rank, and the first line says that no model judged."""
-    monkeypatch.delenv("XSCORE_JUDGE_MODEL")
-    assert "only matched words" in added(run_hook("prompt", message(root))).splitlines()[0]
-
-
 @pytest.mark.parametrize(
     ("data", "options"),
     [(b"\xff\x00", ()), (b"{}", ("--an-option-of-a-later-version",)), (b'{"cwd": "/no/such/folder"}', ())],
@@ -193,24 +186,6 @@ def test_a_repository_cannot_raise_limits_or_redirect(root: Path) -> None:
     assert [values[name] for name in ("budget.max_usd", "openai.base_url")] == ["default"] * 2
     assert values["agents.hook_deadline_s"].startswith("environment")
     assert "cart.py" in added(run_hook("prompt", message(root)))
-
-
-@pytest.mark.verify
-def test_two_hooks_at_once_both_answer(root: Path) -> None:
-    """Sessions in one repository do not wait for each other, and none fails."""
-    running = [begin_hook(Path("/")) for _ in range(2)]
-    said = [json.dumps(message(root, session_id=f"s{n}")).encode() for n in range(2)]
-    for process, data in zip(running, said, strict=True):
-        assert process.stdin is not None
-        process.stdin.write(data)
-        process.stdin.flush()  # and never closed: an agent need not
-    ends = [process.wait(30) for process in running]
-    assert ends == [0, 0]
-    for process in running:
-        assert process.stdout is not None and process.stdin is not None
-        assert b"cart.py:1-3" in process.stdout.read()
-        process.stdin.close()
-        process.stdout.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -82,10 +82,8 @@ class WorkDone(Struct):
     """Totals for the report line."""
 
     files: int = 0
-    """Files read."""
     judged: int = 0
     turns: int = 0
-    """Turns finished."""
     cost_usd: Decimal = ZERO_USD
     """Without calls of unknown price."""
 
@@ -109,7 +107,6 @@ class BackgroundWork:
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
         self.done: WorkDone = WorkDone()
         self.problem: str = ""
-        """The latest problem."""
 
     async def catch_up(self) -> bool:
         """Index, finish turns until none is left, then judge changes if a hook asked for that.

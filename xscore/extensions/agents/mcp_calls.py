@@ -52,7 +52,6 @@ class Call:
         self.progress: tuple[float, float | None, str] | None = None
         """Progress, total and message not sent yet."""
         self.progress_words: str = ""
-        """The latest progress message."""
         self.began: float = monotonic()
         self.wake: Callable[[], None] = lambda: None
         """Called when there is progress to collect."""

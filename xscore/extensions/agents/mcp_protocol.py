@@ -170,8 +170,3 @@ def refuse(refusal: Refusal, request_id: RequestId | None = None) -> dict[str, A
     if refusal.data is not None:
         error["data"] = refusal.data
     return {"jsonrpc": "2.0", "id": refusal.id if request_id is None else request_id, "error": error}
-
-
-def notification(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a notification from the server."""
-    return {"jsonrpc": "2.0", "method": method, "params": params}

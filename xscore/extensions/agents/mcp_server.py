@@ -34,7 +34,6 @@ from xscore.extensions.agents.mcp_protocol import (
     RequestId,
     cacheable,
     negotiate,
-    notification,
     read_envelope,
     read_message,
     refuse,
@@ -64,8 +63,6 @@ from xscore.store.opening import has_store
 
 MOST_CALLS = 32
 """Calls that run or wait; more input is read only when one has ended."""
-MOST_WAITING = 32
-"""Requests that wait for tasks."""
 TASK_AFTER_S = 8.0
 """After this long, a client that accepts tasks gets one in place of the result."""
 CLOSING_S = 1.5
@@ -242,7 +239,7 @@ class McpServer:
         if isinstance(task, Refusal) or task.is_over:
             return task if isinstance(task, Refusal) else task.outcome()
         assert message.id is not None
-        if len(self._awaiting) >= MOST_WAITING:
+        if len(self._awaiting) >= MOST_CALLS:
             return Refusal(INVALID_REQUEST, "Too many requests are waiting for tasks.")
         self._awaiting[message.id] = task, envelope
         return None
@@ -279,7 +276,7 @@ class McpServer:
                 value, total, words = progress
                 params = {"progressToken": token, "progress": value, "message": words}
                 params |= {} if total is None else {"total": total}
-                self._wire.send_if_read(notification("notifications/progress", params))
+                self._wire.send_if_read({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         for call, outcome in self._lanes.collect():
             self._at_work.discard(call)
             self._idle_since = monotonic() if self.renews else None
@@ -328,7 +325,6 @@ class McpServer:
 
 
 def _is_of_era(method: str, envelope: Envelope) -> bool:
-    """Whether a method exists in the version of the request."""
     if method in {"server/discover", "tasks/update"}:
         return envelope.is_modern
     if method in {"ping", "tasks/result"}:

@@ -122,8 +122,6 @@ async def _until_idle(work: BackgroundWork, held: BackgroundLease) -> None:
 
 
 class _Report:
-    """Says on stderr what was done."""
-
     def __init__(self, work: BackgroundWork, flags: Flags) -> None:
         self._work, self._flags, self._said, self._problem = work, flags, "", ""
 
