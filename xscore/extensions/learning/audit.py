@@ -54,11 +54,8 @@ class MemoryAudit(Struct, frozen=True):
     findings: tuple[AuditFinding, ...]
     looked_at: int
     """Memories."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether there are no findings."""
-        return not self.findings
+    is_clean: bool
+    """Whether there are no findings."""
 
 
 def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> MemoryAudit:
@@ -78,7 +75,7 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
         found += [*_duplicates(inside), *_over_cap(layer, inside, rules)]
     order = list(AuditProblem)
     found.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
-    return MemoryAudit(tuple(found), len(memories))
+    return MemoryAudit(tuple(found), len(memories), not found)
 
 
 def _finding(

@@ -82,11 +82,11 @@ def audit_memories(flags: Flags) -> int:
     with opened_store(flags, make=False) as store:
         found = audit.audit_memories(store, store.settings, now=store.clock())
     shown = len(found.findings) if flags.terminal.verbose else FINDINGS_SHOWN
-    flags.terminal.print_result(found, _render_audit(found, shown=shown), more={"is_clean": found.is_clean})
+    flags.terminal.print_result(found, _render_audit(found, shown=shown))
     return 0 if found.is_clean else NEEDS_DOING
 
 
-def _render_audit(found: audit.MemoryAudit, *, shown: int = FINDINGS_SHOWN) -> str:
+def _render_audit(found: audit.MemoryAudit, *, shown: int) -> str:
     groups: dict[str, list[audit.AuditFinding]] = {}
     for finding in found.findings:
         groups.setdefault(finding.problem, []).append(finding)

@@ -34,13 +34,13 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import Memory
 from xscore.settings import MemorySettings
-from xscore.store import lookup, memory_rows, memory_writer, written_rows
+from xscore.store import lookup, memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_writer import write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
@@ -72,7 +72,8 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
-            _put(connection, memory, known, thread=draft.threads.get(memory.id, ""), now=draft.now)
+            thread = draft.threads.get(memory.id)  # a summary stays with its session
+            write_memory(connection, memory, before=known, now=draft.now, thread=thread, link=thread is None)
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
             connection.execute(_UPDATE, (*(getattr(memory, name) for name in _STATE), attrs, memory.id))
@@ -92,14 +93,6 @@ def _mark_faded(connection: sqlite3.Connection, draft: ConsolidationDraft, scope
         " WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
         [(f"{_FADED}{scope}", repr(draft.now)) for scope in scopes if draft.days_unfaded(scope) >= LEAST_DAYS],
     )
-
-
-def _put(connection: sqlite3.Connection, memory: Memory, known: Memory | None, *, thread: str, now: float) -> None:
-    if thread:  # a summary stays with its session
-        memory_writer.put_memories(connection, [memory], thread=thread)
-        emit_event(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
-    else:
-        memory_writer.write_memory(connection, memory, before=known, now=now)
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:

@@ -185,7 +185,7 @@ def _print_erasure(report: _Report, flags: Flags) -> int:
     more = {
         "turns": list(report.turns),
         "dry_run": report.dry_run,
-        "proof": record_json(proof) | {"holds": proof.holds} if proof else None,
+        "proof": record_json(proof) if proof else None,
         "servers": [record_json(one) for one in report.servers],
     }
     terminal.print_result(to_json(done) | more, _render_erasure(report))

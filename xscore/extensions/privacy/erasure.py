@@ -222,13 +222,10 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
     """Files that hold one of the lines."""
     journal_is_empty: bool
     """False: another process reads the journal, which therefore still holds erased text."""
-    user_store_searched: bool = True
+    user_store_searched: bool
     """False: `memory.user_learning` is off, so the user's own store stayed shut."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing erased was found; also False if no line is long enough to search for."""
-        return self.journal_is_empty and not self.found_in and self.lines + self.still_said > 0
+    holds: bool
+    """Whether nothing erased was found; also False if no line is long enough to search for."""
 
 
 def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
@@ -246,14 +243,16 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
     found = {str(file) for file in search_files(sorted(files), wanted - kept)}
     encrypted = {path: one for path, one in databases.items() if sqlite_drivers.read_note(path) is not None}
     found |= {str(path) for path, one in encrypted.items() if _has_row_with(one, LineMatcher(wanted - kept))}
+    is_empty = not any(map(needs_scrubbing, connections))
     return ErasureProof(
         lines=len(wanted - kept),
         still_said=len(kept),
         files=len(files),
         encrypted=len(encrypted),
         found_in=tuple(sorted(found)),
-        journal_is_empty=not any(map(needs_scrubbing, connections)),
+        journal_is_empty=is_empty,
         user_store_searched=store.user_data_dir is not None,
+        holds=is_empty and not found and bool(wanted),
     )
 
 
