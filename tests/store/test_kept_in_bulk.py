@@ -14,7 +14,7 @@ from tests.extensions.exchange.filled import export_lines
 from tests.statements import decide, list_events, say
 from tests.store.played import play
 from xscore.extensions.exchange.memory_lines import import_lines
-from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_lines, take_snapshot
+from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_file, take_snapshot
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
@@ -69,13 +69,13 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         details = MemoryDetails(rationale=task, resolution=answer, paths=(task, *["p"] * 1_100))
         failures.record_failure(store, text="boom", details=details, seen_at=1.0)
         taken = take_snapshot(store)
-        text = "".join(snapshot_lines(taken, secret=store.secret))
-        assert import_snapshot(store, text.encode()).changed == 0
-        restore_snapshot(other, taken, now=3.0)
+        text = snapshot_file(taken, secret=store.secret)
+        assert import_snapshot(store, text).changed == 0
+        restore_snapshot(other, taken)
         assert take_snapshot(other) == taken
         lines = list(export_lines(store, MemoryFilter()))
     with two_stores() as (_, third):
-        assert len(import_lines(third, "\n".join(lines).encode(), now=NOW).added) == len(lines)
+        assert len(import_lines(third, "\n".join(lines).encode()).added) == len(lines)
         back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())}
         for line in map(json.loads, lines):
             shown = redact_said(line["text"]).text
@@ -119,7 +119,7 @@ def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
     line = json.loads(next(export_lines(store, MemoryFilter())))
     line |= {"id": "m_" + "0" * 20, "text": "see c", "status": status}
     del line["citations"]
-    imported = import_lines(store, json.dumps(line).encode(), now=NOW)
+    imported = import_lines(store, json.dumps(line).encode())
     assert (imported.added, imported.kept) == ([], [old.id])
     assert memory_by_id(store, old.id).status is MemoryStatus.STALE
 

@@ -165,7 +165,8 @@ def test_what_was_said_long_ago_survives_the_way_to_another_store(store: Store, 
     """L03: imported today counts as seen today: consolidation erases nothing of it until it is unseen for long."""
     said = say(store, "we sort imports by hand", kind=Kind.CONVENTION, now=NOW).memory
     moved = NOW + 400 * DAY_S
-    import_lines(other, data(lines_of(store)), now=moved)
+    other.clock = lambda: moved
+    import_lines(other, data(lines_of(store)))
     consolidate(other, MemorySettings(), now=moved + DAY_S)
     kept = memory_by_id(other, said.id)
     assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, NOW)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.extensions.exchange.filled import fill
 from tests.statements import decide, say
 from tests.store.conftest import function, put
-from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_lines, take_snapshot
+from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_file, take_snapshot
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import UsageError
 from xscore.records.memory import MemorySource, MemoryStatus, Relation
@@ -35,7 +35,7 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
 
 def text_of(store: Store) -> str:
     """Return the snapshot file of a store."""
-    return "".join(snapshot_lines(take_snapshot(store), secret=store.secret))
+    return snapshot_file(take_snapshot(store), secret=store.secret).decode()
 
 
 def altered(text: str, /, **changes: object) -> bytes:
@@ -52,7 +52,7 @@ def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
     restored = import_snapshot(store, text.encode())
     assert (restored.unchanged, restored.added, restored.changed) == (5, 0, 0)
     assert take_snapshot(store) == taken
-    restored = import_snapshot(store, altered(text, importance=1.0), now=NOW)
+    restored = import_snapshot(store, altered(text, importance=1.0))
     assert (restored.unchanged, restored.added, restored.changed) == (5, 0, 0)
     assert take_snapshot(store) == taken
 
@@ -64,7 +64,7 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
     huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
     planted = [{"source": lines[0]["id"], "target": function("f").id, "relation": r, "weight": 1e6} for r in Relation]
     body = [{**header, "edges": planted}, *({**line, **huge, "source": "explicit"} for line in lines)]
-    import_snapshot(other, "\n".join(map(json.dumps, body)).encode(), now=NOW)
+    import_snapshot(other, "\n".join(map(json.dumps, body)).encode())
     found = take_snapshot(other).memories
     assert len(found) == 5
     for memory in found:
@@ -79,8 +79,7 @@ def test_what_was_forgotten_is_not_restored(store: Store) -> None:
     taken = take_snapshot(store)
     gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
     erasure.erase_memories(store, [gone], now=6.0, forget=True)
-    text = "".join(snapshot_lines(taken, secret=store.secret))
-    restored = import_snapshot(store, text.encode())
+    restored = import_snapshot(store, snapshot_file(taken, secret=store.secret))
     assert restored.forgotten == 1
     assert gone not in store.memories([gone])
     assert not any(gone in (edge.source, edge.target) for edge in take_snapshot(store).edges)
@@ -92,7 +91,7 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     taken = take_snapshot(store)
     store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
     later = decide(store, "something else", key="k", now=9.0).memory
-    restore_snapshot(store, taken, now=10.0)
+    restore_snapshot(store, taken)
     assert [kept for kept in take_snapshot(store).memories if kept.id != later.id] == list(taken.memories)
     assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
 

@@ -49,13 +49,7 @@ WORST_SHOWN = 5
 MISSED_SHOWN = 5
 QUERY_CHARS = 70
 EVALUATION_ID_CHARS = 16
-MEASURES = {
-    "recall": "recall",
-    "precision": "precision",
-    "hit": "hit",
-    "MRR": "reciprocal_rank",
-    "nDCG": "ndcg",
-}
+MEASURES = {"recall": "recall", "precision": "precision", "hit": "hit", "MRR": "reciprocal_rank", "nDCG": "ndcg"}
 
 
 def _render_evaluation(found: Evaluation, *, verbose: bool) -> str:

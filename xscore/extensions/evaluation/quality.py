@@ -12,13 +12,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from xscore.extensions.evaluation import metrics
-from xscore.extensions.evaluation.metrics import (
-    CalibrationBin,
-    EntityRef,
-    LabelledScore,
-    RankingMetrics,
-    entity_ref,
-)
+from xscore.extensions.evaluation.metrics import CalibrationBin, EntityRef, LabelledScore, RankingMetrics, entity_ref
 from xscore.pipeline.ranking import Ranking
 from xscore.platform.text import counted
 from xscore.records.calls import Usage

@@ -27,7 +27,7 @@ from xscore.extensions.exchange.cache_files import (
     parse_exchange_key,
 )
 from xscore.extensions.exchange.memory_lines import MAX_IMPORT_BYTES, exported_memories, import_lines
-from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_lines, take_snapshot
+from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_file, take_snapshot
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
@@ -140,18 +140,18 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     with opened_store(flags, make=False) as store:
         if snapshot:
             taken = take_snapshot(store)
-            count, text = len(taken.memories), "".join(snapshot_lines(taken, secret=store.secret))
+            count, text = len(taken.memories), snapshot_file(taken, secret=store.secret)
         else:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
             found = list(exported_memories(store, chosen))
             whole: list[object] = [{"schema": SCHEMA, "memories": found}] if as_json else [*found]
-            count, text = len(found), "".join(msgspec.json.encode(one).decode() + "\n" for one in whole)
+            count, text = len(found), msgspec.json.Encoder().encode_lines(whole)
     if output is not None:
-        write_atomically(output, text.encode(), mode=0o600)
+        write_atomically(output, text, mode=0o600)
     elif as_json and not snapshot:
         print_json(msgspec.to_builtins(whole[0]))
     elif text:
-        flags.terminal.data(text)
+        flags.terminal.data(text.decode())
     flags.terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))
     return NothingMatched.exit_code if not count and is_narrow(flags) else 0
 

@@ -139,14 +139,14 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
 
 
 def import_lines(
-    store: Store, data: bytes, *, name: str = "lines", users: bool = False, now: float | None = None, first: int = 1
+    store: Store, data: bytes, *, name: str = "lines", users: bool = False, first: int = 1
 ) -> MemoryImport:
-    """Import exported lines. name: their source, for errors. now: unix seconds. first: number of the first line.
+    """Import exported lines. name: their source, for errors. first: number of the first line.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
-    moment = store.now_or_clock(now)
+    moment = store.clock()
     lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first)
     if not lines:
         raise UsageError(f"{name} holds no line to import", hint="`xscore memory export` makes one.")

@@ -9,7 +9,6 @@ and changes but erases nothing; the index is made again from the files.
 import hmac
 import json
 import sqlite3
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Annotated
 
@@ -17,12 +16,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
 
-from xscore.extensions.exchange.memory_lines import (
-    MEMORY_SCHEMA,
-    SavedMemory,
-    import_lines,
-    saved_memory,
-)
+from xscore.extensions.exchange.memory_lines import MEMORY_SCHEMA, SavedMemory, import_lines, saved_memory
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
@@ -132,17 +126,15 @@ def take_snapshot(store: Store) -> Snapshot:
         )
 
 
-def snapshot_lines(snapshot: Snapshot, *, secret: bytes) -> Iterator[str]:
-    """Yield a snapshot as lines with their line ends. secret: of the store, so that it recognises its own file."""
-    body = [msgspec.json.encode(one) + b"\n" for one in snapshot.memories]
+def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
+    """Return a snapshot as lines. secret: of the store, so that it recognises its own file."""
+    body = msgspec.json.Encoder().encode_lines(snapshot.memories)
     header = replace(snapshot, memories=())
-    header = replace(header, mac=_mac(header, b"".join(body), secret))
-    yield msgspec.json.encode(header).decode() + "\n"
-    yield from (line.decode() for line in body)
+    return msgspec.json.encode(replace(header, mac=_mac(header, body, secret))) + b"\n" + body
 
 
-def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot", now: float | None = None) -> SnapshotRestored:
-    """Restore a snapshot file written by this store; from any other import the memories. now: unix seconds.
+def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> SnapshotRestored:
+    """Restore a snapshot file written by this store; from any other import the memories.
 
     Raises UsageError naming what does not fit, and then changes nothing.
     """
@@ -153,8 +145,8 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot", now: f
         raise UsageError(f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
     if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
         memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT)
-        return restore_snapshot(store, replace(header, mac="", memories=memories), now=now)
-    done = import_lines(store, body, name=name, now=now, first=2)
+        return restore_snapshot(store, replace(header, mac="", memories=memories))
+    done = import_lines(store, body, name=name, first=2)
     return SnapshotRestored(
         added=len(done.added),
         unchanged=done.known + len(done.kept),
@@ -169,20 +161,19 @@ def _mac(header: Snapshot, body: bytes, secret: bytes) -> str:
     return hmac.new(secret, b"snapshot\0" + signed + b"\n" + body, sha256).hexdigest()
 
 
-def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
-    """Restore a snapshot that this store took, all or nothing. now: unix seconds of the events.
+def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
+    """Restore a snapshot that this store took, all or nothing.
 
     Raises UsageError for a memory that has the id of one that comes from the index. Erased memories that must stay
     forgotten are left out and counted.
     """
-    connection, moment = store.connection, store.now_or_clock(now)
-    done, to_link = SnapshotRestored(), list[str]()
+    connection, done, to_link = store.connection, SnapshotRestored(), list[str]()
     with database.transaction(connection):
         erased = {id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
         memories = [one for one in snapshot.memories if one.id not in erased]
         gone = {one.id for one in snapshot.memories} & erased
         for one in sorted(memories, key=lambda one: one.status is MemoryStatus.ACTIVE):
-            if _restore_memory(store, one, done, now=moment):
+            if _restore_memory(store, one, done):
                 to_link.append(one.id)
         link_mentions(connection, to_link)
         connection.executemany(
@@ -202,7 +193,7 @@ def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = No
     return done
 
 
-def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored, *, now: float) -> bool:
+def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) -> bool:
     """Write a memory if it differs from the stored one; return whether to link it."""
     connection = store.connection
     # A user's own exchange was stored with personal data, so it comes back with them.
@@ -220,7 +211,7 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored, *,
     if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
         done.unchanged += 1
         return False
-    write_memory(connection, memory, before=before, now=now, thread=saved.thread, link=False)
+    write_memory(connection, memory, before=before, now=store.clock(), thread=saved.thread, link=False)
     evidence.attach_citations(connection, memory.id, saved.citations)
     done.added += before is None
     done.changed += before is not None

@@ -107,12 +107,7 @@ def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Colle
 
 
 def consolidate(
-    store: Store,
-    settings: MemorySettings,
-    *,
-    now: float,
-    scopes: Collection[Scope] = SCOPES,
-    dry_run: bool = False,
+    store: Store, settings: MemorySettings, *, now: float, scopes: Collection[Scope] = SCOPES, dry_run: bool = False
 ) -> Consolidation:
     """Consolidate the layers of these scopes, or with dry_run only report. now: Unix seconds."""
     wanted = [scope for scope in SCOPES if scope in scopes]

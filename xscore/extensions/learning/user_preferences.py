@@ -21,14 +21,7 @@ from xscore.extensions.learning.draft import (
     is_user_stated,
 )
 from xscore.extensions.learning.feedback import Signal, changed_confidence
-from xscore.pipeline.contradictions import (
-    NAMED,
-    VALUE_WORDS,
-    choice_in_text,
-    chosen_value,
-    normalized,
-    topic_of_key,
-)
+from xscore.pipeline.contradictions import NAMED, VALUE_WORDS, choice_in_text, chosen_value, normalized, topic_of_key
 from xscore.platform.hashing import integer_id
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import Observation

@@ -11,7 +11,7 @@ import base64
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -219,28 +219,24 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
 
 async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
     """Return each memory's similarity to the task. Raises what `make` raises; a failing host is a remark."""
-    embedder = await _opened(settings, resources)
-    try:
-        return Likeness(await _cosines(turn, embedder, store))
-    except TimeoutError:
-        said = f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
-        return Likeness(warnings=(f"judging is ordered by words only: {said}",))
-    except (ProviderError, BudgetExhausted) as error:
-        return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
-    finally:
-        await embedder.aclose()
+    async with aclosing(await _opened(settings, resources)) as embedder:
+        try:
+            return Likeness(await _cosines(turn, embedder, store))
+        except TimeoutError:
+            said = f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
+            return Likeness(warnings=(f"judging is ordered by words only: {said}",))
+        except (ProviderError, BudgetExhausted) as error:
+            return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
 
 
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; return what went wrong. Raises what `make` raises."""
-    embedder = await _opened(settings, resources)
-    try:
-        for connection in store.connections_of_a_turn():
-            await embed_missing(connection, embedder)
-    except (ProviderError, BudgetExhausted) as error:
-        return f"some memories have no vector yet: {error.message}"
-    finally:
-        await embedder.aclose()
+    async with aclosing(await _opened(settings, resources)) as embedder:
+        try:
+            for connection in store.connections_of_a_turn():
+                await embed_missing(connection, embedder)
+        except (ProviderError, BudgetExhausted) as error:
+            return f"some memories have no vector yet: {error.message}"
     return ""
 
 
