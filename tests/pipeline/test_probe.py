@@ -14,6 +14,7 @@ from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.probe import REMEMBERED_HERE_S, adopt_capability, known_capability
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
@@ -45,11 +46,16 @@ async def ask(shop: Path, server: LesserServer, turn: Turn = TASK, **judge: Any)
         return await pipeline.ask(turn, answer=False)
 
 
+def known_at(pipeline: Pipeline, now: float) -> Capability | None:
+    """Return what is remembered of the judge's host at this moment, Unix seconds."""
+    judge = pipeline.parts.judge
+    assert isinstance(judge, ModelJudgeFactory)
+    return known_capability(judge.store.connection, judge.provider, judge.drafts.model.name, now=now)
+
+
 def known(pipeline: Pipeline) -> Capability:
     """Return what is remembered of the judge's host."""
-    calls = pipeline.parts.judge.calls
-    assert calls is not None
-    found = known_capability(pipeline.parts.store.connection, calls.provider, calls.model.name, now=time.time())
+    found = known_at(pipeline, time.time())
     assert found is not None
     return found
 
@@ -159,17 +165,12 @@ async def test_memory_fades(shop: Path) -> None:
     with LesserServer() as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
-            calls, connection = pipeline.parts.judge.calls, pipeline.parts.store.connection
-            assert calls is not None
             at = known(pipeline).probed_at
-            assert (
-                known_capability(connection, calls.provider, calls.model.name, now=at + REMEMBERED_HERE_S - 1)
-                is not None
-            )
-            assert known_capability(connection, calls.provider, calls.model.name, now=at + REMEMBERED_HERE_S) is None
-            assert known_capability(connection, calls.provider, calls.model.name, now=at - 1) is None
+            assert known_at(pipeline, at + REMEMBERED_HERE_S - 1) is not None
+            assert known_at(pipeline, at + REMEMBERED_HERE_S) is None
+            assert known_at(pipeline, at - 1) is None
             faded = replace(known(pipeline), probed_at=at - REMEMBERED_HERE_S)
-            capabilities.write_capability(connection, faded, at=at)
+            capabilities.write_capability(pipeline.store.connection, faded, at=at)
         again = await ask(shop, server, OTHER)
     assert again.probe_usage is not None and again.probe_usage.calls == 1
 
@@ -178,11 +179,7 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
     """OpenAI's own host is documented, so it is not probed."""
     with LesserServer() as server:
         async with opened(shop, server) as pipeline:
-            calls = pipeline.parts.judge.calls
-            assert calls is not None
-            url = "https://api.openai.com/v1"
-            own = OpenAIProvider(url, "k")
-            at_the_vendor = replace(calls, provider=own)
-            connection = pipeline.parts.store.connection
-            assert await adopt_capability(connection, at_the_vendor, own, wanted=True, clock=time.time) is None
+            judge, own = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
+            assert isinstance(judge, ModelJudgeFactory)
+            assert await adopt_capability(replace(judge, provider=own), own) is None
         assert server.counts.requests == 0

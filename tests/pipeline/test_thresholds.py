@@ -11,7 +11,7 @@ from tests.servers import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cli.answer_text import render_near_misses, render_selection
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.stored_receipt import read_receipt
+from xscore.pipeline.json_form import read_receipt
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 from xscore.store.turn_history import past_turn
@@ -41,4 +41,4 @@ async def test_a_kind_is_kept_from_its_own_threshold_on(shop: Path, host: OpenAI
     assert (explained.outcome, explained.threshold) == ("near_miss", 0.8)
     assert "below" not in render_selection(answer)
     assert "Discounts 0.75" in render_near_misses(answer)
-    assert past is not None and read_receipt(past.receipt).answer.near_misses == answer.near_misses
+    assert past is not None and read_receipt(past.receipt).near_misses == answer.near_misses

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from tests.observers import EventList
 from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.probe import known_capability
 from xscore.platform.errors import PromptTooLong
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, judging_request
@@ -143,11 +144,9 @@ async def play(root: Path, place: Path) -> History:
             first = await pipeline.ask(TASK)
             pieces = tuple(piece.text for piece in listener.of(AnswerText))
             other = await pipeline.ask(OTHER_TASK, answer=False)
-            calls = pipeline.parts.judge.calls
-            assert calls is not None
-            capability = known_capability(
-                pipeline.parts.store.connection, calls.provider, calls.model.name, now=time.time()
-            )
+            judge = pipeline.parts.judge
+            assert isinstance(judge, ModelJudgeFactory)
+            capability = known_capability(pipeline.store.connection, judge.provider, "smollm2", now=time.time())
         provider = connect("smollm2", settings)
         reply = await provider.complete(prompt("def total(): return sum(lines)"))
         with pytest.raises(PromptTooLong) as refusal:

@@ -16,8 +16,15 @@ from xscore.cli.phrases import format_age, quote_task
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.cli.text_layout import faint, render_table, truncate
 from xscore.costs.ledger import calls_of_turn
-from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
-from xscore.pipeline.stored_receipt import read_receipt, receipt_body
+from xscore.pipeline.json_form import (
+    SCHEMA,
+    Json,
+    money_json,
+    read_receipt,
+    receipt_body,
+    record_json,
+    stage_usage_json,
+)
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
@@ -152,8 +159,8 @@ def _replay(past: PastTurn, calls: list[CallRecord] | None, terminal: Terminal, 
     terminal.lines(faint(f"turn {past.turn.id}, {format_age(began, now)}: {task}"))
     if past.receipt:
         stored = read_receipt(past.receipt)
-        print_turn(_presentable_answer(stored.answer), terminal)
-        if stored.is_erased:
+        print_turn(_presentable_answer(stored), terminal)
+        if stored.answer == "":
             terminal.note("its answer was erased")
     if calls is not None:
         rows = [_call_cells(call, began) for call in calls]

@@ -32,12 +32,12 @@ async def ask_primary(
     turn: Turn,
     bundle: Bundle,
     *,
-    within_s: float | None = None,
-    checkpoint: Checkpoint | None = None,
+    within_s: float,
+    checkpoint: Checkpoint | None,
 ) -> tuple[str, list[str]]:
     """Make the call, stream it to the observer, and return the answer with its warnings.
 
-    within_s: seconds for all attempts together, if the turn has a deadline. checkpoint: a saved state to continue
+    within_s: seconds for all attempts together. checkpoint: a saved state to continue
     from. Raises a leaf of ProviderError.
     """
     assert parts.answerer is not None

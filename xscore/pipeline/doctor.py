@@ -12,7 +12,8 @@ from msgspec import Struct
 from xscore.cache import capabilities
 from xscore.extension import implementations
 from xscore.pipeline.factories import choose_judge, settings_judged_by
-from xscore.pipeline.parts import JudgeCalls, PipelineParts
+from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
@@ -50,15 +51,15 @@ REPLY_FORMS = {
 
 async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     """Collect the findings in the order to read them."""
-    calls, answerer = parts.judge.calls, parts.answerer
-    probed = await _probe(parts, calls) if probe else []
+    answerer = parts.answerer
+    probed = await _probe(parts) if probe else []
     kind = "git repository" if parts.root.is_git else "plain folder"
     read_only = " (the root is read-only, so it is in your cache folder)" if parts.root.read_only else ""
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
         DoctorFinding("store", True, f"{parts.store.path}{read_only}" if has_store(parts.root.store_dir) else NO_STORE),
         *_own_store(parts),
-        *_judge(parts, calls),
+        *_judge(parts),
         *_fallbacks(parts),
         *_reasons(parts),
         *probed,
@@ -195,30 +196,33 @@ def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
         yield from _CheckedModel("reasons", spec.provider, spec.model, host).findings(parts.settings)
 
 
-def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:
-    if calls is None:
+def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    factory = parts.judge
+    if isinstance(factory, LexicalJudgeFactory):
         yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT)
         return
-    model = _CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
-    known = known_capability(parts.store.connection, calls.provider, calls.model.name, now=parts.clock())
+    asked, packs = factory.drafts.model, factory.drafts.profile
+    model = _CheckedModel("judge", factory.provider.name, asked.name, factory.host)
+    known = known_capability(parts.store.connection, factory.provider, asked.name, now=parts.clock())
     judge = parts.settings.judge
     yield from model.findings(parts.settings)
     here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
     own = f"{', '.join(here)} a minute" if here else "none"
-    said = f"at most {calls.concurrency} calls in flight; limits set here: {own}"
-    stated = (known.limits.in_words() if known else "") or (calls.stated.in_words() if calls.stated else "")
+    said = f"at most {factory.concurrency} calls in flight; limits set here: {own}"
+    limits = factory.stated_limits
+    stated = (known.limits.in_words() if known else "") or (limits.in_words() if limits else "")
     yield model.line("limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}")
-    yield _reasoning(model, calls.model.reasoning, known)
-    size = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size}"
-    if calls.packs.is_independent:
+    yield _reasoning(model, asked.reasoning, known)
+    size = f"{packs.tokens:,} tokens, at most {packs.size}"
+    if packs.is_independent:
         route = DECISION_HOSTS[model.provider].route
         yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
     else:
-        yield model.line("packs", f"chat prompts of {size} memories; {calls.model.order.replace('_', ' ')}")
+        yield model.line("packs", f"chat prompts of {size} memories; {asked.order.replace('_', ' ')}")
     if known is not None and known.probed_at:
         yield model.capability(known, now=parts.clock())
     else:
-        yield model.line("capability", _unknown_capability(calls.provider, may_probe=judge.probe))
+        yield model.line("capability", _unknown_capability(factory.provider, may_probe=judge.probe))
 
 
 def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
@@ -290,19 +294,20 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
     return [model.line("model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names))]
 
 
-async def _probe(parts: PipelineParts, calls: JudgeCalls | None) -> list[DoctorFinding]:
+async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
     """Judge two built-in memories; the repository's text is not sent."""
-    if calls is None:
+    judge = parts.judge
+    if isinstance(judge, LexicalJudgeFactory):
         return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", _KEY_HINT)]
     async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
-            line = resources.judging_provider(calls.provider, model=calls.model.name)
-            found = await probe_host(parts.store.connection, calls, line, clock=parts.clock)
+            line = resources.judging_provider(judge.provider, model=judge.drafts.model.name)
+            found = await probe_host(judge, line)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             names: tuple[str, ...] = ()
-            if isinstance(error, UnknownModel) and isinstance(calls.provider, Adaptable):
+            if isinstance(error, UnknownModel) and isinstance(judge.provider, Adaptable):
                 with suppress(ProviderError):
-                    names = await calls.provider.models()
+                    names = await judge.provider.models()
             hint = _among(names) if names else error.hint
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
     scores, usage = " and ".join(map(str, found.scores)), found.usage

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.pipeline.parts import find_likeness
-from xscore.pipeline.pool import Pool
+from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.providers.spec import LEXICAL, ModelSpec
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import JudgeIdentity, Thresholds
@@ -29,7 +29,6 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     """The judge without a model, before anything is opened. See `ModelJudgeFactory`."""
 
     is_model: ClassVar[bool] = False
-    calls: ClassVar[None] = None
     spec: ClassVar[ModelSpec] = ModelSpec(LEXICAL, "")
     settings: Settings
     store: Store
@@ -47,15 +46,13 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """The lowest final score that is kept, on the scale of words."""
         return Thresholds(self.settings.selection.lexical_threshold)
 
-    async def open(
-        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = 0
-    ) -> "LexicalJudge":
+    async def open(self, resources: "TurnResources", asked: PooledTurn, sample: int = 0) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""
         from xscore.scorer.lexical import LexicalJudge
         from xscore.store.memory_rows import stale_memory_ids
         from xscore.store.term_vectors import TERM_EMBEDDER
 
-        meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
+        meaning = await find_likeness(asked.turn, self.settings, store=self.store, resources=resources)
         return LexicalJudge(
             lambda: self.store.vectors(TERM_EMBEDDER),
             reasons_from=self.settings.judge.reasons_from,

@@ -7,7 +7,6 @@ leaves some of them half judged.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from decimal import Decimal
 from weakref import WeakSet
@@ -15,12 +14,13 @@ from weakref import WeakSet
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
-from xscore.pipeline.live_judging import REPORT_EVERY_S, JudgedPool, JudgingWatch, NoJudge, judge_pool
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, JudgingProgress, NoJudge, judge_pool, open_judge
+from xscore.pipeline.parts import Deadline, PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.errors import NoUsableModel, ProviderError
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
 from xscore.records.events import Observer, Progress, TurnEvent
@@ -63,45 +63,12 @@ class LiveEnd(Struct):
     """All its calls, probes among them."""
 
 
-class ListProgress(Struct):
-    """Reports the progress of a whole list at intervals."""
-
-    observer: Observer
-    candidates: int
-    cached: int
-    started: float = field(default_factory=time.monotonic)
-    reported: float = 0.0
-
-    def report(self, judged: int, unjudged: int, spent: StageUsage) -> None:
-        """Report the candidates judged and settled without a score so far, and what they cost."""
-        now = time.monotonic()
-        if now - self.reported < REPORT_EVERY_S:
-            return
-        self.reported = now
-        elapsed, settled = now - self.started, judged + unjudged
-        left = max(0, self.candidates - self.cached - settled)
-        self.observer.on(
-            Progress(
-                candidates=self.candidates,
-                cached=self.cached,
-                judged=judged,
-                unjudged=unjudged,
-                calls=spent.calls,
-                cost_usd=spent.cost_usd,
-                elapsed_s=elapsed,
-                seconds_left=elapsed / settled * left if settled else None,
-                leaders=(),
-            )
-        )
-
-
 async def judge_question(
     parts: PipelineParts,
     resources: TurnResources,
     prepared: PreparedQuestion,
     *,
     observer: Observer | None = None,
-    deadline: Deadline | None = None,
     opening: asyncio.Lock | None = None,
     remarks: list[str] | None = None,
 ) -> JudgedPool:
@@ -110,27 +77,15 @@ async def judge_question(
     opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves of
     ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be stored.
     """
-    watched = JudgingWatch(
-        observer=observer or Observer(),
-        leaders=0,
-        deadline=deadline,
-        spent=lambda: resources.usage.spent(Stage.JUDGE),
-        call_s=lambda: resources.usage.call_s(Stage.JUDGE),
-    )
-    try:
-        async with asyncio.timeout(deadline.judging_left_s() if deadline else None), opening or asyncio.Lock():
-            judge = await parts.judge.open(resources, prepared.turn, prepared.pool, prepared.key)
-    except TimeoutError:
-        return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.DEADLINE), prepared.turn, watched)
-    except asyncio.CancelledError:
-        take_back_cancellation(asyncio.current_task())
-        return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.INTERRUPTED), prepared.turn, watched)
-    settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
+    judge = await open_judge(parts.judge, resources, prepared, opening=opening)
+    settled = await judge_pool(prepared, judge, resources, observer)
+    if isinstance(judge, NoJudge):
+        return settled
     warnings: tuple[str, ...] = ()
     if judge.identity.is_decision and parts.settings.selection.most_redrawn and not settled.interrupted:
         from xscore.pipeline.turn_judging import draw_again
 
-        drawn = await draw_again(parts, resources, (prepared.turn, prepared.key), settled.outcomes, deadline)
+        drawn = await draw_again(parts, resources, prepared, settled.outcomes)
         settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted, settled.paid), drawn.warnings
     if remarks is not None:
         remarks.extend((*judge.warnings(), *warnings))
@@ -142,9 +97,9 @@ async def judge_list(
     job: str,
     questions: Iterable[PreparedQuestion] | AsyncIterable[PreparedQuestion],
     *,
-    progress: ListProgress,
-    on_end: Callable[[QuestionEnd], None] = lambda _: None,
-    deadline: Deadline | None = None,
+    progress: JudgingProgress,
+    on_end: Callable[[QuestionEnd], None],
+    deadline: Deadline,
 ) -> LiveEnd:
     """Judge every question's candidates missing from the cache. The calls are recorded under `job`.
 
@@ -155,12 +110,12 @@ async def judge_list(
     async with parts.open_resources(job) as opened:
         resources = _ListResources(**asdict(opened))
         resources.faults = faults = ReplyFaults()
-        resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
-        run = _ListUnderWay(parts, resources, progress, on_end, deadline)
+        resources.deadline = deadline
+        run = _ListUnderWay(parts, resources, progress, on_end)
         try:
             await run.judge(questions if isinstance(questions, AsyncIterable) else _one_by_one(questions))
         except asyncio.CancelledError:
-            take_back_cancellation(asyncio.current_task())
+            take_back_cancellation()
             resources.end(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
         finally:  # also where an observer failed: what is in flight is paid for, and kept while the store is open
@@ -223,9 +178,8 @@ class _QuestionWatch(Observer):
 class _ListUnderWay(Struct):
     parts: PipelineParts
     resources: _ListResources
-    progress: ListProgress
+    progress: JudgingProgress
     on_end: Callable[[QuestionEnd], None]
-    deadline: Deadline | None
     end: LiveEnd = field(default_factory=LiveEnd)
     unjudged: int = 0
     open: dict[_QuestionWatch, asyncio.Task[None]] = field(default_factory=dict)
@@ -233,7 +187,7 @@ class _ListUnderWay(Struct):
 
     async def judge(self, questions: AsyncIterable[PreparedQuestion]) -> None:
         async for prepared in questions:
-            if self.deadline is not None and not self.deadline.judging_left_s():
+            if not self.resources.deadline.judging_left_s():
                 self.resources.end(UnjudgedCause.DEADLINE)
             while self.open and self.resources.cause is None and self._is_full():
                 await self._wait(asyncio.FIRST_COMPLETED, FULL_CHECK_S)
@@ -253,11 +207,11 @@ class _ListUnderWay(Struct):
 
     def _is_full(self) -> bool:
         """Return whether enough prompts wait, counting the fewest packs that the open questions still need."""
-        calls = self.parts.judge.calls
-        if calls is None or len(self.open) >= MOST_OPEN:
+        judge = self.parts.judge
+        if isinstance(judge, LexicalJudgeFactory) or len(self.open) >= MOST_OPEN:
             return True
-        waiting = sum(-(-watch.left // calls.packs.size) for watch in self.open)
-        return waiting >= AHEAD * calls.concurrency
+        waiting = sum(-(-watch.left // judge.drafts.profile.size) for watch in self.open)
+        return waiting >= AHEAD * judge.concurrency
 
     def _begin(self, prepared: PreparedQuestion) -> None:
         watch = _QuestionWatch(len(prepared.pool.misses), self._report)
@@ -278,7 +232,6 @@ class _ListUnderWay(Struct):
                 self.resources,
                 prepared,
                 observer=watch,
-                deadline=self.deadline,
                 opening=self.opening,
                 remarks=self.end.remarks,
             )

@@ -7,21 +7,28 @@ started, so a turn's last seconds are spent waiting.
 import asyncio
 import heapq
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from decimal import Decimal
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from xscore.pipeline.judging import Deadline, known_outcomes, take_back_cancellation
-from xscore.pipeline.pool import Pool
+from xscore.cache.keys import FIRST_DRAW
+from xscore.pipeline.pool import Pool, PooledTurn
+from xscore.pipeline.resources import TurnResources
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.processes import gc_paused
+from xscore.records.calls import Stage
 from xscore.records.events import Leader, Observer, Progress
 from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import StageUsage
-from xscore.records.turn import Turn
 from xscore.scorer.judge import Judge
+
+if TYPE_CHECKING:
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+    from xscore.pipeline.model_factory import ModelJudgeFactory
 
 CALL_TIME_MARGIN = 1.25
 """Begin a call only if this many times the 90th percentile of the latest calls is left. Without the margin one in ten
@@ -29,8 +36,8 @@ calls of the last wave would be cut off, and charged."""
 POLL_S = 0.25
 GRACE_S = 5.0
 REPORT_EVERY_S = 0.1
-
-
+ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.PROVIDER})
+"""Causes that apply to all that is left to judge, in a turn and in a list."""
 STOP_DETAILS = {
     UnjudgedCause.INTERRUPTED: "stopped before it was judged",
     UnjudgedCause.DEADLINE: "the deadline came before it was judged",
@@ -45,18 +52,6 @@ class NoJudge(Struct, frozen=True):
     detail: str = ""
 
 
-class JudgingWatch(Struct, frozen=True, kw_only=True):
-    """Where judging reports to, and what limits it."""
-
-    observer: Observer
-    leaders: int
-    """How many of the provisional best are reported."""
-    deadline: Deadline | None = None
-    spent: Callable[[], StageUsage] = StageUsage
-    call_s: Callable[[], float] = float
-    """The 90th percentile of judging calls so far; 0 if unknown."""
-
-
 class JudgedPool(Struct, frozen=True):
     """One outcome for each candidate, and whether the user stopped the judging."""
 
@@ -66,18 +61,101 @@ class JudgedPool(Struct, frozen=True):
     """See `Judge.paid`."""
 
 
-async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: JudgingWatch) -> JudgedPool:
-    """Judge candidates missing from the cache and return one outcome per candidate, in order."""
+class JudgingProgress(Struct):
+    """Reports at intervals how far the judging of a pool, or of a whole list, has come."""
+
+    observer: Observer
+    candidates: int
+    cached: int
+    started: float = field(default_factory=monotonic)
+    reported: float = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the latest report is old enough for another."""
+        return monotonic() - self.reported >= REPORT_EVERY_S
+
+    def report(
+        self,
+        judged: int,
+        unjudged: int,
+        spent: StageUsage,
+        *,
+        leaders: tuple[Leader, ...] = (),
+        settled: tuple[Outcome, ...] = (),
+        final: bool = False,
+    ) -> None:
+        """Report the candidates judged and settled without a score so far, and what they cost.
+
+        settled: since the last report. final: report it however soon after another.
+        """
+        if not (final or self.is_due):
+            return
+        self.reported = monotonic()
+        elapsed_s, done = self.reported - self.started, judged + unjudged
+        left = max(0, self.candidates - self.cached - done)
+        self.observer.on(
+            Progress(
+                candidates=self.candidates,
+                cached=self.cached,
+                judged=judged,
+                unjudged=unjudged,
+                calls=spent.calls,
+                cost_usd=spent.cost_usd,
+                elapsed_s=elapsed_s,
+                seconds_left=elapsed_s / done * left if done else None,
+                leaders=leaders,
+                settled=settled,
+            )
+        )
+
+
+async def open_judge(
+    factory: "LexicalJudgeFactory | ModelJudgeFactory",
+    resources: TurnResources,
+    asked: PooledTurn,
+    *,
+    sample: int = FIRST_DRAW,
+    opening: asyncio.Lock | None = None,
+) -> Judge | NoJudge:
+    """Open the judge before the deadline; Ctrl-C is taken back.
+
+    opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError and NoUsableModel.
+    """
+    try:
+        async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
+            return await factory.open(resources, asked, sample)
+    except TimeoutError:
+        return NoJudge(UnjudgedCause.DEADLINE)
+    except asyncio.CancelledError:
+        take_back_cancellation()
+        return NoJudge(UnjudgedCause.INTERRUPTED)
+
+
+async def judge_pool(
+    asked: PooledTurn,
+    judge: Judge | NoJudge,
+    resources: TurnResources | None,
+    observer: Observer | None = None,
+    *,
+    leaders: int = 0,
+) -> JudgedPool:
+    """Judge candidates missing from the cache and return one outcome per candidate, in order.
+
+    resources: None: nothing may be sent. leaders: how many of the provisional best the observer is told.
+    """
+    pool = asked.pool
     with gc_paused():
-        known = known_outcomes(pool, turn)
+        known = pool.known_outcomes(asked.turn)
     if not pool.misses:
         return JudgedPool(tuple(filter(None, known)), interrupted=False)
-    progress = _JudgingProgress(pool, watched)
+    progress = _Collected(pool, observer or Observer(), resources, leaders)
     ended: UnjudgedCause | None
     if isinstance(judge, NoJudge):
         ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
     else:
-        ended, detail = await _judge(judge, turn, progress), ""
+        assert resources is not None
+        ended, detail = await _judge(judge, asked, resources, progress), ""
         elsewhere = frozenset(judge.judged_elsewhere)
     progress.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
@@ -98,11 +176,13 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, paid)
 
 
-async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> UnjudgedCause | None:
+async def _judge(
+    judge: Judge, asked: PooledTurn, resources: TurnResources, progress: "_Collected"
+) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
 
     async def consume() -> None:
-        results = judge.judge(turn, progress.pool.misses)
+        results = judge.judge(asked.turn, asked.pool.misses)
         async for result in results:
             try:
                 progress.add(result)
@@ -112,31 +192,24 @@ async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> Unju
                     pass
                 raise
 
-    watched = progress.watched
-    return await settle_work(consume(), stop=judge.stop, deadline=watched.deadline, call_s=watched.call_s)
+    return await settle_work(consume(), resources, stop=judge.stop)
 
 
 async def settle_work(
-    judging: Coroutine[Any, Any, None],
-    *,
-    stop: Callable[[UnjudgedCause], None],
-    deadline: Deadline | None,
-    call_s: Callable[[], float],
+    judging: Coroutine[Any, Any, None], resources: TurnResources, *, stop: Callable[[UnjudgedCause], None]
 ) -> UnjudgedCause | None:
     """Judge until the deadline or Ctrl-C; return what cut it short, or None. Raises what judging raises.
 
-    stop: prevents further calls. call_s: as in `work_until`.
+    stop: prevents further calls.
     """
     work = asyncio.create_task(judging)
     ended: UnjudgedCause | None = None
     try:
-        if deadline is None:
-            await asyncio.wait([work])
-        elif not await work_until(deadline, work, stop, call_s=call_s):
-            ended = UnjudgedCause.DEADLINE
+        await _wait_until_deadline(work, resources, stop)
+        ended = None if work.done() else UnjudgedCause.DEADLINE
     except asyncio.CancelledError:
         ended = UnjudgedCause.INTERRUPTED
-        take_back_cancellation(asyncio.current_task())
+        take_back_cancellation()
         stop(UnjudgedCause.INTERRUPTED)
         await asyncio.wait([work], timeout=GRACE_S)
     if not work.done():
@@ -147,37 +220,29 @@ async def settle_work(
     return ended
 
 
-async def work_until(
-    deadline: Deadline,
-    work: asyncio.Task[None],
-    stop: Callable[[UnjudgedCause], None],
-    *,
-    call_s: Callable[[], float],
-) -> bool:
-    """Wait for the work; return whether it ended in time. The caller cancels what is still in flight.
-
-    stop: prevents further calls.
-    call_s: the 90th percentile of call times so far; 0 if unknown.
-    """
-    while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * call_s()) > 0:
+async def _wait_until_deadline(
+    work: asyncio.Task[None], resources: TurnResources, stop: Callable[[UnjudgedCause], None]
+) -> None:
+    deadline, usage = resources.deadline, resources.usage
+    while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0:
         await asyncio.wait([work], timeout=min(left, POLL_S))
     if not work.done():
         stop(UnjudgedCause.DEADLINE)
         await asyncio.wait([work], timeout=deadline.judging_left_s())
-    return work.done()
 
 
-class _JudgingProgress:
-    """Collects results and reports progress to the observer now and then."""
+class _Collected:
+    """Collects the results of one pool and reports progress now and then."""
 
-    def __init__(self, pool: Pool, watched: JudgingWatch) -> None:
-        self.pool, self.watched = pool, watched
+    def __init__(self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int) -> None:
+        self.resources, self.leaders = resources, leaders
+        self.progress = JudgingProgress(observer, len(pool.candidates), len(pool.candidates) - len(pool.misses))
         self.found: dict[str, Judgment | Unjudged] = {}
         self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
-        self.judged, self.started, self.reported = 0, monotonic(), 0.0
+        self.judged = 0
         self.unreported: list[Judgment | Unjudged] = []
         known = [(pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known]
-        self.best = heapq.nlargest(watched.leaders, known)[::-1]
+        self.best = heapq.nlargest(leaders, known)[::-1]
         """Heap of the provisional best: (score, content hash)."""
 
     def add(self, result: Judgment | Unjudged) -> None:
@@ -185,35 +250,23 @@ class _JudgingProgress:
         self.unreported.append(result)
         if isinstance(result, Judgment):
             self.judged += 1
-            push = heapq.heappush if len(self.best) < self.watched.leaders else heapq.heappushpop
+            push = heapq.heappush if len(self.best) < self.leaders else heapq.heappushpop
             push(self.best, (result.score, result.content_hash))
-        if monotonic() - self.reported >= REPORT_EVERY_S:
+        if self.progress.is_due:
             self.report()
 
     def report(self, *, final: bool = False) -> None:
-        if not final and not self.found:
-            return
-        self.reported = monotonic()
-        spent, elapsed = self.watched.spent(), self.reported - self.started
-        left = len(self.pool.misses) - len(self.found)
-        best = [one for one in sorted(self.best, reverse=True) if one[0] >= UNRELATED_BELOW]
-        leaders = [(self.named[hash_], score) for score, hash_ in best]
+        best = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
         settled = [
             Outcome(self.named[one.content_hash], one, Origin.JUDGED if isinstance(one, Judgment) else Origin.UNJUDGED)
             for one in self.unreported
         ]
         self.unreported.clear()
-        self.watched.observer.on(
-            Progress(
-                candidates=len(self.pool.candidates),
-                cached=len(self.pool.candidates) - len(self.pool.misses),
-                judged=self.judged,
-                unjudged=len(self.found) - self.judged,
-                calls=spent.calls,
-                cost_usd=spent.cost_usd,
-                elapsed_s=elapsed,
-                seconds_left=elapsed / len(self.found) * left if self.found else None,
-                leaders=tuple(Leader(one.path, one.entity, score) for one, score in leaders),
-                settled=tuple(settled),
-            )
+        self.progress.report(
+            self.judged,
+            len(self.found) - self.judged,
+            self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage(),
+            leaders=tuple(Leader(one.path, one.entity, score) for one, score in best if score >= UNRELATED_BELOW),
+            settled=tuple(settled),
+            final=final,
         )

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import FIRST_DRAW
 from xscore.extension import implementations
-from xscore.pipeline.parts import JudgeCalls
-from xscore.pipeline.pool import Pool
+from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.platform.errors import UnknownModel
 from xscore.platform.text import encodable_text
 from xscore.prompts.rubric import CODE_RUBRIC, Rubric, named_rubric
@@ -134,26 +133,11 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Most calls in flight."""
         return self.settings.judge.concurrency or default_concurrency(self.host)
 
-    @property
-    def calls(self) -> JudgeCalls:
-        """How to call its model."""
-        drafts = self.drafts
-        return JudgeCalls(
-            provider=self.provider,
-            model=drafts.model,
-            packs=drafts.profile,
-            concurrency=self.concurrency,
-            layout=drafts.layout,
-            stated=self.stated_limits,
-        )
-
-    async def open(
-        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = FIRST_DRAW
-    ) -> "ModelJudge":
+    async def open(self, resources: "TurnResources", asked: PooledTurn, sample: int = FIRST_DRAW) -> "ModelJudge":
         """Return the judge of this turn; see `open_model_judge`. Raises what `probe.probe_host` raises."""
         from xscore.pipeline.model_opening import open_model_judge  # a turn that is all cached opens no judge
 
-        return await open_model_judge(self, resources, turn, pool, turn_key, sample=sample)
+        return await open_model_judge(self, resources, asked, sample)
 
     def through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":
         """Return the same model through chat, where its host has no route for decisions. Raises the error else."""
@@ -175,7 +159,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Store what the replies have shown of the host."""
         from xscore.pipeline.probe import remember_host
 
-        remember_host(self.store.connection, self.calls, at=self.clock())
+        remember_host(self)
 
     def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
         """Load the texts that the judge is shown."""

@@ -14,7 +14,7 @@ from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.costs.call_history import best_cache_ttl_s, calls_handled, gaps_between_turns_s, latest_call_s
 from xscore.costs.ledger import learned_chars_per_token
 from xscore.pipeline.parts import find_likeness
-from xscore.pipeline.pool import Pool
+from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.probe import adopt_capability
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, UnknownModel
@@ -46,24 +46,19 @@ AHEAD_OF_ALL = 2.0
 
 
 async def open_model_judge(
-    named: "ModelJudgeFactory",
-    resources: "TurnResources",
-    turn: Turn,
-    pool: Pool,
-    turn_key: str,
-    *,
-    sample: int = FIRST_DRAW,
+    named: "ModelJudgeFactory", resources: "TurnResources", asked: PooledTurn, sample: int
 ) -> ModelJudge:
     """Return the judge of this turn; its judgments are committed, as this sample, before it yields them.
 
     An unknown host is probed first. Raises what `probe.probe_host` raises.
     """
+    turn, turn_key, pool = asked.turn, asked.key, asked.pool
     try:
         factory, wrapped = await with_probed_host(named, resources)
     except UnknownModel as error:
         if sample != FIRST_DRAW:  # chat is another judge, and this one's answers are not its second ones
             raise
-        return await named.through_chat(resources, error).open(resources, turn, pool, turn_key)
+        return await named.through_chat(resources, error).open(resources, asked)
     priors: Mapping[str, float] = {}
     warnings: tuple[str, ...] = ()
     if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
@@ -127,14 +122,7 @@ async def with_probed_host(
         stated=named.stated_limits,
     )
     try:
-        known = await adopt_capability(
-            connection,
-            named.calls,
-            wrapped,
-            wanted=named.settings.judge.probe,
-            clock=named.clock,
-            left_s=resources.judging_left_s(),
-        )
+        known = await adopt_capability(named, wrapped, left_s=resources.deadline.judging_left_s())
     except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
         known = None
     factory, layout = named, named.drafts.layout

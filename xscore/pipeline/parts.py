@@ -1,6 +1,6 @@
 """What `build` puts together for a turn: one opened repository with its settings, its judge and its answerer.
 
-It also holds the options and the stopwatch of a turn, and the record passed to a listener when a turn has ended.
+It also holds the options, deadline and stopwatch of a turn, and the record passed to a listener when a turn has ended.
 """
 
 import sqlite3
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, contextmanager
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.platform.paths import RepositoryRoot
-from xscore.records.calls import RateLimits
 from xscore.records.events import Observer
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer, Latency, TurnFigures
@@ -30,26 +30,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
-    from xscore.prompts.judge import JudgeModel
-    from xscore.providers.provider import Provider
-    from xscore.scorer.drafts import PromptLayout
-    from xscore.scorer.packs import PackProfile
     from xscore.store.store import Store
-
-
-class JudgeCalls(Struct, frozen=True, kw_only=True):
-    """How a model that judges is called: for the probe, and for the doctor."""
-
-    provider: "Provider"
-    """The unwrapped provider."""
-    model: "JudgeModel"
-    packs: "PackProfile"
-    concurrency: int
-    """Most calls in flight."""
-    layout: "PromptLayout"
-    """How its requests are made and its replies read."""
-    stated: RateLimits | None = None
-    """Limits that its host stated, or else that are declared for it."""
 
 
 class Answerer(Struct, frozen=True):
@@ -148,6 +129,38 @@ class Stopwatch(Struct):
     def latency(self, *, since: float | None = None) -> Latency:
         """Return what has been measured so far. since: when the wait began, if before the start (`time.monotonic`)."""
         return Latency(**self.stages, total=monotonic() - (self.started if since is None else since))
+
+
+CLOSING_S = 0.2
+"""Seconds reserved for selection, receipt and closing."""
+ANSWER_SHARE = 1 / 3
+"""Reserve at most this share of the time left for the answering call."""
+
+
+class Deadline(Struct, frozen=True):
+    """When a turn or a list must be over."""
+
+    at: float = inf
+    """Seconds of `time.monotonic`; infinite: there is no deadline."""
+    answer_s: float = 0.0
+    """Reserved for the answering call."""
+
+    @classmethod
+    def of(cls, started: float, seconds: float | None) -> "Deadline":
+        """Return the deadline this long after the start (`time.monotonic`)."""
+        return cls() if seconds is None else cls(started + seconds)
+
+    def left_s(self) -> float:
+        """Seconds left for judging and answering, at least 0."""
+        return max(0.0, self.at - CLOSING_S - monotonic())
+
+    def judging_left_s(self) -> float:
+        """Seconds left for judging, at least 0."""
+        return max(0.0, self.left_s() - self.answer_s)
+
+    def with_answer(self, typical_s: float) -> "Deadline":
+        """Reserve the time that an answering call typically takes."""
+        return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
 
 
 class ClosedTurn(Struct, frozen=True, kw_only=True):

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
 from xscore.pipeline import pool
+from xscore.pipeline.json_form import read_receipt
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
 from xscore.pipeline.ranking import lexical_outcomes, rank
 from xscore.pipeline.receipt import to_selected
-from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError
@@ -56,7 +56,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         memories = memories or {memory.id: memory for memory in parts.store.find(form)}
     if not memories:
         raise unknown_name(parts.store.connection, name)
-    receipt = read_receipt(past.receipt).answer
+    receipt = read_receipt(past.receipt)
     found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(parts, past, memories, receipt)
     memory = memories.pop(found.id)
     words = [found.words, *([STALE_NOW] if memory.status is MemoryStatus.STALE else []), *_namesakes(memories)]

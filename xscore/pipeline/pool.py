@@ -16,7 +16,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import counted, one_line
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
 from xscore.records.memory import Candidate, Kind, Layer
-from xscore.records.turn import Scope
+from xscore.records.turn import Scope, Turn
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
@@ -73,9 +73,32 @@ class Pool(Struct, frozen=True):
             return None
         return self.thread.wordings.get(hash_)
 
+    def known_outcomes(self, turn: Turn) -> list[Outcome | None]:
+        """Return the outcome of each candidate that has a judgment, in order; None for one that is to be judged."""
+        known = Outcome.from_known(self.candidates, self.known, Origin.CARRIED if turn.continues else Origin.CACHED)
+        if fresh := self.judged_this_turn:
+            known = [
+                one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
+                for one in known
+            ]
+        if self.thread is not None and self.thread.carried:
+            carried = Outcome.from_known(self.candidates, self.thread.carried, Origin.CARRIED)
+            known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
+        return known
+
     def judged_here(self, candidate: Candidate, origin: Origin) -> bool:
         """Return whether a result was judged during this turn, so that it comes with its reason."""
         return origin is Origin.JUDGED and candidate.content_hash not in self.judged_this_turn
+
+
+class PooledTurn(Struct, frozen=True):
+    """A completed turn with its candidates."""
+
+    turn: Turn
+    """Complete and redacted."""
+    key: str
+    """Its turn key."""
+    pool: Pool
 
 
 def pool_among(

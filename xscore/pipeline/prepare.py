@@ -10,17 +10,18 @@ never what is judged, and the receipt names the keyword.
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
-from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import Deadline, PipelineParts, Stopwatch
 from xscore.pipeline.pool import (
     Pool,
+    PooledTurn,
     known_or_taken_over,
     narrow_to_scope,
     pool_among,
@@ -46,28 +47,19 @@ INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
 """Share of the time before the deadline that the index may take, and its least seconds after a slow start."""
 
 
-class OpenedTurn(Struct, frozen=True):
+class OpenedTurn(PooledTurn, frozen=True):
     """A prepared turn; nothing has been sent."""
 
-    turn: Turn
-    key: str
-    pool: Pool
     index: IndexReport
     routing: Routing
     session: SessionInfo
     checkpoint: Checkpoint | None
 
 
-def deadline_at(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch) -> float | None:
-    """Return when the turn must be over (`time.monotonic`); None: it may take its time."""
-    seconds = parts.settings.budget.deadline_s
-    return None if seconds is None else seconds + (stopwatch.started if options.started is None else options.started)
-
-
-def index_until(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch) -> float | None:
+def index_until(deadline: Deadline) -> float | None:
     """Return when the index must stop (`time.monotonic`), so that there is time to judge what it has read."""
-    at, now = deadline_at(parts, options, stopwatch), monotonic()
-    return None if at is None else now + max(LEAST_INDEX_S, (at - now) * INDEX_SHARE)
+    now = monotonic()
+    return None if deadline.at == inf else now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
 
 
 def open_turn(

@@ -7,16 +7,15 @@ learned as well (`remember_host`). It decides nothing about packs or limits. Tra
 model that failed once by chance is asked in a weaker form until the record expires.
 """
 
-from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 from sqlite3 import Connection
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
-from xscore.pipeline.parts import JudgeCalls
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.turn_text import turn_block
@@ -24,6 +23,10 @@ from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
 from xscore.records.turn import Turn
+
+if TYPE_CHECKING:
+    from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.scorer.drafts import PromptDrafts
 
 PROBE_PACK = (
     PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
@@ -43,9 +46,6 @@ NO_DECISIONS = "decisions"
 SHARE_OF_DEADLINE = 1 / 4
 """Most of the time left for judging that a probe may take; then the host is judged with as it is."""
 
-Clock = Callable[[], float]
-"""Unix seconds."""
-
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
     """What a probe found."""
@@ -59,33 +59,26 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     """All calls of the probe together."""
 
 
-async def adopt_capability(
-    connection: Connection,
-    calls: JudgeCalls,
-    wrapped: Provider,
-    *,
-    wanted: bool,
-    clock: Clock,
-    left_s: float | None = None,
-) -> Capability | None:
-    """Adapt the provider to what its host supports: from the stored record, else by a probe if wanted.
+async def adopt_capability(judge: "ModelJudgeFactory", wrapped: Provider, *, left_s: float = inf) -> Capability | None:
+    """Adapt the judge's provider to what its host supports: from the stored record, else by a probe (`judge.probe`).
 
-    wrapped: the same provider with limits, budget and ledger around it. clock: Unix seconds. left_s: seconds left for
-    judging, of which the probe takes a share. Returns what holds now; None if nothing is known or can be, or in time.
-    Raises what `probe_host` raises, before repository text is sent.
+    wrapped: the same provider with limits, budget and ledger around it. left_s: seconds left for judging, of which the
+    probe takes a share. Returns what holds now; None if nothing is known or can be, or in time. Raises what
+    `probe_host` raises, before repository text is sent.
     """
-    if not isinstance(calls.provider, Adaptable):
+    provider = judge.provider
+    if not isinstance(provider, Adaptable):
         return None
-    known = known_capability(connection, calls.provider, calls.model.name, now=clock())
+    known = known_capability(judge.store.connection, provider, judge.drafts.model.name, now=judge.clock())
     if known is not None:
-        calls.provider.adopt(known)
-    if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
+        provider.adopt(known)
+    if provider.is_vendors_own or not judge.settings.judge.probe or (known is not None and known.probed_at > 0):
         return known
     import asyncio  # a turn that is all cached looks up what is known, and no more
 
     try:
-        async with asyncio.timeout(None if left_s is None else SHARE_OF_DEADLINE * left_s):
-            return (await probe_host(connection, calls, wrapped, clock=clock)).capability
+        async with asyncio.timeout(SHARE_OF_DEADLINE * left_s):
+            return (await probe_host(judge, wrapped)).capability
     except TimeoutError:
         return known
 
@@ -100,51 +93,43 @@ def known_capability(connection: Connection, provider: Provider, model: str, *, 
     return known if 0 <= now - known.probed_at < longest else None
 
 
-async def probe_host(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, clock: Clock) -> ProbeResult:
-    """Probe the host, adapt the provider, and replace the stored capability.
+async def probe_host(judge: "ModelJudgeFactory", wrapped: Provider) -> ProbeResult:
+    """Probe the judge's host, adapt the provider, and replace the stored capability.
 
     Raises NoUsableModel if no reply form gives readable scores, BudgetExhausted, and leaves of
     `ProviderError` that stop any call.
     """
-    provider, began = calls.provider, monotonic()
-    blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
-    capabilities.delete_capability(connection, provider=provider.name, host=provider.host, model=calls.model.name)
-    completion, scores = await _try_forms(calls, wrapped, blank)
+    connection, provider, model, began = judge.store.connection, judge.provider, judge.drafts.model.name, monotonic()
+    blank = Capability(provider=provider.name, host=provider.host, model=model, probed_at=0.0)
+    capabilities.delete_capability(connection, provider=provider.name, host=provider.host, model=model)
+    completion, scores = await _try_forms(judge, wrapped, blank)
     found = _learned(provider, blank)
     if isinstance(provider, Adaptable):
-        context = await provider.context_tokens(calls.model.name)
+        context = await provider.context_tokens(model)
         found = replace(found, context_tokens=context)
-    found = replace(found, probed_at=clock(), reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK)))
+    found = replace(
+        found, probed_at=judge.clock(), reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK))
+    )
     if isinstance(provider, Adaptable):
         provider.adopt(found)
         capabilities.write_capability(connection, found, at=found.probed_at)
     return ProbeResult(capability=found, scores=scores, usage=completion.usage, took_s=monotonic() - began)
 
 
-def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
-    """Store what a turn's replies have shown of the host, when judging ends. at: Unix seconds.
+def remember_host(judge: "ModelJudgeFactory") -> None:
+    """Store what a turn's replies have shown of the judge's host, when judging ends.
 
     For a host that was never probed only its limits are stored, since a refusal may not repeat.
     """
-    provider = calls.provider
+    connection, provider, model = judge.store.connection, judge.provider, judge.drafts.model.name
     if not isinstance(provider, Adaptable):
         return
-    learned = provider.learned(calls.model.name)
+    learned, where = provider.learned(model), {"provider": provider.name, "host": provider.host, "model": model}
     if learned.probed_at:
-        known = capabilities.read_capability(
-            connection, provider=provider.name, host=provider.host, model=calls.model.name
-        )
-        if learned != known:
-            capabilities.write_capability(connection, learned, at=at)
+        if learned != capabilities.read_capability(connection, **where):
+            capabilities.write_capability(connection, learned, at=judge.clock())
     elif learned.limits:
-        capabilities.amend_capability(
-            connection,
-            provider=provider.name,
-            host=provider.host,
-            model=calls.model.name,
-            limits=learned.limits,
-            at=at,
-        )
+        capabilities.amend_capability(connection, **where, limits=learned.limits, at=judge.clock())
 
 
 def remember_no_decisions(connection: Connection, provider: Provider, model: str, *, at: float) -> None:
@@ -159,10 +144,10 @@ def takes_decisions(connection: Connection, provider: Provider, model: str, *, n
     return known is None or NO_DECISIONS not in known.without
 
 
-def probe_request(calls: JudgeCalls) -> Request:
+def _probe_request(drafts: "PromptDrafts") -> Request:
     """Return the probe: two built-in memories, judged like any others."""
-    model = calls.model
-    judging = calls.layout.render(
+    model = drafts.model
+    judging = drafts.layout.render(
         PROBE_PACK,
         turn_block(PROBE_TASK),
         PromptOptions(model, PROBE_OUTPUT_TOKENS + model.reasoning_reserve, cache_key=PROBE_CACHE_KEY, is_kept=False),
@@ -170,9 +155,11 @@ def probe_request(calls: JudgeCalls) -> Request:
     return replace(judging, stage=Stage.PROBE)
 
 
-async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
+async def _try_forms(
+    judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability
+) -> tuple[Completion, tuple[int, ...]]:
     """Try the reply forms from the strictest until one is readable."""
-    asked, provider, found = probe_request(calls), calls.provider, blank
+    asked, provider, found = _probe_request(judge.drafts), judge.provider, blank
     while True:
         if isinstance(provider, Adaptable):
             provider.adopt(found)
@@ -182,10 +169,10 @@ async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
         except RequestRejected as error:  # refused without naming a field: a weaker form may still pass
             failure = error
         else:
-            scores = calls.layout.read(completion.text, frozenset(asked.reply_ids)).scores
+            scores = judge.drafts.layout.read(completion.text, frozenset(asked.reply_ids)).scores
             if len(scores) == len(PROBE_PACK) and completion.finish is not Finish.REFUSAL:
                 return completion, tuple(round(scores[id_]) for id_ in asked.reply_ids)
-            failure = _unusable(calls, completion)
+            failure = _unusable(judge, completion)
         found = _learned(provider, blank)
         if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:
             raise failure
@@ -207,8 +194,8 @@ def _learned(provider: Provider, blank: Capability) -> Capability:
     return provider.learned(blank.model) if isinstance(provider, Adaptable) else blank
 
 
-def _unusable(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
-    who = f"`{calls.model.name}` at {calls.provider.host}"
+def _unusable(judge: "ModelJudgeFactory", completion: Completion) -> NoUsableModel:
+    who = f"`{judge.drafts.model.name}` at {judge.host}"
     if completion.finish is Finish.REFUSAL:
         return NoUsableModel(f"{who} declines to judge", hint="Use another model.")
     if completion.finish is Finish.LENGTH:
@@ -217,7 +204,7 @@ def _unusable(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
             f"{who} did not come to an end in {spent.output_tokens:,} tokens, {spent.reasoning_tokens:,} of reasoning",
             hint="Use a model that can do without reasoning, or turn it off at the server.",
         )
-    if calls.layout.is_independent:
+    if judge.drafts.layout.is_independent:
         return NoUsableModel(
             f"{who} answers a question or more with no probability",
             hint="Check the wire (`decisions:` or `systemone:`), or use another model.",

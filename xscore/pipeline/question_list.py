@@ -18,12 +18,13 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.pipeline import pool as kept
-from xscore.pipeline.judging import take_back_cancellation
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among
+from xscore.pipeline.pool import PooledTurn, narrow_to_scope, pool_among
 from xscore.pipeline.turn import run_turn
+from xscore.pipeline.turn_estimate import confirm_estimate
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, StoreError, UsageError
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
@@ -91,16 +92,12 @@ def parse_questions_file(data: bytes, name: str) -> QuestionList:
     return QuestionList(found, digest(*(field for one in found for field in (one.id, one.task, one.file, one.errors))))
 
 
-class PreparedQuestion(Struct, frozen=True):
+class PreparedQuestion(PooledTurn, frozen=True):
     """One question, ready to be judged."""
 
     number: int
     """From 0, as in the list."""
     question: Question
-    turn: Turn
-    """Complete and redacted."""
-    key: str
-    pool: Pool
 
 
 class ListMemories(Struct, frozen=True):
@@ -154,7 +151,7 @@ def prepare_questions(
         with gc_paused():
             known = kept.known_or_taken_over(parts.store, key, name, found.candidates) if judge.is_model else {}
             pool = pool_among(found.everything, found.candidates, known)
-        yield PreparedQuestion(number, question, turn, key, pool)
+        yield PreparedQuestion(turn, key, pool, number, question)
 
 
 def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[CapLeft, ...]:
@@ -164,15 +161,10 @@ def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[
 
 
 def confirm_list_cost(parts: PipelineParts, judge: JudgeEstimate, primary: PrimaryEstimate | None = None) -> None:
-    """Ask once if it may cost more than `budget.confirm_usd`. Raises UsageError when the user declines."""
-    if not parts.observer.can_confirm:
-        return
-    estimate = Estimate(judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts))
-    cost = estimate.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
-        raise UsageError(
-            "nothing was sent: the estimate was declined", hint="Narrow with --glob, ask fewer, or pass --yes."
-        )
+    """Ask before a list whose estimate is above the limit. Raises UsageError when the user declines."""
+    if parts.observer.can_confirm:
+        estimate = Estimate(judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts))
+        confirm_estimate(parts, estimate, hint="Narrow with --glob, ask fewer, or pass --yes.")
 
 
 class ConfirmedObserver(ForwardingObserver):
@@ -234,7 +226,7 @@ class TurnList(Struct):
             await asyncio.sleep(0)  # Ctrl-C between two cached turns is noticed here
             await work()
         except asyncio.CancelledError:
-            take_back_cancellation(asyncio.current_task())
+            take_back_cancellation()
             self.ended = str(UnjudgedCause.INTERRUPTED)
         except (ProviderError, NoUsableModel, StoreError) as error:
             if not self.answers:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from xscore.cache.judgment_store import add_reasons
 from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.pipeline.fusion import reason_of
-from xscore.pipeline.judging import take_back_cancellation
 from xscore.pipeline.model_factory import model_judge_factory
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
@@ -69,20 +69,19 @@ async def give_reasons(run: "TurnRun") -> None:
         return
     import asyncio  # a cached turn needs no event loop
 
-    left_s = run.deadline.judging_left_s() if run.deadline else WITHIN_S
     absent, found, spec = "", dict[str, str](), None
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
         if spec is None:
             absent = NO_MODEL
         else:
-            async with asyncio.timeout(min(WITHIN_S, left_s)):
+            async with asyncio.timeout(min(WITHIN_S, run.resources.deadline.judging_left_s())):
                 found = await _asked(parts, run.resources, run.opened.turn, spec, [one.candidate for one in without])
     except TimeoutError:
         absent = "there was no time left to ask for them"
     except asyncio.CancelledError:
         absent, run.interrupted = "the turn was stopped before they were given", True
-        take_back_cancellation(asyncio.current_task())
+        take_back_cancellation()
     except StoreError:
         raise
     except XscoreError as error:

@@ -258,7 +258,7 @@ def _count_second_draws(run: "TurnRun") -> SecondDraws:
 def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
     said = [*run.warnings, *(run.context.warnings if run.context else ())]
     if not run.options.isolated and (run.refused or (run.ranking and run.ranking.selection.unjudged)):
-        from xscore.pipeline.budget_messages import how_to_continue
+        from xscore.pipeline.turn_estimate import how_to_continue
 
         said += how_to_continue(run.parts, run.opened, run.outcomes, run.refused)
     return tuple(dict.fromkeys(said))

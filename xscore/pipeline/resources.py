@@ -17,7 +17,7 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extension import implementations
-from xscore.pipeline.parts import Answerer
+from xscore.pipeline.parts import Answerer, Deadline
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.providers.prices import PriceFunction, PriceList
@@ -138,8 +138,7 @@ class TurnResources(Struct, kw_only=True):
     """The latest failure of a judging call that was to be tried again."""
     faults: "ReplyFaults | None" = None
     """See `JudgingPlan.faults`."""
-    judging_left_s: Callable[[], float | None] = lambda: None
-    """Seconds left for judging; None: no deadline."""
+    deadline: Deadline = Deadline()
 
     def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments; when its call returns, they are committed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from xscore.pipeline.judging import take_back_cancellation
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.records.events import AnswerText, Progress, TurnEvent
 from xscore.records.receipt import Answer
 
@@ -45,7 +45,7 @@ class EventStream:
             try:
                 await self._arrived.wait()
             except asyncio.CancelledError:
-                take_back_cancellation(asyncio.current_task())
+                take_back_cancellation()
                 self._is_stopped = True
                 self._work.cancel()
         yield self._work.result()

@@ -6,6 +6,7 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,12 +14,12 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.judging import Deadline, known_outcomes, take_back_cancellation
-from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnOptions
-from xscore.pipeline.prepare import OpenedTurn, deadline_at, index_until, open_turn, opening_warnings
+from xscore.pipeline.parts import ClosedTurn, Deadline, PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
+from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
 from xscore.records.events import JudgeEstimate, Kept
@@ -41,6 +42,8 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
     if options.all_scores is not None:
         check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
     stopwatch = Stopwatch()
+    began = stopwatch.started if options.started is None else options.started
+    deadline = Deadline.of(began, parts.settings.budget.deadline_s)
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
     opened = open_turn(
@@ -50,7 +53,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         takes_up=not options.isolated,
         judged=options.judged,
         exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
-        index_until=index_until(parts, options, stopwatch),
+        index_until=index_until(deadline),
     )
     answers = options.answer and parts.answerer is not None
     if parts.observer.can_confirm:
@@ -60,10 +63,10 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
     opened = _begin_turn(parts, opened, options)
     warnings = [*parts.warnings, *opening_warnings(opened)]
     if answers or (opened.pool.misses and parts.judge.is_model):
-        from xscore.pipeline.budget_messages import announce_budget  # most fully cached turns spend nothing
+        from xscore.pipeline.turn_estimate import announce_budget  # most fully cached turns spend nothing
 
         warnings += announce_budget(parts, opened, answers=answers, isolated=options.isolated)
-    run = TurnRun(parts, opened, options, stopwatch, warnings)
+    run = TurnRun(parts, opened, options, stopwatch, deadline, warnings)
     try:
         finished = await run.go()
     except BaseException as error:
@@ -100,10 +103,10 @@ class TurnRun(Struct):
     opened: OpenedTurn
     options: TurnOptions
     stopwatch: Stopwatch
+    deadline: Deadline
     warnings: list[str]
     resources: "TurnResources | None" = None
     """None: nothing may be spent."""
-    deadline: Deadline | None = None
     forecast: JudgeEstimate | None = None
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
@@ -135,7 +138,6 @@ class TurnRun(Struct):
 
     async def go(self) -> Answer:
         """Run all stages. Raises StoreError only if there is no answer to return."""
-        self.deadline = self._deadline()
         with self._answer_comes_first():
             async with AsyncExitStack() as stack:
                 await self._open_resources(stack)
@@ -181,8 +183,6 @@ class TurnRun(Struct):
             exit_code=exit_code,
             error=error,
         )
-        from xscore.platform.event_loop import ensure_event_loop
-
         await ensure_event_loop()
         return await self.parts.listener(closed)
 
@@ -196,19 +196,16 @@ class TurnRun(Struct):
                 raise
             self.unkept = error
 
-    def _deadline(self) -> Deadline | None:
-        at = deadline_at(self.parts, self.options, self.stopwatch)
-        if at is None or not self.wants_answer:
-            return None if at is None else Deadline(at)
-        from xscore.pipeline.answering import typical_answer_s
-
-        return Deadline(at).with_answer(typical_answer_s(self.parts))
-
     async def _open_resources(self, stack: AsyncExitStack) -> None:
         """Open the resources only if something may be spent: not for a cached turn or a replay."""
         judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
         if judges or self.wants_answer:
             self.resources = await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
+            self.resources.deadline = self.deadline
+            if self.wants_answer and self.deadline.at != inf:
+                from xscore.pipeline.answering import typical_answer_s
+
+                self.resources.deadline = self.deadline.with_answer(typical_answer_s(self.parts))
 
     async def _judge(self) -> None:
         opened, parts = self.opened, self.parts
@@ -216,7 +213,7 @@ class TurnRun(Struct):
         with self.stopwatch.stage("judge"):
             if not opened.pool.misses:
                 with gc_paused():
-                    self.outcomes = tuple(filter(None, known_outcomes(opened.pool, opened.turn)))
+                    self.outcomes = tuple(filter(None, opened.pool.known_outcomes(opened.turn)))
                 return
             from xscore.pipeline.turn_judging import judge_missing  # a turn that is all cached needs none of it
 
@@ -306,12 +303,12 @@ class TurnRun(Struct):
                     self.resources.answering_provider(),
                     self.opened.turn,
                     self.context.bundle,
-                    within_s=self.deadline.left_s() if self.deadline else None,
+                    within_s=self.deadline.left_s(),
                     checkpoint=self.opened.checkpoint,
                 )
             except asyncio.CancelledError:
                 self.interrupted = True
-                take_back_cancellation(asyncio.current_task())
+                take_back_cancellation()
                 return
             except BudgetExhausted as error:  # it was not sent
                 self.refused = error.message

@@ -13,7 +13,6 @@ one turn may score a little differently, and the receipt can only say who judged
 A turn that ends in an error after it has called a model has a receipt as well, of what the store has of it.
 """
 
-import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -23,10 +22,9 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
-from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
-from xscore.pipeline.live_judging import JudgedPool, JudgingWatch, NoJudge, judge_pool
+from xscore.pipeline.live_judging import ENDS_ALL, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import Pool, known_judgments, pool_among
+from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, rank
 from xscore.pipeline.receipt import make_receipt
 from xscore.pipeline.resources import TurnResources
@@ -42,7 +40,6 @@ from xscore.platform.errors import (
 from xscore.platform.text import counted
 from xscore.providers.spec import LEXICAL
 from xscore.records.calls import Stage
-from xscore.records.events import Observer
 from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, SecondDraws
@@ -63,14 +60,12 @@ async def judge_missing(run: "TurnRun") -> None:
     """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by those that take over."""
     parts, resources = run.parts, run.resources
     if resources is None:
-        run.outcomes = await _judge_within(run, NoJudge(UnjudgedCause.REPLAY), run.opened.pool)
+        run.outcomes = await _judge_within(run, NoJudge(UnjudgedCause.REPLAY), run.opened)
         return
-    resources.judging_left_s = run.deadline.judging_left_s if run.deadline else lambda: None
     judge = await _open_judge(run, resources)
-    run.outcomes = await _judge_within(run, judge, run.opened.pool)
+    run.outcomes = await _judge_within(run, judge, run.opened)
     if not isinstance(judge, NoJudge) and judge.identity.is_decision:
-        about = (run.opened.turn, run.opened.key)
-        drawn = await draw_again(run.parts, resources, about, run.outcomes, run.deadline)
+        drawn = await draw_again(run.parts, resources, run.opened, run.outcomes)
         run.outcomes, run.second_draws = drawn.outcomes, drawn.counts
         run.interrupted = run.interrupted or drawn.interrupted
         run.warnings += drawn.warnings
@@ -95,19 +90,13 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
     if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
         parts.observer.on(forecast)
     try:
-        async with asyncio.timeout(run.deadline.judging_left_s() if run.deadline else None):
-            judge = await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
-    except TimeoutError:
-        return NoJudge(UnjudgedCause.DEADLINE)
-    except asyncio.CancelledError:
-        take_back_cancellation(asyncio.current_task())
-        return NoJudge(UnjudgedCause.INTERRUPTED)
+        judge = await open_judge(parts.judge, resources, opened)
     except (ProviderError, NoUsableModel) as error:
         if len(opened.pool.misses) == len(opened.pool.candidates) and not _can_go_on(run, error):
             raise
         run.warn(f"the judge could not be asked: {error.message}", error.hint)
         return NoJudge(UnjudgedCause.PROVIDER, error.message)
-    if parts.judge.is_model and judge.identity != parts.judge.identity:
+    if parts.judge.is_model and not isinstance(judge, NoJudge) and judge.identity != parts.judge.identity:
         # the turn names the judge that its first contact found to answer under the name it was asked by
         run.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
         run.opened = replace(opened, pool=replace(opened.pool, thread=None))  # its thread was told by another
@@ -115,14 +104,9 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
     return judge
 
 
-async def _judge_within(run: "TurnRun", judge: "Judge | NoJudge", pool: Pool) -> tuple[Outcome, ...]:
-    """Give every candidate of a pool an outcome, within the deadline."""
-    parts = run.parts
-    watch = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=run.deadline)
-    if run.resources is not None:
-        usage = run.resources.usage
-        watch = replace(watch, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
-    judged = await judge_pool(pool, judge, run.opened.turn, watch)
+async def _judge_within(run: "TurnRun", judge: "Judge | NoJudge", asked: PooledTurn) -> tuple[Outcome, ...]:
+    leaders = run.parts.settings.selection.top_k
+    judged = await judge_pool(asked, judge, run.resources, run.parts.observer, leaders=leaders)
     run.interrupted = judged.interrupted
     return judged.outcomes
 
@@ -145,23 +129,22 @@ class DrawnAgain(Struct, frozen=True):
 
 
 async def draw_again(
-    parts: PipelineParts,
-    resources: TurnResources,
-    question: tuple[Turn, str],
-    outcomes: tuple[Outcome, ...],
-    deadline: Deadline | None,
+    parts: PipelineParts, resources: TurnResources, asked: PooledTurn, outcomes: tuple[Outcome, ...]
 ) -> DrawnAgain:
-    """Judge a second time what came near its threshold. question: the turn and its key.
-
-    What gets no second score keeps its first. Raises StoreError.
-    """
-    near, beyond = _near_threshold(parts, question[0], outcomes)
+    """Judge a second time what came near its threshold. What gets no second one keeps its first. Raises StoreError."""
+    near, beyond = _near_threshold(parts, asked.turn, outcomes)
     if not near:
         return DrawnAgain(outcomes, SecondDraws(missed=beyond))
     causes = {one.result.cause for one in outcomes if isinstance(one.result, Unjudged)}
-    if causes & ENDS_ALL or (deadline is not None and not deadline.judging_left_s()):
+    if causes & ENDS_ALL or not resources.deadline.judging_left_s():
         return DrawnAgain(outcomes, SecondDraws(missed=len(near) + beyond))
-    judged = await _judge(parts, resources, question, near, deadline)
+    again = PooledTurn(asked.turn, asked.key, pool_among(near, near, {}))
+    judge: Judge | NoJudge
+    try:
+        judge = await open_judge(parts.judge, resources, again, sample=SECOND_DRAW)
+    except (ProviderError, NoUsableModel) as error:
+        judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
+    judged = await judge_pool(again, judge, resources)
     scores = {one.result.content_hash: one.result for one in judged.outcomes if isinstance(one.result, Judgment)}
     lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
     merged = tuple(
@@ -175,13 +158,13 @@ async def draw_again(
     return DrawnAgain(merged, counts, judged.interrupted, _warning(lost))
 
 
-def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[list[Candidate], int]:
+def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, ...], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection
     least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
     scores = [one.result.score for one in outcomes if isinstance(one.result, Judgment)]
     if max(scores, default=0.0) < least:  # no boost brings any of them near
-        return [], 0
+        return (), 0
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
     distances = [
         (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranked if one.score >= least
@@ -189,35 +172,7 @@ def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome
     near = sorted(found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE)
     once = [one.candidate for _, _, one in near if not one.judgment.draws]
     room = max(0, settings.most_redrawn - (len(near) - len(once)))
-    return once[:room], len(once[room:])
-
-
-async def _judge(
-    parts: PipelineParts,
-    resources: TurnResources,
-    question: tuple[Turn, str],
-    near: Sequence[Candidate],
-    deadline: Deadline | None,
-) -> JudgedPool:
-    turn, key = question
-    pool = Pool(tuple(near), tuple(near), {}, tuple(near))
-    usage = resources.usage
-    watched = JudgingWatch(observer=Observer(), leaders=0, deadline=deadline, call_s=lambda: usage.call_s(Stage.JUDGE))
-    cause, detail, interrupted = UnjudgedCause.DEADLINE, "", False
-    try:
-        async with asyncio.timeout(deadline.judging_left_s() if deadline else None):
-            judge = await parts.judge.open(resources, turn, pool, key, SECOND_DRAW)
-    except TimeoutError:
-        pass
-    except asyncio.CancelledError:
-        take_back_cancellation(asyncio.current_task())
-        cause, interrupted = UnjudgedCause.INTERRUPTED, True
-    except (ProviderError, NoUsableModel) as error:
-        cause, detail = UnjudgedCause.PROVIDER, error.message
-    else:
-        return await judge_pool(pool, judge, turn, watched)
-    lost = [Outcome(one, Unjudged(one.content_hash, cause, detail), Origin.UNJUDGED) for one in near]
-    return JudgedPool(tuple(lost), interrupted)
+    return tuple(once[:room]), len(once[room:])
 
 
 def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
@@ -256,23 +211,19 @@ async def _take_over(run: "TurnRun") -> None:
             return
         try:
             found = await _judge_by(run, name, left)
-        except asyncio.CancelledError:
-            run.interrupted = True
-            take_back_cancellation(asyncio.current_task())
-            return
-        except TimeoutError:
-            return
         except StoreError:  # what is paid for could not be kept, so no other model is asked
             raise
         except XscoreError as error:  # the next of the chain may do better
             run.warn(f"`{name}` could not take over: {error.message}", error.hint)
             continue
+        if found is None:
+            return
         settled = {one.candidate.id: one for one in found}
         run.outcomes = tuple(settled.get(one.candidate.id, one) for one in run.outcomes)
 
 
-async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> Sequence[Outcome]:
-    """Judge these candidates by another model; what it judged earlier is known. Raises what opening it raises."""
+async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> Sequence[Outcome] | None:
+    """Judge them by another model; what it judged before is known. None: no time is left. Raises what opening does."""
     parts, opened, resources = run.parts, run.opened, run.resources
     assert resources is not None
     settings = settings_judged_by(name, parts.settings)
@@ -281,17 +232,19 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     if factory.identity == parts.judge.identity:
         return ()
     known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
-    pool = pool_among(opened.pool.all_candidates, left, known)
+    asked = PooledTurn(opened.turn, opened.key, pool_among(opened.pool.all_candidates, left, known))
     where = f"`{spec}` at {factory.identity.host}"
     them = "it" if len(left) == 1 else "them"
     parts.observer.note(f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges {them}")
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
     identity = factory.identity
-    if pool.misses:
-        async with asyncio.timeout(run.deadline.judging_left_s() if run.deadline else None):
-            judge = await factory.open(resources, opened.turn, pool, opened.key)
+    if asked.pool.misses:
+        judge = await open_judge(factory, resources, asked)
+        if isinstance(judge, NoJudge):  # there is no time left: what the first judge left keeps its causes
+            run.interrupted = run.interrupted or judge.cause is UnjudgedCause.INTERRUPTED
+            return None
         identity = judge.identity
-    found = await _judge_within(run, judge, pool)
+    found = await _judge_within(run, judge, asked)
     for one in found:
         if isinstance(one.result, Judgment):
             run.taken_over[one.candidate.content_hash] = identity if one.origin is Origin.JUDGED else factory.identity

@@ -25,3 +25,12 @@ def resume(work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
     """Run a coroutine on that waits in `ensure_event_loop`, and return its result."""
     result: Result = yield from work
     return result
+
+
+def take_back_cancellation() -> None:
+    """Undo a cancellation of this task, which goes on to report what it has."""
+    import asyncio
+
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

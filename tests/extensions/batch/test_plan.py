@@ -43,7 +43,7 @@ def texts(members: Sequence[Candidate]) -> dict[str, str]:
 
 def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
     """Prepare a list's question without a store."""
-    return PreparedQuestion(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
+    return PreparedQuestion(Turn(task=task), f"key of {task}", pool, number, Question(id=f"q{number}", task=task))
 
 
 def planned(

@@ -14,8 +14,10 @@ from xscore.costs.reservation import Budget
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
 from xscore.extensions.batch.ray_engine import _RayRun, _SharedCap
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.list_judging import ListProgress, LiveEnd
+from xscore.pipeline.list_judging import LiveEnd
+from xscore.pipeline.live_judging import JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.parts import Deadline
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
 from xscore.platform.errors import BudgetExhausted
 from xscore.records.events import Observer
@@ -58,11 +60,11 @@ async def actor(
         await pipeline.index()
         assert isinstance(parts.judge, ModelJudgeFactory)
         found = fetch_list_memories(parts, Scope())
-        progress = ListProgress(Observer(), 0, 0)
+        progress = JudgingProgress(Observer(), 0, 0)
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress, LiveEnd())
         async with parts.open_resources("b_test") as resources:
             questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
-            context, chunks = await run.prepared(parts.judge, resources, questions, None)
+            context, chunks = await run.prepared(parts.judge, resources, questions, Deadline())
         yield ChunkJudge(context), chunks[0]
 
 

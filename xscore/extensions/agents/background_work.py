@@ -20,7 +20,7 @@ from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.live_judging import JudgingWatch, judge_pool
+from xscore.pipeline.live_judging import judge_pool
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
 from xscore.pipeline.prepare import open_turn
@@ -224,10 +224,10 @@ class BackgroundWork:
             if not (changed and parts.judge.is_model):
                 return True
             self._lease.say(f"judging {counted(len(changed), 'changed memory', 'changed memories')}")
-            pool = replace(opened.pool, candidates=changed, misses=changed)
+            asked = replace(opened, pool=replace(opened.pool, candidates=changed, misses=changed))
             async with parts.open_resources(run_id) as resources:
-                judge = await parts.judge.open(resources, opened.turn, pool, opened.key)
-                judged = await judge_pool(pool, judge, opened.turn, JudgingWatch(observer=parts.observer, leaders=0))
+                judge = await parts.judge.open(resources, asked)
+                judged = await judge_pool(asked, judge, resources, parts.observer)
             parts.judge.close()
             self.done.cost_usd += spent_in_period(connection, run_id)
         self.done.judged += sum(isinstance(one.result, Judgment) for one in judged.outcomes)

@@ -97,8 +97,7 @@ def read_receipt_resource(place: Workplace, uri: object) -> dict[str, Any]:
     if not isinstance(uri, str) or not uri.startswith(f"{RECEIPT_URI}t_") or len(uri) > len(RECEIPT_URI) + 64:
         raise UsageError("there is no such resource", hint=f"Receipts are at {RECEIPT_URI}t_…")
     from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE
-    from xscore.pipeline.json_form import to_json
-    from xscore.pipeline.stored_receipt import read_receipt
+    from xscore.pipeline.json_form import read_receipt, to_json
     from xscore.prompts.fences import escape_tags
     from xscore.store.turn_history import find_turn_id, past_turn
 
@@ -106,7 +105,7 @@ def read_receipt_resource(place: Workplace, uri: object) -> dict[str, Any]:
         past = past_turn(store.connection, find_turn_id(store.connection, uri.removeprefix(RECEIPT_URI)))
     if past is None or not past.receipt:
         raise NothingMatched(f"{uri} has no receipt", hint="The turn was erased, or ended without one.")
-    body = {"note": DATA_NOTE, **to_json(read_receipt(past.receipt).answer)}
+    body = {"note": DATA_NOTE, **to_json(read_receipt(past.receipt))}
     text = escape_tags(safe_json(body), tags=FENCE)
     return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 

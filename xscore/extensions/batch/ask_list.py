@@ -36,9 +36,8 @@ from xscore.extensions.batch.shared_packs import (
 )
 from xscore.pipeline.answering import typical_answer_s
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
-from xscore.pipeline.judging import Deadline
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import Deadline, PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.probe import REMEMBERED_S
 from xscore.pipeline.question_list import (
@@ -157,7 +156,7 @@ class _AskListRun(Struct):
         assert isinstance(parts.judge, ModelJudgeFactory)
         assert self.options.started is not None
         deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)
-        if deadline and self._answers:  # reserve the time for answering
+        if self._answers:  # reserve the time for answering
             deadline = deadline.with_answer(len(some) * typical_answer_s(parts))
         phase = await judge_shared_packs(
             parts, parts.judge, some, run_id=self.id, separate=self.separate, deadline=deadline

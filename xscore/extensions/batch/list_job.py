@@ -27,10 +27,9 @@ from xscore.extensions.batch.list_plan import (
 from xscore.extensions.batch.records import ListReport
 from xscore.extensions.batch.results import RankedList, cached_outcomes, check_results_path, rank_questions
 from xscore.pipeline.factories import REPLAY_NOTE
-from xscore.pipeline.judging import Deadline, take_back_cancellation
-from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list, judge_question
-from xscore.pipeline.live_judging import STOP_DETAILS
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list, judge_question
+from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
+from xscore.pipeline.parts import Deadline, PipelineParts
 from xscore.pipeline.question_list import (
     PreparedQuestion,
     Question,
@@ -43,6 +42,7 @@ from xscore.platform import database
 from xscore.platform.clock import DAY_S
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -97,7 +97,7 @@ class _ListRun(Struct):
         try:
             self.ranked = await self._rank()
         except asyncio.CancelledError:
-            take_back_cancellation(asyncio.current_task())
+            take_back_cancellation()
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
 
     def _save_job(self) -> str:
@@ -115,7 +115,7 @@ class _ListRun(Struct):
         parts.observer.stage("judge")
         if self.plan.estimate.seconds >= FORECAST_FROM_S:
             parts.observer.on(self.plan.estimate)
-        progress = ListProgress(parts.observer, self.plan.candidates, self.plan.cached)
+        progress = JudgingProgress(parts.observer, self.plan.candidates, self.plan.cached)
         judging = partial(judge_list, parts, self.job, self._prepared())
         if actors := self.plan.options.actors:
             from xscore.extensions.batch.ray_engine import judge_by_ray

@@ -19,7 +19,6 @@ from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobQuestion, JobRecipe, RequestName, UnderWay
 from xscore.extensions.batch.records import BatchLimits
-from xscore.pipeline import budget_messages
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, refuse_empty_scope
@@ -32,6 +31,7 @@ from xscore.pipeline.question_list import (
     list_caps_left,
     prepare_questions,
 )
+from xscore.pipeline.turn_estimate import uncapped_judge
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.prompts.turn_text import turn_block
@@ -252,7 +252,7 @@ def plan_list(
 def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListPlan:
     """Plan a list that is judged live, and warn that no cap applies, and of what running batches also judge."""
     plan = plan_list(parts, questions, options)
-    plan.warnings = budget_messages.uncapped_judge(parts) if plan.to_judge else []
+    plan.warnings = uncapped_judge(parts) if plan.to_judge else []
     for message in plan.warnings:
         parts.observer.note(message)
     if plan.elsewhere:
@@ -266,11 +266,11 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     """Return the cost of as many average calls by the Batch API; None if the tables have no such price."""
-    calls, host, count = parts.judge.calls, parts.judge.identity.host, estimate.calls
-    if calls is None or not count:
+    judge, count = parts.judge, estimate.calls
+    if not isinstance(judge, ModelJudgeFactory) or not count:
         return Decimal(0)
     average = Usage(input_tokens=-(-estimate.input_tokens // count), output_tokens=-(-estimate.output_tokens // count))
-    each = PriceList(parts.settings.provider.price).batch(calls.model.name, host, average)
+    each = PriceList(parts.settings.provider.price).batch(judge.drafts.model.name, judge.host, average)
     return None if each is None else each * count
 
 

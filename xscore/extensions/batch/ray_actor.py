@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from math import inf
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.ledger import UsageTotals
 from xscore.costs.reservation import Budget, Reservation
-from xscore.pipeline.judging import ENDS_ALL
+from xscore.pipeline.live_judging import ENDS_ALL
 from xscore.pipeline.resources import SpendingStores, TurnResources, joined_resources
 from xscore.platform.errors import BudgetExhausted, XscoreError
 from xscore.providers.prices import PriceList
@@ -48,7 +49,8 @@ class ActorContext(Struct, frozen=True, kw_only=True):
     slots: Mapping[str, tuple[str, int]]
     turns: Mapping[int, tuple[Turn, str]]
     """Question -> how it is asked, and its turn key."""
-    deadline_at: float | None
+    deadline_at: float
+    """Unix seconds; infinite: there is no deadline."""
 
 
 class PackChunk(Struct, frozen=True):
@@ -176,7 +178,7 @@ class ChunkJudge:
             stated=capability.limits if capability else None,
         )
         stop = StopSignal(lambda: self._stopped(stop, resources))
-        if context.deadline_at is not None:
+        if context.deadline_at < inf:
             left_s = max(0.0, context.deadline_at - self._clock())
             asyncio.get_running_loop().call_later(left_s, stop.set, UnjudgedCause.DEADLINE)
         return ModelJudge(

@@ -28,15 +28,16 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkResult, PackChunk
-from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
-from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
+from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
+from xscore.pipeline.live_judging import ENDS_ALL, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import Deadline, PipelineParts
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
@@ -181,8 +182,8 @@ async def judge_by_ray(
     *,
     count: int,
     on_end: Callable[[QuestionEnd], None],
-    progress: ListProgress,
-    deadline: Deadline | None = None,
+    progress: JudgingProgress,
+    deadline: Deadline,
 ) -> LiveEnd:
     """Let actors judge a list's uncached candidates; their results are in the local store on return.
 
@@ -194,7 +195,7 @@ async def judge_by_ray(
     try:
         await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
-        take_back_cancellation(asyncio.current_task())
+        take_back_cancellation()
         end.cause = UnjudgedCause.INTERRUPTED
     own = tuple(one for one in found.candidates if one.layer is Layer.USER)
     if end.cause is not None or not own:
@@ -213,11 +214,11 @@ class _RayRun(Struct):
     candidates: tuple[Candidate, ...]
     count: int
     on_end: Callable[[QuestionEnd], None]
-    progress: ListProgress
+    progress: JudgingProgress
     end: LiveEnd
     unjudged: int = 0
 
-    async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
+    async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
         assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
         async with parts.open_resources(self.job) as resources:
@@ -246,7 +247,7 @@ class _RayRun(Struct):
         factory: ModelJudgeFactory,
         resources: TurnResources,
         questions: Iterator[PreparedQuestion],
-        deadline: Deadline | None,
+        deadline: Deadline,
     ) -> tuple[ActorContext, list[PackChunk]]:
         """Return the actors' common context, and the rows: packs of one question, the most promising first."""
         turns: dict[int, tuple[Turn, str]] = {}
@@ -266,7 +267,6 @@ class _RayRun(Struct):
                 members = [one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
                 priors = array("d", [guesses.get(one, 0.0) for one in members])
                 chunks.append(PackChunk(prepared.number, array("I", [places[one] for one in members]), priors))
-        left_s = deadline.judging_left_s() if deadline else None
         context = ActorContext(
             job=self.job,
             spec=factory.spec,
@@ -279,7 +279,7 @@ class _RayRun(Struct):
             texts=factory.texts(self.candidates),
             slots=slots,
             turns=turns,
-            deadline_at=None if left_s is None else self.parts.clock() + left_s,
+            deadline_at=self.parts.clock() + deadline.judging_left_s(),
         )
         return context, chunks
 

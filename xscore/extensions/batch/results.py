@@ -243,7 +243,7 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
             pool = pool_among(found.everything, found.candidates, known)
         turn = _as_asked(parts, one, work, found.scope)
         question = Question(id=one.name, task=turn.task, file=turn.file, errors=turn.errors)
-        yield PreparedQuestion(one.number, question, turn, one.turn_key, pool)
+        yield PreparedQuestion(turn, one.turn_key, pool, one.number, question)
 
 
 def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, scope: Scope) -> Turn:

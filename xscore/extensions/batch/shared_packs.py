@@ -29,12 +29,10 @@ from xscore.extensions.batch.shared_prompts import (
     shared_request,
 )
 from xscore.pipeline.estimating import ASKED_CHARS, chars_of, price_work, prompts_of_pack
-from xscore.pipeline.judging import Deadline
-from xscore.pipeline.list_judging import ListProgress
-from xscore.pipeline.live_judging import settle_work
+from xscore.pipeline.live_judging import JudgingProgress, settle_work
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import Deadline, PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import tokens
@@ -275,7 +273,7 @@ async def judge_shared_packs(
     *,
     run_id: str,
     separate: SeparatePromptsCost,
-    deadline: Deadline | None = None,
+    deadline: Deadline,
 ) -> SharedPhase:
     """Let these questions share their packs. Raises what opening the judge raises, StoreError if nothing can be stored.
 
@@ -283,8 +281,9 @@ async def judge_shared_packs(
     """
     parts.observer.stage("judge")
     async with parts.open_resources(run_id) as resources:
+        resources.deadline = deadline
         knowing, provider = await with_probed_host(factory, resources)
-        progress, paid = ListProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
+        progress, paid = JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
 
         def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
             nonlocal paid
@@ -302,12 +301,7 @@ async def judge_shared_packs(
             stop=resources.new_stop(),
             answered=count,
         )
-        ended = await settle_work(
-            judge.run(),
-            stop=judge.stop.set,
-            deadline=deadline,
-            call_s=lambda: resources.usage.call_s(Stage.JUDGE),
-        )
+        ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
         knowing.close()
         return _phase(judge, resources.usage.spent(Stage.JUDGE), interrupted=ended is UnjudgedCause.INTERRUPTED)
 

@@ -24,13 +24,12 @@ from xscore.costs.caps import spent_in_period
 from xscore.extensions.lists.items import GO_ON, ItemForm, ItemRun, is_in_memory, read_items
 from xscore.extensions.lists.results import JudgedItem, ListReceipt
 from xscore.pipeline.factories import choose_judge, judge_factory
-from xscore.pipeline.judging import Deadline
 from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
-from xscore.pipeline.live_judging import STOP_DETAILS
+from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
+from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import Pool
+from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.pool import Pool, PooledTurn, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform import tokens
@@ -90,11 +89,9 @@ class ListLexicalFactory(LexicalJudgeFactory, frozen=True, kw_only=True):
     shown: Callable[[str], str]
     """See `ListModelFactory`."""
 
-    async def open(
-        self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str, sample: int = 0
-    ) -> LexicalJudge:
+    async def open(self, resources: TurnResources, asked: PooledTurn, sample: int = 0) -> LexicalJudge:
         """Return the judge of these items."""
-        vectors = [(one.id, term_vector(self.shown(one.id), path="", entity="")) for one in pool.candidates]
+        vectors = [(one.id, term_vector(self.shown(one.id), path="", entity="")) for one in asked.pool.candidates]
         return LexicalJudge(lambda: vectors, reasons_from=self.settings.judge.reasons_from)
 
 
@@ -119,7 +116,7 @@ class ListJudging:
         self._given = items
         self.settings: Settings = settings
         self._elements = read_items(items, form, ahead=RUN_ITEMS)
-        self._progress = ListProgress(observer, len(items) if is_in_memory(items) else 0, 0)
+        self._progress = JudgingProgress(observer, len(items) if is_in_memory(items) else 0, 0)
         self._runs: dict[int, ItemRun] = {}
         self._count = 0
         self._is_read = self._is_stopped = False
@@ -226,20 +223,19 @@ class ListJudging:
                 self._end, failed = LiveEnd(UnjudgedCause.PROVIDER, error.message), error
         self._parts.judge.close()
         progress, judged = self._progress, self._end.judged
-        progress.reported = 0.0  # the last report is not left out for coming soon after another
-        progress.report(judged, max(0, progress.candidates - progress.cached - judged), self._end.spent)
+        progress.report(judged, max(0, progress.candidates - progress.cached - judged), self._end.spent, final=True)
         for run in list(self._runs.values()):  # not begun, or ended by a host that failed
             if not run.is_redacted:  # reading it was cut off
                 self._look_up(run)
             self._pass_on(run)
         while not self._is_read and is_in_memory(self._given):
-            run = await self._read(None)
+            run = await self._read(Deadline())
             self._look_up(run)
             self._pass_on(run)
         if failed:
             raise failed
 
-    async def _questions(self, deadline: Deadline | None) -> AsyncGenerator[PreparedQuestion, None]:
+    async def _questions(self, deadline: Deadline) -> AsyncGenerator[PreparedQuestion, None]:
         """Yield the runs with something to judge; the rows of others are returned at once."""
         while not self._is_read:
             await self._room.acquire()
@@ -248,18 +244,18 @@ class ListJudging:
             misses = tuple([_candidate(name, text) for name, text in run.texts.items() if name not in run.known])
             if misses:
                 question = Question(id=str(run.number), task=self._turn.task)
-                yield PreparedQuestion(run.number, question, self._turn, self._key, Pool(misses, misses, {}, misses))
+                yield PreparedQuestion(self._turn, self._key, pool_among(misses, misses, {}), run.number, question)
             else:
                 self._pass_on(run)
 
-    async def _read(self, deadline: Deadline | None) -> ItemRun:
+    async def _read(self, deadline: Deadline) -> ItemRun:
         """Read the next run, empty at the end. An error of the source ends it."""
         run = self._runs[self._count] = ItemRun(self._count, [])
         self._count += 1
         await asyncio.sleep(0)  # Ctrl-C is noticed here, and open runs go on
         reading = asyncio.create_task(self._fill(run))
         try:
-            await asyncio.wait([reading], timeout=deadline.judging_left_s() if deadline else None)
+            await asyncio.wait([reading], timeout=deadline.judging_left_s())
         finally:
             is_late = reading.cancel()
         if is_late:
