@@ -52,14 +52,6 @@ def test_page(snapshot: SnapshotAssertion) -> None:
     assert unstyle("\n".join(parts)) == snapshot
 
 
-def test_a_score_below_its_threshold_never_reads_as_the_threshold() -> None:
-    """0.4996 is printed as 0.4996 where the threshold is 0.5, and 0.4996 of a threshold of 0.3 as 0.50."""
-    miss = replace(MISS, score=0.4996, threshold=0.5)
-    page = unstyle(answer_text.render_near_misses(replace(ANSWER, threshold=0.5, near_misses=(miss,))))
-    assert page.startswith("just below 0.5: ") and " 0.4996 (" in page
-    assert replace(miss, threshold=0.3).score_text == "0.50"
-
-
 def test_unpriced_is_not_free() -> None:
     """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is named."""
     unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))

@@ -65,9 +65,8 @@ def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[s
 
 def test_the_tables_name_every_code() -> None:
     """The contract's table and the last lines of the help list every exit code of the program."""
-    table = (
-        (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8").split("| code | means |")[1]
-    )
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
+    table = page.split("| code | means |")[1]
     for code, means in EXIT_CODES.items():
         assert f"| {code} | {means} |" in table
         assert f"{code} " in str(front_door.epilog)

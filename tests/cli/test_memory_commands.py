@@ -126,20 +126,6 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     assert (there["text"], there["source"]) == (memory["text"], "import")
 
 
-def test_failures_become_a_pattern_at_three(xscore: Run, repo: Path) -> None:
-    """A08: two occurrences make no pattern, three do; `resolve` adds the fix."""
-    patterns = [
-        said(xscore, repo, "memory", "add", "--kind", "failure", "-", stdin=f"KeyError: 'port' at 0x{number}f\n")[
-            "pattern"
-        ]
-        for number in range(3)
-    ]
-    assert [bool(pattern) for pattern in patterns] == [False, False, True]
-    identifier = said(xscore, repo, "memory", "list", "--kind", "failure")["memories"][0]["id"]
-    assert "fixed by: set it" in xscore("memory", "update", identifier, "--fix", "set it", cwd=repo).stdout
-    assert "3×" in xscore("memory", "list", "--kind", "failure", cwd=repo).stdout
-
-
 def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:
     """H30, L11: rows, bytes, caps, age and use of each layer."""
     said(xscore, repo, "memory", "add", "héllo")

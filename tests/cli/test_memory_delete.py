@@ -150,47 +150,35 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
 
 
 def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """Question, answer and receipt of one turn are erased from every byte; other turns and recorded spending stay."""
+    """One turn is erased by id or time, only with a yes and never while it runs; recorded spending stays."""
     (tmp_path / "shop.py").write_text("def total(lines):\n    return sum(lines)\n")
-    for question, answer in (
-        ("Where does the vermilion heron keep its ledger?", "Behind the pewter boiler in the cellar."),
-        ("Which lantern is the oldest one?", "The brass lantern of the harbour is."),
-    ):
-        script = own_home / "script.json"
-        models = script_flags(script, {"default": 0.9, "answer": answer})
+    models = script_flags(tmp_path / "script.json", {"default": 0.9, "answer": "It is there."})
+    for question in ("Where does the vermilion heron keep its ledger?", "Which brass lantern is the oldest one?"):
         assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
-    script.unlink()
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
-    assert b"vermilion heron" in raw(tmp_path, own_home) and b"pewter boiler" in raw(tmp_path, own_home)
 
     assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turns are named"
     assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
-    asked = xscore("history", "delete", older["id"], cwd=tmp_path)
-    assert asked.returncode == 2 and b"pewter boiler" in raw(tmp_path, own_home), "no confirmation was given"
+    assert xscore("history", "delete", older["id"], cwd=tmp_path).returncode == 2, "no confirmation was given"
+    assert b"vermilion heron" in raw(tmp_path, own_home)
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
     left = raw(tmp_path, own_home)
-    assert b"vermilion heron" not in left and b"pewter boiler" not in left
-    assert b"oldest one" in left and b"brass lantern" in left
-
+    assert b"vermilion heron" not in left and b"brass lantern" in left
     assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, "its receipt is gone"
-    assert "brass lantern" in xscore("history", "show", newer["id"], cwd=tmp_path).stdout
-    listed = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
-    erased = next(turn for turn in listed if turn["id"] == older["id"])
+    _, erased = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     assert erased["task_is_erased"] and erased["spent"] == older["spent"]
 
+    every = ("history", "delete", "--before", "2100-01-01", "--yes")
     with own_store(tmp_path) as store:
-        process = process_identity()
-        running = begin(store, Turn(task="later"), "k", now=1e9, process=process)
-    refused = xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path)
-    assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
-    with own_store(tmp_path) as store:
+        running = begin(store, Turn(task="later"), "k", now=1e9, process=process_identity())
+        refused = xscore(*every, cwd=tmp_path)
+        assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
         abandon_turn(store.connection, running)
-    done = xscore("history", "delete", "--before", "2100-01-01", "--yes", "--json", cwd=tmp_path)
+    done = xscore(*every, "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["turns"] == [running, newer["id"]], "the erased one says nothing any more"
-    assert b"brass lantern" not in raw(tmp_path, own_home)
-    assert xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path).returncode == 1
+    assert xscore(*every, cwd=tmp_path).returncode == 1
 
 
 def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_path: Path, own_home: Path) -> None:
