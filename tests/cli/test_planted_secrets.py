@@ -13,10 +13,8 @@ from tests.extensions.agents.mcp_client import started
 from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from tests.servers.openai_batches import OpenAIBatchServer
-from tests.servers.openai_server import OpenAIServer
 from tests.store.planted import HEX, Forge, provider_keys
 from xscore.extensions.exchange import checkpoints
-from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import failures
@@ -28,6 +26,8 @@ pytestmark = pytest.mark.verify
 
 PREFIXES = ("AccountKey=", "sk_live_", "rk_live_", "dop_v1_")
 """The public prefixes of keys, which stay."""
+AGENTS = (".claude", ".codex", ".cline")
+"""The folders of agents, whose own logs hold what was typed."""
 
 
 class Planting:
@@ -71,12 +71,24 @@ class Planting:
 
 
 def _plant_files(root: Path, planting: Planting) -> None:
+    """Plant in code, names, settings and an edit, and where most people forget: `.env`, escapes, notebook outputs."""
     code = planting.at("code")
     (root / "code.py").write_text(f'"""Reads."""\n\n\ndef read():\n    """\n{code}\n    """\n    return 1\n')
     (root / "README.md").write_text(f"# Read\n\n{planting.at('docs')}\n\n## {planting.one('a heading')}\n\nmore\n")
     (root / "app.ini").write_text(f"[app]\n{planting.at('config')}\n")
     (root / f"{planting.one('a file name')}.py").write_text("def other():\n    return 2\n")
-    git(root, "add", "-A")
+    lines = [line + "\n" for line in planting.at("a notebook's output").split("\n")]
+    source = ["def plot():\n", f"    '''{planting.one('a notebook')}'''\n"]
+    output = {"output_type": "stream", "name": "stdout", "text": lines}
+    cell = {"cell_type": "code", "source": source, "metadata": {}, "execution_count": 1, "outputs": [output]}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (root / "plot.ipynb").write_text(json.dumps(notebook))
+    (root / ".env").write_text(f"DB_PASSWORD={planting.word('.env')}\n{planting.at('.env')}\n")
+    escaped = planting.at("an escaped text").replace("\n", r"\n").replace('"', r"\"")
+    glued = "".join(rf"\t{planting.one(f'glued {n}')}\n" for n in range(5))
+    colored = "\\x1b[31m" + planting.one("a color")
+    (root / "escaped.py").write_text(f'def escaped():\n    return "{escaped}" + "{glued}" + "{colored}"\n')
+    git(root, "add", "-Af")
     git(root, "commit", "-qm", f"start with {planting.one('a commit message')}")
     git(root, "checkout", "-qb", f"fix/{planting.one('a branch')}")
     with (root / "code.py").open("a") as file:
@@ -136,83 +148,23 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
     cline_task(home / ".cline/data", "t1", messages, cwd=root)
 
 
-def test_no_planted_secret_is_stored_printed_or_sent(
-    xscore: Run, make_repo: MakeRepo, own_home: Path, server: OpenAIServer
-) -> None:
-    """P01: whichever way a secret enters, no file, stream, report or request contains it afterwards."""
-    planting = Planting()
-    root = make_repo({"start.txt": "start\n"})
-    _plant_files(root, planting)
-    _say(root, planting)
-    _past_sessions(root, own_home, planting)
-    environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "local"}
-    server.score = lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))
-    server.answer = "Done. " + planting.at("the model's answer")
-    errors = root.parent / "errors.txt"
-    errors.write_text("Traceback:\n" + planting.at("errors"))
-    scores = root.parent / "scores.jsonl"
-    models = ("--judge", "openai:judge-2", "--model", "openai:strong-1", "--max-usd", "50")
-    said = []
-    runs: list[tuple[str, ...]] = [
-        ("memory", "import-sessions", "--json"),
-        ("ask", "mend the reader " + planting.at("a task"), *models, "--errors", str(errors), "--judge-sees", "full",
-         "--file", "code.py", "--all-scores", str(scores), "--threshold", "0", "--json"),
-        ("session", "show"),
-        ("session", "checkpoints"),
-        ("status", "--json"),
-        ("ask", "--no-such-option", planting.one("a wrong command")),
-        ("memory", "delete", planting.one("a wrong id")),
-    ]  # fmt: skip
-    for arguments in runs:
-        done = xscore(*arguments, cwd=root, environ=environ)
-        wrong_on_purpose = arguments[-1].startswith("ghp_")
-        assert wrong_on_purpose or done.returncode in (0, 1), (arguments[:2], done.stderr)
-        said.append(done.stdout + done.stderr)
-    assert json.loads(said[0])["by_origin"] == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}
-    assert server.counts.requests > 1
-    assert "a judge's reason" in str(planting.planted.values()) and b"it holds <SECRET:" in scores.read_bytes()
-    stored = raw(root / ".xscore", user_data_dir(None))
-    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:  # the texts of files are compressed
-        stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
-    assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
-    assert planting.found_in(stored) == set()
-    assert planting.found_in(json.dumps(server.counts.bodies, ensure_ascii=False).encode()) == set()
-    assert planting.found_in(scores.read_bytes()) == set()
-    printed = planting.found_in("".join(said).encode())
-    assert {place for place in printed if "the model's answer" not in place} == set(), "the answer alone is as it came"
-
-
-def _plant_unread_files(root: Path, planting: Planting) -> None:
-    """Plant where most people forget: notebook outputs, `.env`, escapes in source, a `.git` that tools print."""
-    lines = [line + "\n" for line in planting.at("a notebook's output").split("\n")]
-    source = ["def plot():\n", f"    '''{planting.one('a notebook')}'''\n"]
-    output = {"output_type": "stream", "name": "stdout", "text": lines}
-    cell = {"cell_type": "code", "source": source, "metadata": {}, "execution_count": 1, "outputs": [output]}
-    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    (root / "plot.ipynb").write_text(json.dumps(notebook))
-    (root / ".env").write_text(f"DB_PASSWORD={planting.word('.env')}\n{planting.at('.env')}\n")
-    escaped = planting.at("an escaped text").replace("\n", r"\n").replace('"', r"\"")
-    glued = "".join(rf"\t{planting.one(f'glued {n}')}\n" for n in range(5))
-    colored = "\\x1b[31m" + planting.one("a color")
-    (root / "escaped.py").write_text(f'def escaped():\n    return "{escaped}" + "{glued}" + "{colored}"\n')
-    git(root, "add", "-Af")
-    git(root, "commit", "-qm", "more")
-
-
 def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple[str, ...], str]]:
     """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a file gives."""
     said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
-    prompt = said | {
-        "hook_event_name": "UserPromptSubmit",
-        "prompt": "what does more hold? " + planting.at("a prompt"),
-    }
+    prompt = said | {"hook_event_name": "UserPromptSubmit", "prompt": "what is more? " + planting.at("a prompt")}
     start = said | {"hook_event_name": "SessionStart", "source": "startup"}
-    asked, refused = root.parent / "asked.jsonl", root.parent / "refused.jsonl"
+    asked, refused, errors = (root.parent / name for name in ("asked.jsonl", "refused.jsonl", "errors.txt"))
     question = {"task": "what does plot hold? " + planting.at("a question"), "errors": planting.at("its errors")}
     asked.write_text(json.dumps({"id": "q1", **question}) + "\n")
     refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
+    errors.write_text("Traceback:\n" + planting.at("errors"))
+    task = ("ask", "mend the reader " + planting.at("a task"), "--model", "openai:strong-1", "--max-usd", "50")
+    scores = str(outside / "scores.jsonl")
     return [
-        (("context", "what does read hold? " + planting.at("a task"), "-v", "-y"), ""),
+        (("memory", "import-sessions", "--json"), ""),
+        ((*task, "--errors", str(errors), "--judge-sees", "full", "--file", "code.py", "--all-scores", scores,
+          "--threshold", "0", "-y", "--json"), ""),
+        (("context", "what does read hold? " + planting.at("another task"), "-v", "-y"), ""),
         (("hook", "prompt"), json.dumps(prompt)),
         (("hook", "session-start"), json.dumps(start)),
         (("batch", "submit", str(refused), "-y", "-v"), ""),
@@ -223,6 +175,7 @@ def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple
         (("memory", "export", "-o", str(outside / "memories.jsonl")), ""),
         (("memory", "audit", "-v"), ""),
         (("session", "save", planting.one("a checkpoint's name")), ""),
+        (("session", "checkpoints"), ""),
         (("session", "show", "--json"), ""),
         (("history", "list", "--json"), ""),
         (("history", "show", "--json"), ""),
@@ -232,20 +185,22 @@ def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple
         (("store", "export", str(outside / "judgments"), "-y"), ""),
         (("status", "-v"), ""),
         (("doctor", "-v"), ""),
+        (("ask", "--no-such-option", planting.one("a wrong command")), ""),
+        (("memory", "delete", planting.one("a wrong id")), ""),
     ]  # fmt: skip
 
 
-def test_no_planted_secret_leaves_by_a_hook_a_tool_a_batch_or_a_report(
-    process: Run, make_repo: MakeRepo, own_home: Path
-) -> None:
-    """P01: hooks, MCP, batches, reports, exports and histories print, send and write nothing of it, with -v too."""
+def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """P01: whichever way a secret enters, no file, stream, report, tool or request contains it, with -v neither."""
     planting = Planting()
     root = make_repo({"start.txt": "start\n"})
     _plant_files(root, planting)
-    _plant_unread_files(root, planting)
+    _say(root, planting)
+    _past_sessions(root, own_home, planting)
     outside = root.parent / "outside"
     outside.mkdir()
     with OpenAIBatchServer(score=lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))) as server:
+        server.answer = "Done. " + planting.at("the model's answer")
         environ = {
             "OPENAI_BASE_URL": server.url,
             "OPENAI_API_KEY": "local",
@@ -254,22 +209,30 @@ def test_no_planted_secret_leaves_by_a_hook_a_tool_a_batch_or_a_report(
             "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
             "XSCORE_CACHE_KEY": Forge(0).text(64, HEX),
         }
-        printed = []
+        printed = {}
         for arguments, given in _commands(root, outside, planting):
             done = process(*arguments, cwd=root, stdin=given, environ=environ)
-            is_refused = str(root.parent / "refused.jsonl") in arguments
-            assert done.returncode in (0, 1) or is_refused, (arguments[:2], done.stderr)
-            assert planting.found_in((done.stdout + done.stderr).encode()) == set(), arguments[:2]
-            printed.append(done.stdout)
+            is_wrong = "refused.jsonl" in str(arguments) or arguments[-1].startswith("ghp_")
+            assert done.returncode in (0, 1) or is_wrong, (arguments[:2], done.stderr)
+            leaked = planting.found_in((done.stdout + done.stderr).encode())
+            assert not {place for place in leaked if "the model's answer" not in place}, arguments[:2]
+            assert not leaked or arguments[0] == "ask", "the answer alone is as it came"
+            printed[arguments[:2]] = done.stdout
         with started(root, **environ) as (client, _):
             client.initialize()
             task = "what does escaped hold? " + planting.at("a tool's task")
             answer = json.dumps(client.answer(client.call({"task": task})), ensure_ascii=False)
         assert "<SECRET:" in answer and planting.found_in(answer.encode()) == set()
         sent = json.dumps([server.counts.bodies, [str(one) for one in server.files.values()]], ensure_ascii=False)
-        assert printed[1].count("additionalContext") == 1 and server.batches.created == 1
+    origins = json.loads(printed["memory", "import-sessions"])["by_origin"]
+    assert origins == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}
+    assert printed["hook", "prompt"].count("additionalContext") == server.batches.created == 1
+    assert "a judge's reason" in str(planting.planted.values())
+    assert b"it holds <SECRET:" in (outside / "scores.jsonl").read_bytes()
     assert planting.found_in(sent.encode()) == set()
-    assert planting.found_in(raw(outside, root / ".xscore", user_data_dir(None), own_home)) == set()
-    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:
-        stored = str(list(read_with_bodies(connection, "id", "true"))).encode()
-    assert stored.count(b"<SECRET:") > 60 and planting.found_in(stored) == set()
+    ours = [place for place in own_home.iterdir() if place.name not in AGENTS]
+    stored = raw(outside, root / ".xscore", *ours)
+    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:  # the texts of files are compressed
+        stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
+    assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
+    assert planting.found_in(stored) == set()
