@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import BUILTIN_NAMES, FileFacts, made_by, stated_types
-from xscore.indexer.languages import is_test_class, is_test_path
+from xscore.indexer.languages import is_test_path
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
@@ -146,7 +146,8 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     kind, outer = entity.definition.kind, entity
     while outer.parent is not None:
         outer = outer.parent
-    in_test_class = outer.definition.kind == "class" and is_test_class(facts.signature(outer), facts.source.language)
+    marks = facts.source.language.test_classes if outer.definition.kind == "class" else ""
+    in_test_class = bool(marks) and re.search(marks, facts.signature(outer))
     if facts.source.is_test or kind in {"test", "suite"} or in_test_class:
         return Kind.TEST
     if kind in {"class", "type", "extension"}:

@@ -315,8 +315,3 @@ def family_of(language: str) -> str:
 def is_test_path(path: str, language: Language) -> bool:
     """Whether a file holds tests, by its folder or name."""
     return any(pattern and re.search(pattern, path) for pattern in (_TEST_FOLDERS, language.test_files))
-
-
-def is_test_class(header: str, language: Language) -> bool:
-    """Whether a class holds tests, by its header."""
-    return bool(language.test_classes and re.search(language.test_classes, header))

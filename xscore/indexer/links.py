@@ -252,9 +252,10 @@ class NameIndex(ModuleIndex):
         starred = self._in_file(self._star(name, path)).get(name)
         return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
 
-    def _star(self, name: str, path: str) -> str:
+    def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
-        return next((file for file in self._stars(path) if name in self._in_file(file)), "")
+        known = (self._in_file, self._defined) if has_values else (self._in_file,)
+        return next((file for file in self._stars(path) if any(name in names(file) for names in known)), "")
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
@@ -312,12 +313,7 @@ class NameIndex(ModuleIndex):
                 break  # a function or a class
             if name in self._defined(file):
                 return [self._defined(file)[name]]
-            imported = self._imported(file).get(name)
-            if imported is None:
-                stars = self._stars(file)
-                file = next((one for one in stars if name in self._in_file(one) or name in self._defined(one)), "")
-            else:
-                name, file = imported[0], self.resolve(imported[1], file)
+            name, file = self._reexporter(name, file, has_values=True)
         return []
 
     def _find_defined(self, path: str) -> dict[str, EntityRow]:
@@ -326,10 +322,12 @@ class NameIndex(ModuleIndex):
         defines = self._mentions(path).defines
         return {name: blocks[id_] for id_ in reversed([*blocks]) for name in defines.get(id_, ())}
 
-    def _reexporter(self, name: str, file: str) -> tuple[str, str]:
+    def _reexporter(self, name: str, file: str, *, has_values: bool = False) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
         imported = self._imported(file).get(name)
-        return (imported[0], self.resolve(imported[1], file)) if imported else (name, self._star(name, file))
+        if imported:
+            return imported[0], self.resolve(imported[1], file)
+        return name, self._star(name, file, has_values=has_values)
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
