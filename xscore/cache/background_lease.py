@@ -14,10 +14,9 @@ from threading import Event, Lock
 import msgspec
 from msgspec import Struct
 
-from xscore.cache.lease import Lease, RunnerMark
+from xscore.cache.lease import Lease, runner_marks
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import process_place
 from xscore.records.reports import BackgroundStatus
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.redaction import redact
@@ -37,8 +36,8 @@ def read_background(connection: sqlite3.Connection, *, now: float) -> Background
     """Return what the background process is doing, and its last problem. now: Unix seconds. Raises StoreError."""
     holder = _read_holder(connection)
     problem = read_meta(connection, _PROBLEM)
-    mark = _mark_of(connection, holder.runner)
-    if mark is None or not mark.lives(here=process_place(), now=now):
+    mark = runner_marks(connection).get(holder.runner)
+    if mark is None or not mark.lives(now=now):
         return BackgroundStatus(problem=problem)
     return BackgroundStatus(
         pid=mark.pid,
@@ -79,9 +78,9 @@ class BackgroundLease:
         """Become the background process; return False if a living one has the lease. Raises StoreError."""
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
-            mark = _mark_of(connection, before) if before != self._lease.id else None
+            mark = runner_marks(connection).get(before) if before != self._lease.id else None
             if mark is not None:
-                if mark.lives(here=process_place(), now=self._clock()):
+                if mark.lives(now=self._clock()):
                     return False
                 self._lease.release(connection, before)
             self._lease.renew(connection)
@@ -142,8 +141,3 @@ def _read_holder(connection: sqlite3.Connection) -> _Holder:
 
 def _write_holder(connection: sqlite3.Connection, holder: _Holder) -> None:
     write_meta(connection, _HOLDER, msgspec.json.encode(holder).decode())
-
-
-def _mark_of(connection: sqlite3.Connection, runner: str) -> RunnerMark | None:
-    row = connection.execute("SELECT pid, place, seen_at FROM runner WHERE id = ?", (runner,)).fetchone()
-    return RunnerMark(*row) if row else None

@@ -40,11 +40,18 @@ class RunnerMark(Struct, frozen=True):
     seen_at: float
     """Unix seconds."""
 
-    def lives(self, *, here: str, now: float) -> bool:
-        """Whether the runner is still alive, as far as `here` can tell."""
+    def lives(self, *, now: float) -> bool:
+        """Whether the runner is still alive, as far as this place can tell."""
         if abs(now - self.seen_at) > LEASE_S:  # also a heartbeat from the future: a clock was set back
             return False
-        return self.place != here or is_alive(self.pid)
+        return self.place != process_place() or is_alive(self.pid)
+
+
+def runner_marks(connection: Connection) -> dict[str, RunnerMark]:
+    """Return the marks of all runners by id. Raises StoreDamaged."""
+    rows = connection.execute("SELECT id, pid, place, seen_at FROM runner").fetchall()
+    with database.damage_if_invalid("a runner"):
+        return {name: RunnerMark(int(pid), str(place), float(seen_at)) for name, pid, place, seen_at in rows}
 
 
 class Lease:
@@ -75,8 +82,8 @@ class Lease:
 
     def reap_dead(self, connection: Connection) -> bool:
         """Remove dead runners with their claims; return whether others are alive."""
-        others = connection.execute("SELECT id, pid, place, seen_at FROM runner WHERE id <> ?", (self.id,)).fetchall()
-        dead = [name for name, *mark in others if not self._is_alive(name, RunnerMark(*mark))]
+        others = {name: mark for name, mark in runner_marks(connection).items() if name != self.id}
+        dead = [name for name, mark in others.items() if not self._is_alive(name, mark)]
         for name in dead:
             self.release(connection, name)
         return len(others) > len(dead)
@@ -84,7 +91,7 @@ class Lease:
     def _is_alive(self, name: str, mark: RunnerMark) -> bool:
         if (mark.pid, mark.place) == (self._pid, self._place) and name not in _HELD:
             return False
-        return mark.lives(here=self._place, now=self._clock())
+        return mark.lives(now=self._clock())
 
 
 class Heartbeat:
@@ -122,16 +129,14 @@ class Heartbeat:
 
 def refuse_busy_store(path: Path, keys: KeySource) -> None:
     """Raise StoreError while a running process is judging with the database at `path`."""
-    here, now = process_place(), time.time()
     try:
-        with closing(database.open_unchecked(path, keys)) as connection, database.damage_if_invalid("a runner"):
-            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
-            marks = [RunnerMark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
+        with closing(database.open_unchecked(path, keys)) as connection:
+            marks = runner_marks(connection)
     except (StoreError, Error):  # unreadable: any writer will notice that its file is gone
         return
-    for mark in marks:
-        if mark.lives(here=here, now=now):
-            where = "" if mark.place == here else f" on {mark.place}"
+    for mark in marks.values():
+        if mark.lives(now=time.time()):
+            where = "" if mark.place == process_place() else f" on {mark.place}"
             raise StoreError(
                 f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
                 hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
