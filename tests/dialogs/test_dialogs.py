@@ -14,13 +14,13 @@ from tests.pipeline.conftest import settings_for
 from tests.proof.faults_scene import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.store.planted import SECRET
 from tests.waiting import wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 
 DIALOGS = sorted(Path(__file__).parent.glob("*.json"))
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 @pytest.mark.parametrize("file", DIALOGS, ids=lambda file: file.stem)

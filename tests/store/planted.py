@@ -7,6 +7,7 @@ UPPER = string.ascii_uppercase + string.digits
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
 BASE64 = LETTERS + "+/"
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 class Forge:

@@ -1,13 +1,12 @@
 """The store's single writer."""
 
 from tests.store.conftest import function, put
+from tests.store.planted import SECRET
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
-
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.statements import facts, list_events
+from tests.store.planted import SECRET
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -25,7 +26,6 @@ from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 ERROR = 'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in get\nTimeoutError: {} ms'
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def error(number: int) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, git
 from tests.statements import decide, facts, list_decisions, list_events, prefer, say
-from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
+from tests.store.planted import ASSIGNMENTS, SECRET, Forge, provider_keys
 from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -29,8 +29,6 @@ from xscore.store.remembering import (
     update_memory,
 )
 from xscore.store.store import Store
-
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def happened(store: Store) -> Counter[str]:

@@ -1,18 +1,23 @@
-"""The schema: tables, checks, triggers, views, query plans."""
+"""The schema: tables, checks, triggers, views; and that every turn and erasure reads by an index."""
 
 import json
+import sqlite3
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 
 from tests.statements import list_events
-from tests.store.conftest import function, put
+from tests.store.conftest import function, put, said
+from tests.store.played import play
+from xscore.extensions.learning import audit
+from xscore.extensions.privacy import erasure_plan
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
 from xscore.settings import Settings
 from xscore.settings.values import Ceiled
-from xscore.store import memory_writer
+from xscore.store import memory_rows, memory_writer, turn_history
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 
@@ -129,3 +134,42 @@ def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
     assert stated == settings.memory.max_rows.keys() == settings.memory.max_bytes.keys()
     assert stated == settings.bundle.ceilings.keys() == set(get_args(Ceiled))
     assert set(Layer) == settings.bundle.authority.keys()
+
+
+@pytest.fixture
+def asked(store: Store) -> Iterator[list[str]]:
+    """Collect the executed statements."""
+    sent: list[str] = []
+    play(store, "fix the heron")
+    put(store.connection, said())
+    store.connection.set_trace_callback(sent.append)
+    yield sent
+    store.connection.set_trace_callback(None)
+
+
+def scans(connection: sqlite3.Connection, sent: list[str]) -> list[str]:
+    """Return those that read the whole memory table."""
+    connection.set_trace_callback(None)
+    reads = [sql for sql in sent if sql.lstrip().startswith("SELECT")]
+    assert reads
+    plans = {sql: [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()] for sql in reads}
+    return [sql for sql, steps in plans.items() if any(step == "SCAN memory" for step in steps)]
+
+
+def test_a_turn_finds_its_exchanges_by_an_index(store: Store, asked: list[str]) -> None:
+    """H02: each answering turn reads its thread's last exchanges; even among 10,000 functions it reads few rows."""
+    assert len(turn_history.exchanges(store.connection, "s_1")) == 1
+    assert scans(store.connection, asked) == []
+
+
+def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, asked: list[str]) -> None:
+    """P06: only the search for lines that others share must read all memories."""
+    (exchange,) = turn_history.exchanges(store.connection, "s_1")
+    erasure_plan.plan_erasure(store.connection, [exchange.id])
+    assert [sql for sql in scans(store.connection, asked) if "char(10)" not in sql] == []
+
+
+def test_an_audit_reads_what_was_said_by_an_index(store: Store, asked: list[str]) -> None:
+    """Auditing a large repository costs by its statements, not by its index."""
+    assert len(memory_rows.select_memories(store.connection, audit._LIVE, ())) == 2
+    assert scans(store.connection, asked) == []

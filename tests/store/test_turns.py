@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.statements import list_events
 from tests.store.conftest import function, put
+from tests.store.planted import SECRET
 from tests.store.played import begin, finish, play
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.store_status import read_store_status
@@ -17,8 +18,6 @@ from xscore.store.events import EventName
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
 from xscore.store.working_session import resume_session
-
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.store.planted import SECRET
 from tests.store.played import begin, finish, play
-from tests.store.test_turns import SECRET
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root

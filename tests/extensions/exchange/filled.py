@@ -16,7 +16,6 @@ from xscore.store.lookup import MemoryFilter
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome
 
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 NOW = 1_000.0
 
 

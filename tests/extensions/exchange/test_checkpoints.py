@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.store.conftest import function, put
+from tests.store.planted import SECRET
 from tests.store.played import begin, finish, play
-from tests.store.test_turns import SECRET
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform.errors import NothingMatched

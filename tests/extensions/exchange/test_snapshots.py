@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.extensions.exchange.filled import fill
 from tests.statements import decide, say
 from tests.store.conftest import function, put
+from tests.store.planted import SECRET
 from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_file, take_snapshot
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import UsageError
@@ -15,7 +16,6 @@ from xscore.records.memory import MemorySource, MemoryStatus, Relation
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.store import Store
 
-SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 NOW = 1_000.0
 
 
