@@ -6,7 +6,7 @@ import pytest
 from click import BadParameter
 
 from ci.reference import all_commands
-from xscore.cli.options import Flags, PeriodType
+from xscore.cli.options import Flags, period_s
 from xscore.settings import setting_names
 
 BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "glob": (), "type": (), "layer": ()}
@@ -29,14 +29,14 @@ def test_every_override_names_a_setting() -> None:
 )
 def test_a_stretch_of_time(given: str, seconds: int) -> None:
     """Seconds, minutes, hours, days, weeks."""
-    assert PeriodType().convert(given, None, None) == seconds
+    assert period_s(given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "d", "7", "0d", "-1d", "1y", "٣d", "1h30m"])
 def test_no_stretch_of_time(given: str) -> None:
     """Empty, zero, a number without a unit and unknown units are refused with examples."""
     with pytest.raises(BadParameter, match="Write 30s, 90m, 24h, 7d or 2w"):
-        PeriodType().convert(given, None, None)
+        period_s(given)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.cli.ask import print_turn
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, PeriodType, command
+from xscore.cli.options import COUNT, Flags, command, period_s
 from xscore.cli.phrases import format_age, quote_task
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.cli.text_layout import faint, render_table, truncate
@@ -56,7 +56,7 @@ ONE_LINE_FROM = 110
 
 
 @command()
-@click.option("--last", metavar="PERIOD", type=PeriodType(), help="Only turns of the last 30s, 90m, 24h, 7d, 2w.")
+@click.option("--last", metavar="PERIOD", type=period_s, help="Only turns of the last 30s, 90m, 24h, 7d, 2w.")
 @click.option(
     "--limit", metavar="N", type=COUNT, help=f"Only the newest N. Default: {TURNS_SHOWN}, or all that --last covers."
 )

@@ -27,48 +27,37 @@ _UNIX_SECONDS = r"[0-9]{9,10}(\.[0-9]{1,6})?"
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-class PeriodType(click.ParamType[float]):
-    """A length of time with its unit, in seconds: `30s`, `1.5m`, `24h`, `7d`, `2w`."""
-
-    name = "period"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        found = re.fullmatch(_PERIOD, str(value).strip())
-        if found is None or not float(found[1]):
-            self.fail(f"{value!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
-        return float(found[1]) * _UNIT_SECONDS[found[2]]
+def period_s(text: str) -> float:
+    """Return a length of time with its unit, in seconds: `30s`, `1.5m`, `24h`, `7d`, `2w`. Raises BadParameter."""
+    found = re.fullmatch(_PERIOD, text.strip())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{text!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w.")
+    return float(found[1]) * _UNIT_SECONDS[found[2]]
 
 
-class UtcTimeType(click.ParamType[float]):
-    """A day or a time, in UTC unless it names an offset, or how long ago: `2026-11-01`, `2026-11-01T08:00`, `7d`."""
+def utc_time(given: str) -> float:
+    """Return a day or a time, in UTC unless it names an offset, or how long ago, as Unix seconds. Raises BadParameter.
 
-    name = "time"
+    `2026-11-01`, `2026-11-01T08:00`, `7d`.
+    """
+    text = given.strip()
+    if re.fullmatch(_UNIX_SECONDS, text):
+        return float(text)
+    try:
+        if text[-1:] in _UNIT_SECONDS:
+            return datetime.now().timestamp() - period_s(text)
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        why = f"{given!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d."
+        raise click.BadParameter(why) from error
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return Unix seconds."""
-        text = str(value).strip()
-        if re.fullmatch(_UNIX_SECONDS, text):
-            return float(text)
-        try:
-            if text[-1:] in _UNIT_SECONDS:
-                return datetime.now().timestamp() - PeriodType().convert(text, param, ctx)
-            at = datetime.fromisoformat(text)
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
-        except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d.", param, ctx)
 
-
-class ThreadType(click.ParamType[str]):
-    """The name of a thread: letters, digits and `._:/-`, at most 80."""
-
-    name = "thread"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it."""
-        if not re.fullmatch(r"[A-Za-z0-9._:/-]{1,80}", str(value)):
-            self.fail(f"{value!r} is not a thread name. Use letters, digits and ._:/- (at most 80).", param, ctx)
-        return str(value)
+def checked_thread(text: str) -> str:
+    """Return the name of a thread: letters, digits and `._:/-`, at most 80. Raises BadParameter."""
+    if not re.fullmatch(r"[A-Za-z0-9._:/-]{1,80}", text):
+        raise click.BadParameter(f"{text!r} is not a thread name. Use letters, digits and ._:/- (at most 80).")
+    return text
 
 
 class SharedOption(click.Option):
@@ -128,7 +117,7 @@ WORKING_FILE = [
     NO_GIT,
 ]
 THREAD = [
-    tuning("--thread", metavar="NAME", type=ThreadType(), help="Continue this thread and keep its judgments."),
+    tuning("--thread", metavar="NAME", type=checked_thread, help="Continue this thread and keep its judgments."),
     tuning("--continue", "follows_latest", is_flag=True, help="Continue the thread of this branch's latest turn."),
     option("--fresh", is_flag=True, help="Carry nothing over; without --thread or --continue, in a new session."),
 ]
@@ -203,7 +192,7 @@ LIMITS = [
     option(
         "--deadline",
         metavar="TIME",
-        type=PeriodType(),
+        type=period_s,
         sets="budget.deadline_s",
         help="Stop after 30s, 2m or 1h, start-up included; judgments are kept.",
     ),

@@ -21,7 +21,7 @@ from xscore.cache.prune import (
 )
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, PeriodType, command
+from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, command, period_s
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
@@ -53,7 +53,7 @@ _CAUSES = {
     show_default=True,
     help="Keep at most N.",
 )
-@click.option("--older-than", metavar="PERIOD", type=PeriodType(), help="Also of turns last asked before 90d, 12w.")
+@click.option("--older-than", metavar="PERIOD", type=period_s, help="Also of turns last asked before 90d, 12w.")
 @click.option(
     "--judge", "judges", metavar="KEY", multiple=True, help="Also all of this judge: its name, or its key. Repeatable."
 )

@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import FILE, Flags, PeriodType, UtcTimeType, command, option
+from xscore.cli.options import FILE, Flags, command, option, period_s, utc_time
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cost_reports.records import REPORT_GROUPINGS, CostReport, GateReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
@@ -45,9 +45,9 @@ DETAILED = 50
 """Turns on the page whose choices are shown."""
 FORMATS = ("text", "markdown", "html", "csv")
 PERIOD_OPTIONS = [
-    option("--last", metavar="PERIOD", type=PeriodType(), help="Turns of the last 30s, 90m, 24h, 7d, 2w."),
-    option("--since", metavar="TIME", type=UtcTimeType(), help="Turns since 2026-11-01[T08:00], UTC."),
-    option("--until", metavar="TIME", type=UtcTimeType(), help="Turns before this time, UTC."),
+    option("--last", metavar="PERIOD", type=period_s, help="Turns of the last 30s, 90m, 24h, 7d, 2w."),
+    option("--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."),
+    option("--until", metavar="TIME", type=utc_time, help="Turns before this time, UTC."),
     option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
     option("--by", type=click.Choice(REPORT_GROUPINGS), help="A line for each of these."),
     option(

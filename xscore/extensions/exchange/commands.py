@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xscore.cli.memory import CHOICE, choice_of, is_narrow
 from xscore.cli.memory_text import describe_redactions
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, FILE, YES, Flags, PeriodType, command, option
+from xscore.cli.options import DRY_RUN, FILE, YES, Flags, command, option, period_s
 from xscore.cli.terminal import Terminal, print_json
 from xscore.extensions.exchange import cache_files
 from xscore.extensions.exchange.cache_files import (
@@ -75,7 +75,7 @@ def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
 @click.option(
     "--judge", "judges", metavar="KEY", multiple=True, help="Only of this judge: its name, or its key. Repeatable."
 )
-@click.option("--since", metavar="PERIOD", type=PeriodType(), help="Only of turns asked in the last 12h, 30d, 8w.")
+@click.option("--since", metavar="PERIOD", type=period_s, help="Only of turns asked in the last 12h, 30d, 8w.")
 @click.option("--no-reasons", is_flag=True, help="Leave out the judges' reasons, which are words about your code.")
 def export_judgments(
     *, file: Path, judges: tuple[str, ...], since: float | None, no_reasons: bool, flags: Flags

@@ -12,7 +12,7 @@ from msgspec.structs import fields
 
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, YES, Flags, UtcTimeType, command, option
+from xscore.cli.options import DRY_RUN, YES, Flags, command, option, utc_time
 from xscore.extension import load
 from xscore.extensions.privacy import encryption, erasure
 from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
@@ -67,9 +67,7 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
 @command(NARROWING, DRY_RUN, ERASING, YES)
 @click.option("--from", "origin", metavar="AGENT", default="", help="What was imported from this agent.")
 @click.option("--session", metavar="S", default="", help="What was imported of this session.")
-@click.option(
-    "--before", metavar="TIME", type=UtcTimeType(), help="What was imported of before 2026-11-01, or 90d ago."
-)
+@click.option("--before", metavar="TIME", type=utc_time, help="What was imported of before 2026-11-01, or 90d ago.")
 def wipe_memories(*, origin: str, session: str, before: float | None, flags: Flags) -> int:
     """Erase every memory of a layer, scope or kind for good, and whatever was made with them.
 
@@ -103,7 +101,7 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
 
 @command(DRY_RUN, ERASING, YES)
 @click.argument("turns", metavar="T...", nargs=-1)
-@click.option("--before", metavar="TIME", type=UtcTimeType(), help="Also all begun before 2026-11-01, or 90d ago.")
+@click.option("--before", metavar="TIME", type=utc_time, help="Also all begun before 2026-11-01, or 90d ago.")
 def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> int:
     """Erase past turns for good: question, answer, receipt, reasons, and the exchanges they became. Asks first.
 

@@ -18,7 +18,7 @@ import click
 from msgspec import Struct
 
 from xscore.cli.opening import opened_store
-from xscore.cli.options import DRY_RUN, Flags, UtcTimeType, command, option
+from xscore.cli.options import DRY_RUN, Flags, command, option, utc_time
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader
@@ -232,7 +232,7 @@ FROM = [
 
 
 @command(FROM, DRY_RUN)
-@click.option("--since", metavar="TIME", type=UtcTimeType(), help="Only exchanges since 2026-11-01, or 7d, 2w ago.")
+@click.option("--since", metavar="TIME", type=utc_time, help="Only exchanges since 2026-11-01, or 7d, 2w ago.")
 def import_past_sessions(*, since: float | None, flags: Flags) -> int:
     """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this repository, once.
 
