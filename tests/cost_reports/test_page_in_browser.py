@@ -178,7 +178,7 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
     drawings = [name for role, name in told if role in {"image", "img"}]
     assert figures == [
         "Cost per turn", "Cache hit rate", "Latency by stage", "Calls and retries", "Scores by openai:gpt-5-nano",
-        "Scores by lexical", "What it would have cost otherwise",
+        "Scores by lexical",
     ]  # fmt: skip
     assert drawings == figures
     assert [name for role, name in told if role == "heading"][:2] == [
@@ -196,7 +196,7 @@ async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Pa
     told = await tree(tab)
 
     assert [name for role, name in told if role == "button" and "ight" in name] == []
-    assert len([role for role, _ in told if role == "figure"]) == 7
+    assert len([role for role, _ in told if role == "figure"]) == 6
     assert "Turns, newest first" in [name for role, name in told if role == "table"]
 
     await tab.send("Page.navigate", url=path.as_uri() + "#turn-3")
