@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, git, write_files
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root, native_name, portable_name, user_config_file, user_data_dir
 from xscore.store.opening import connect_store
@@ -55,20 +55,11 @@ def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
     assert find_root(tmp_path / "sub" / "deep").path == tmp_path
 
 
-def test_a_git_file_with_a_null_byte_names_nothing(tmp_path: Path) -> None:
-    """An invalid path is no path, and no crash."""
-    (tmp_path / ".git").write_bytes(b"gitdir: x\0y\n")
-    assert not find_root(tmp_path).is_git
-
-
 def test_a_git_folder_without_a_head_is_no_repository(tmp_path: Path) -> None:
-    """An empty `.git` folder, or a `.git` file without a target, does not make a root."""
+    """An empty `.git` folder, or a `.git` file without a target or with an invalid one, does not make a root."""
     (tmp_path / "a" / ".git").mkdir(parents=True)
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / ".git").write_text("hello\n")
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / ".git").write_bytes(b"")
-    assert not any(find_root(tmp_path / name).is_git for name in "abc")
+    write_files(tmp_path, {"b/.git": "hello\n", "c/.git": "", "d/.git": "gitdir: x\0y\n"})
+    assert not any(find_root(tmp_path / name).is_git for name in "abcd")
 
 
 def test_a_linked_start_resolves_to_the_real_root(tmp_path: Path) -> None:

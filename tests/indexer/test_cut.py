@@ -1,4 +1,6 @@
-"""Files that no grammar should parse, or that one survives."""
+"""No line is lost: of this repository, of files that no grammar should parse, or that one survives."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +8,7 @@ from tests.indexer.conftest import unseen_lines
 from xscore.indexer.memories import cut_file, source_file
 from xscore.records.memory import Kind
 
+ROOT = Path(__file__).parents[2]
 DEEP = {
     "brackets.py": "x = " + "(\n" * 50_000 + ")" * 50_000,
     "arrays.json": "[\n" * 30_000 + "]\n" * 30_000,
@@ -31,3 +34,13 @@ def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
 def test_long_chains_take_seconds_at_most(text: str) -> None:
     """Chains as deep as a file parsed in this process can hold are parsed."""
     assert unseen_lines("a.js", text) == []
+
+
+def test_this_repository_is_seen_whole() -> None:
+    """X15, X17, X18: prose, configuration and queries of this repository are covered like code."""
+    for suffix in ("md", "toml", "scm", "sql", "py"):
+        for file in ROOT.joinpath("xscore").rglob(f"*.{suffix}"):
+            assert unseen_lines(str(file.relative_to(ROOT)), file.read_text("utf-8")) == []
+    for name in ("README.md", "pyproject.toml", "Makefile"):
+        if (ROOT / name).is_file():
+            assert unseen_lines(name, (ROOT / name).read_text("utf-8")) == []

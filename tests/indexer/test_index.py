@@ -20,6 +20,7 @@ from xscore.records.memory import MemoryCounts
 from xscore.settings import IndexSettings
 from xscore.store import index_rows
 from xscore.store.file_bodies import read_with_bodies
+from xscore.store.store import Store
 
 
 def test_a_first_run_fills_layers_and_counts(index: Index) -> None:
@@ -154,6 +155,18 @@ def test_secrets_are_redacted_after_parsing(index: Index) -> None:
     file = Path(str(index.rows("PRAGMA database_list")[0][2]))
     assert key.encode() not in file.read_bytes()
     assert index.rows("SELECT start_line, end_line FROM memory WHERE entity = 'f'") == [(4, 6)]
+
+
+def test_configuration_is_screened_and_documents_are_not(index: Index, tmp_path: Path) -> None:
+    """P03: a config file loses the address, a document keeps it; changing the setting reads the file again."""
+    address = "jane" + "@" + "corp-x.io"
+    root = index.make({"app.toml": f'[owner]\nmail = "{address}"\n', "README.md": f"# Who\n\nAsk {address}.\n"})
+    with Store.open(find_root(root), user_data_dir=tmp_path / "user") as store:
+        for allowed in (False, True, False):
+            index_repository(store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed)
+            found = {path: text for path, *_, text in read_with_bodies(store.connection, "path", "true")}
+            assert (address in found["app.toml"], "<PII:email>" in found["app.toml"]) == (allowed, not allowed)
+            assert address in found["README.md"]
 
 
 def test_names_that_are_not_utf8_are_kept_as_text(index: Index) -> None:
