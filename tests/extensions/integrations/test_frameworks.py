@@ -83,12 +83,12 @@ def test_llm_loads_a_fragment(shop: Path, host: DecisionServer, monkeypatch: pyt
 
 def test_the_settings_decide_what_stays(host: DecisionServer) -> None:
     """Without a threshold or top-K of its own, an integration takes those of the settings."""
-    from xscore.extensions.integrations.keeping import kept_passages
+    from xscore.extensions.integrations.keeping import KeepsPassages
 
     def kept(**selection: float) -> int:
         given = SelectionSettings(**selection)  # type: ignore[arg-type]  # by name
         loaded = load_settings(repo_root=None, user_file=None, environ=os.environ).settings
         options = {"settings": replace(loaded, selection=given)}
-        return len(kept_passages(QUESTION, TEXTS[:3], threshold=None, top_k=None, options=options))
+        return len(KeepsPassages(options=options).kept_passages(QUESTION, TEXTS[:3]))
 
     assert (kept(), kept(top_k=1), kept(threshold=0.95)) == (2, 1, 0)

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, Field
+
 import xscore
 from xscore.pipeline.options import load_with_options
 from xscore.records.judgment import Thresholds
@@ -17,23 +19,28 @@ if TYPE_CHECKING:
     from xscore.records.receipt import Answer
 
 
-def kept_passages(
-    question: str, texts: Sequence[str], *, threshold: float | None, top_k: int | None, options: dict[str, Any]
-) -> list[tuple[int, "JudgedItem"]]:
-    """Judge the texts; return position and row of the kept ones, best first. Raises what `xscore.judge` raises.
+class KeepsPassages(BaseModel):
+    """The options of an integration that keeps a framework's passages."""
 
-    threshold, top_k: None takes `selection.threshold` (`lexical_threshold` without a model) and `selection.top_k`.
-    """
-    if not texts:
-        return []
-    judged = xscore.judge(question, list(texts), **options)
-    usual_threshold, usual_top_k = _selection(judged.receipt, options.get("settings"))
-    least = usual_threshold if threshold is None else threshold
-    rows = list(enumerate(judged))
-    passing = [(place, row) for place, row in rows if row.score is not None and row.score >= least]
-    passing.sort(key=lambda one: -(one[1].score or 0.0))
-    most = usual_top_k if top_k is None else top_k
-    return passing[:most] + [(place, row) for place, row in rows if row.score is None]
+    threshold: float | None = None
+    """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold` without a model."""
+    top_k: int | None = None
+    """Most that stay. Default: `selection.top_k`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
+
+    def kept_passages(self, question: str, texts: Sequence[str]) -> list[tuple[int, "JudgedItem"]]:
+        """Judge the texts; return position and row of the kept ones, best first. Raises what `xscore.judge` raises."""
+        if not texts:
+            return []
+        judged = xscore.judge(question, list(texts), **self.options)
+        usual_threshold, usual_top_k = _selection(judged.receipt, self.options.get("settings"))
+        least = usual_threshold if self.threshold is None else self.threshold
+        rows = list(enumerate(judged))
+        passing = [(place, row) for place, row in rows if row.score is not None and row.score >= least]
+        passing.sort(key=lambda one: -(one[1].score or 0.0))
+        most = usual_top_k if self.top_k is None else self.top_k
+        return passing[:most] + [(place, row) for place, row in rows if row.score is None]
 
 
 def warn_of_unjudged(answer: "Answer") -> None:

@@ -13,7 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
 import xscore
-from xscore.extensions.integrations.keeping import kept_passages, row_metadata, warn_of_unjudged
+from xscore.extensions.integrations.keeping import KeepsPassages, row_metadata, warn_of_unjudged
 
 
 class XscoreRetriever(BaseRetriever):
@@ -31,22 +31,14 @@ class XscoreRetriever(BaseRetriever):
         return [Document(page_content=one.pop("text"), id=one.pop("id"), metadata=one) for one in memories]
 
 
-class XscoreCompressor(BaseDocumentCompressor):
+class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):
     """Keep the documents that the judge finds relevant, best first; unjudged ones stay, last, with their cause."""
-
-    threshold: float | None = None
-    """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold` without a model."""
-    top_k: int | None = None
-    """Most that stay. Default: `selection.top_k`."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """Judge every document against the query. Raises what `xscore.judge` raises."""
-        texts = [one.page_content for one in documents]
-        kept = kept_passages(query, texts, threshold=self.threshold, top_k=self.top_k, options=self.options)
+        kept = self.kept_passages(query, [one.page_content for one in documents])
         return [
             documents[place].model_copy(update={"metadata": documents[place].metadata | row_metadata(row)})
             for place, row in kept
