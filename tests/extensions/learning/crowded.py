@@ -1,11 +1,15 @@
 """A project and a user with work for every rule of consolidation, and the contents of their stores."""
 
+import os
+import signal
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.extensions.learning.conftest import DAY, NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
+from xscore.platform.errors import StoreError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
 from xscore.settings import MemorySettings, validate_group
@@ -82,24 +86,26 @@ def watched(store: Store) -> list[sqlite3.Connection]:
     return [store.connection, user]
 
 
-def die_at(folder: Path, moment: int) -> None:
-    """Consolidate, and be killed at this step (`STEPS`)."""
-    import os
-    import signal
-
+def run_until(folder: Path, moment: int, stop: Callable[[], object]) -> bool:
+    """Consolidate, and stop at this step (`STEPS`); return whether that was before the end. stop: true interrupts."""
     left = [moment]
 
-    def count() -> int:
+    def count() -> object:
         left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return 0
+        return stop() if left[0] == 0 else 0
 
     with opened(folder) as store:
         for connection in watched(store):
-            connection.set_progress_handler(count, STEPS)
-        run(store)
+            connection.set_progress_handler(count, STEPS)  # type: ignore[arg-type]  # any true value interrupts
+        try:
+            run(store)
+        except StoreError:
+            return True
+        finally:
+            for connection in watched(store):
+                connection.set_progress_handler(None, 0)
+    return False
 
 
 if __name__ == "__main__":
-    die_at(Path(sys.argv[1]), int(sys.argv[2]))
+    run_until(Path(sys.argv[1]), int(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL))

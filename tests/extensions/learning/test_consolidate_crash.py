@@ -15,7 +15,6 @@ from tests.extensions.learning import crowded
 from tests.extensions.learning.conftest import NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind
-from xscore.platform.errors import StoreError
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.settings import MemorySettings, validate_group
 from xscore.store.working_session import resume_session
@@ -83,33 +82,13 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
     moment, was_cut = 0, True
     while was_cut:
         moment += STRIDE
-        was_cut = _interrupted(restored(filled), moment)
+        was_cut = crowded.run_until(restored(filled), moment, lambda: True)
         for held, path in zip(known, crowded.files(filled), strict=True):
             assert crowded.state(path) in held
         with crowded.opened(filled) as store:
             crowded.run(store)
         assert [crowded.state(path) for path in crowded.files(filled)] == final
     assert moment > 10 * STRIDE
-
-
-def _interrupted(folder: Path, moment: int) -> bool:
-    left = [moment]
-
-    def count() -> int:
-        left[0] -= 1
-        return left[0] == 0
-
-    with crowded.opened(folder) as store:
-        for connection in crowded.watched(store):
-            connection.set_progress_handler(count, crowded.STEPS)
-        try:
-            crowded.run(store)
-        except StoreError:
-            return True
-        finally:
-            for connection in crowded.watched(store):
-                connection.set_progress_handler(None, 0)
-    return False
 
 
 @pytest.mark.parametrize("moment", [20, 160, 250])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -104,8 +104,9 @@ def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any
     return trace, ran
 
 
-def _steps(convert: Callable[..., object], path: Path, user_dir: Path) -> int:
-    trace, ran = _stopping_at(-1, lambda: None)
+def _traced(step: int, stop: Callable[[], None], convert: Callable[..., object], path: Path, user_dir: Path) -> int:
+    """Convert, stopping at this step; return how many there are."""
+    trace, ran = _stopping_at(step, stop)
     sys.settrace(trace)
     try:
         convert(path, user_data_dir=user_dir)
@@ -117,9 +118,7 @@ def _steps(convert: Callable[..., object], path: Path, user_dir: Path) -> int:
 def _killed_at(step: int, convert: Callable[..., object], path: Path, user_dir: Path) -> None:
     child = os.fork()
     if child == 0:
-        trace, _ = _stopping_at(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        sys.settrace(trace)
-        convert(path, user_data_dir=user_dir)
+        _traced(step, lambda: os.kill(os.getpid(), signal.SIGKILL), convert, path, user_dir)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
@@ -129,14 +128,8 @@ def _failed_at(step: int, convert: Callable[..., object], path: Path, user_dir: 
     def fail() -> None:
         raise OSError(28, "No space left on device")
 
-    trace, _ = _stopping_at(step, fail)
-    sys.settrace(trace)
-    try:
-        convert(path, user_data_dir=user_dir)
-    except (OSError, StoreError):
-        pass
-    finally:
-        sys.settrace(None)
+    with suppress(OSError, StoreError):
+        _traced(step, fail, convert, path, user_dir)
 
 
 @pytest.mark.verify
@@ -157,7 +150,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     )
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
-    steps = _steps(there, path, user_dir)
+    steps = _traced(-1, lambda: None, there, path, user_dir)
     assert steps > 45
     for step in range(1, steps + 1):
         back(path, user_data_dir=user_dir)
