@@ -9,6 +9,7 @@ last question; packs are shared within these 32 only.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from functools import partial, reduce
 from operator import add
@@ -30,7 +31,7 @@ from xscore.extensions.batch.shared_packs import (
     AskListReport,
     JudgingTotals,
     SeparatePromptsCost,
-    SharedPhase,
+    SharedPackJudge,
     forecast_shared,
     judge_shared_packs,
 )
@@ -118,7 +119,7 @@ class _AskListRun(Struct):
     on_answer: Callable[[Question, Answer], None]
     separate: SeparatePromptsCost
     id: str = field(default_factory=lambda: f"a_{random_hex(8)}")
-    phases: list[SharedPhase] = field(default_factory=list)
+    phases: list[SharedPackJudge] = field(default_factory=list)
     in_vain: StageUsage = field(default_factory=StageUsage)
     """The cost of turns in the shared layout that were asked again without it."""
 
@@ -141,7 +142,7 @@ class _AskListRun(Struct):
         phase = await self._share(some) if self._can_share(some) else None
         for at, prepared in enumerate(some):
             if not self.turns.ended:
-                judged = phase.judged[at] if phase else frozenset[str]()
+                judged = phase.judged[at] if phase else set[str]()
                 await self.turns.goes_on_after(partial(self._ask, prepared, judged))
 
     def _can_share(self, some: Sequence[PreparedQuestion]) -> bool:
@@ -151,7 +152,7 @@ class _AskListRun(Struct):
         )
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
-    async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPhase:
+    async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPackJudge:
         parts = self.turns.parts_within_cap()
         assert isinstance(parts.judge, ModelJudgeFactory)
         assert self.options.started is not None
@@ -164,9 +165,9 @@ class _AskListRun(Struct):
         self.phases.append(phase)
         self.turns.charge(self.id)
         self.turns.warnings.extend(phase.remarks)
-        if phase.interrupted:
+        if phase.was_interrupted:
             self.turns.ended = str(UnjudgedCause.INTERRUPTED)
-        elif phase.failed:
+        elif phase.gave_up:
             self._stop_sharing()
         return phase
 
@@ -189,7 +190,7 @@ class _AskListRun(Struct):
     def _answers(self) -> bool:
         return self.options.answer and self.turns.parts.answerer is not None
 
-    async def _ask(self, prepared: PreparedQuestion, judged: frozenset[str]) -> None:
+    async def _ask(self, prepared: PreparedQuestion, judged: AbstractSet[str]) -> None:
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
         answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)

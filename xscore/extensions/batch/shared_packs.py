@@ -87,9 +87,25 @@ class SharedPackJudge(Struct):
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
     rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE))
+    spent: StageUsage = StageUsage()
+    was_interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.judged = [set() for _ in self.askings]
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it ended because the model gave no usable score at all."""
+        return self.stop.cause is UnjudgedCause.UNREADABLE and not any(self.judged)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was wrong with replies, and why it ended early."""
+        cause, faults = self.stop.cause, self.faults.in_words()
+        said = [f"replies to questions that shared a prompt had to be repaired: {faults}"] if faults else []
+        if cause is not None and not self.was_interrupted:
+            said.append(f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(": "))
+        return said
 
     async def run(self) -> None:
         """Send the packs of several questions. Raises what `write` or `claims` raise."""
@@ -255,17 +271,6 @@ class SeparatePromptsCost(Struct):
             self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
 
-class SharedPhase(Struct, frozen=True):
-    """The result of judging shared packs."""
-
-    judged: tuple[frozenset[str], ...]
-    spent: StageUsage
-    remarks: tuple[str, ...]
-    interrupted: bool
-    failed: bool
-    """Whether sharing was given up because the model gave no usable score at all."""
-
-
 async def judge_shared_packs(
     parts: PipelineParts,
     factory: ModelJudgeFactory,
@@ -274,7 +279,7 @@ async def judge_shared_packs(
     run_id: str,
     separate: SeparatePromptsCost,
     deadline: Deadline,
-) -> SharedPhase:
+) -> SharedPackJudge:
     """Let these questions share their packs. Raises what opening the judge raises, StoreError if nothing can be stored.
 
     separate: takes what each answered prompt would have cost one question a call.
@@ -303,21 +308,8 @@ async def judge_shared_packs(
         )
         ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
         knowing.close()
-        return _phase(judge, resources.usage.spent(Stage.JUDGE), interrupted=ended is UnjudgedCause.INTERRUPTED)
-
-
-def _phase(judge: SharedPackJudge, spent: StageUsage, *, interrupted: bool) -> SharedPhase:
-    cause, faults = judge.stop.cause, judge.faults.in_words()
-    remarks = [f"replies to questions that shared a prompt had to be repaired: {faults}"] if faults else []
-    if cause is not None and not interrupted:
-        remarks.append(f"questions stopped sharing prompts ({cause}): {judge.stop.detail}".removesuffix(": "))
-    return SharedPhase(
-        judged=tuple(map(frozenset, judge.judged)),
-        spent=spent,
-        remarks=tuple(remarks),
-        interrupted=interrupted,
-        failed=cause is UnjudgedCause.UNREADABLE and not any(judge.judged),
-    )
+        judge.spent, judge.was_interrupted = resources.usage.spent(Stage.JUDGE), ended is UnjudgedCause.INTERRUPTED
+        return judge
 
 
 async def _shared_question(
