@@ -2,7 +2,7 @@
 
 import io
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests import programs
 from tests.cli.basket import FILES, SCRIPT, script_flags
 from tests.conftest import MakeRepo
+from tests.servers.billing import BillingServer, vendor
 from xscore.cli.main import run_and_report
 from xscore.cli.main import xscore_command as front_door
 from xscore.cli.terminal import set_color
@@ -40,6 +41,20 @@ def scripted(tmp_path: Path) -> tuple[str, ...]:
 def judge(scripted: tuple[str, ...]) -> tuple[str, ...]:
     """Flags for the scripted judge alone."""
     return scripted[:2]
+
+
+@pytest.fixture
+def host() -> Iterator[BillingServer]:
+    """A vendor with prices that delays each call a little, so that many are in flight at once."""
+    with BillingServer(latency_s=0.15, keep_bodies=False) as running:
+        yield running
+
+
+@pytest.fixture
+def priced(host: BillingServer) -> Iterator[Mapping[str, str]]:
+    """The environment in which that vendor is called, without a probe or a cap."""
+    with vendor(host) as environ:
+        yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.programs import begin
-from tests.servers.billing import BillingServer, vendor
+from tests.servers.billing import BillingServer
 from tests.waiting import wait_until
 
 MEMORIES, MANY = 150, 500
@@ -37,20 +37,6 @@ def functions(count: int) -> str:
         f'def price_{number}(amount: int) -> int:\n    """Price number {number}."""\n    return amount * {number}\n'
         for number in range(count)
     )
-
-
-@pytest.fixture
-def host() -> Iterator[BillingServer]:
-    """A vendor that delays each call, so that many are in flight at once."""
-    with BillingServer(latency_s=0.15, keep_bodies=False) as running:
-        yield running
-
-
-@pytest.fixture
-def priced(host: BillingServer) -> Iterator[Mapping[str, str]]:
-    """The environment for that vendor, with no probe and no cap except those that a test adds."""
-    with vendor(host) as environ:
-        yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
 
 
 def begun(task: str, cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:

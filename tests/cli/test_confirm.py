@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 
-from tests.servers.billing import BillingServer, vendor
+from tests.servers.billing import BillingServer
 
 TASK = "the discount is taken twice"
 CHEAP = {"XSCORE_BUDGET_CONFIRM_USD": "0.0001"}
@@ -22,89 +21,68 @@ CTRL_C = b"\x03"
 PATIENCE_S = 40
 
 
-@pytest.fixture
-def host() -> Iterator[BillingServer]:
-    """A vendor with prices."""
-    with BillingServer() as running:
-        yield running
+Talk = Callable[..., tuple[str, int, int]]
 
 
 @pytest.fixture
-def priced(host: BillingServer, own_home: Path) -> Iterator[Mapping[str, str]]:
-    """The environment in which it is called."""
-    with vendor(host) as environ:
-        yield {**environ, "HOME": str(own_home)}
+def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
+    """Ask on a terminal, above the limit, and type this answer at the question.
 
-
-class Dialogue(Struct, frozen=True):
-    """What a terminal showed and how the program ended."""
-
-    seen: str
-    code: int
-    sent_before_the_answer: int
-
-
-def talk(
-    arguments: list[str], cwd: Path, environ: Mapping[str, str], host: BillingServer, *, answer: bytes
-) -> Dialogue:
-    """Run the program on a terminal and type the answer when it asks.
-
-    `\\x03` is a press of Ctrl-C, pressed again each second:
-    one in the instant before Python reads is seen after it.
+    Returns what it showed, its exit code, and the calls sent when it asked. `\\x03` is a press of Ctrl-C, pressed again
+    each second: one in the instant before Python reads is seen after it.
     """
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", *arguments],
-        cwd=cwd,
-        env={**os.environ, **environ, "TERM": "xterm", "COLUMNS": "160"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    seen, asked, end = b"", -1, time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if not select.select([ours], [], [], 1.0)[0]:
-            if asked >= 0 and answer == CTRL_C:
-                process.send_signal(signal.SIGINT)
-            continue
-        try:
-            piece = os.read(ours, 65_536)
-        except OSError:  # the program has left the terminal
-            break
-        seen += piece
-        if asked < 0 and QUESTION in seen:
-            asked = host.counts.requests
-            if answer != CTRL_C:
-                os.write(ours, answer)
-    os.close(ours)
-    return Dialogue(seen.decode(), process.wait(timeout=10), asked)
+
+    def talking(answer: bytes, **caps: str) -> tuple[str, int, int]:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "xscore", "ask", TASK],
+            cwd=shop,
+            env={**os.environ, **priced, **CHEAP, **caps, "TERM": "xterm", "COLUMNS": "160"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        seen, asked, end = b"", -1, time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if not select.select([ours], [], [], 1.0)[0]:
+                if asked >= 0 and answer == CTRL_C:
+                    process.send_signal(signal.SIGINT)
+                continue
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # the program has left the terminal
+                break
+            seen += piece
+            if asked < 0 and QUESTION in seen:
+                asked = host.counts.requests
+                if answer != CTRL_C:
+                    os.write(ours, answer)
+        os.close(ours)
+        return seen.decode(), process.wait(timeout=10), asked
+
+    return talking
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"\n", 2), (CTRL_C, 130)], ids=["no", "empty", "ctrl-c"])
-def test_nothing_is_sent_unless_the_user_agrees(
-    shop: Path, host: BillingServer, priced: Mapping[str, str], answer: bytes, code: int
-) -> None:
+def test_nothing_is_sent_unless_the_user_agrees(talk: Talk, host: BillingServer, answer: bytes, code: int) -> None:
     """Above the limit, calls, dollars and host are shown before the question; no, Enter and Ctrl-C send nothing."""
-    ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=answer)
-    assert ended.code == code, ended.seen
-    assert "This turn takes about" in ended.seen and "api.openai.com" in ended.seen and "$" in ended.seen
+    seen, ended, _ = talk(answer)
+    assert ended == code, seen
+    assert "This turn takes about" in seen and "api.openai.com" in seen and "$" in seen
     assert host.counts.requests == 0
 
 
-def test_a_yes_goes_on(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> None:
+def test_a_yes_goes_on(talk: Talk, host: BillingServer) -> None:
     """The question comes before the first call, and the turn continues after it."""
-    ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=b"y\n")
-    assert ended.code == 0, ended.seen
-    assert ended.sent_before_the_answer == 0 < host.counts.answering_requests
+    seen, code, sent_before_the_answer = talk(b"y\n")
+    assert code == 0, seen
+    assert sent_before_the_answer == 0 < host.counts.answering_requests
 
 
-def test_the_question_names_the_caps_that_would_bind(
-    shop: Path, host: BillingServer, priced: Mapping[str, str]
-) -> None:
+def test_the_question_names_the_caps_that_would_bind(talk: Talk) -> None:
     """The question also shows what is left of a cap below the estimate, but not of a cap above it."""
-    caps = {"XSCORE_BUDGET_MAX_USD_DAY": "0.001", "XSCORE_BUDGET_MAX_USD_REPOSITORY": "50"}
-    ended = talk(["ask", TASK], shop, {**priced, **CHEAP, **caps}, host, answer=b"n\n")
-    assert "It will not be finished: $0.0010 of the day's $0.001 are left." in ended.seen
-    assert "repository's" not in ended.seen
+    seen, _, _ = talk(b"n\n", XSCORE_BUDGET_MAX_USD_DAY="0.001", XSCORE_BUDGET_MAX_USD_REPOSITORY="50")
+    assert "It will not be finished: $0.0010 of the day's $0.001 are left." in seen
+    assert "repository's" not in seen

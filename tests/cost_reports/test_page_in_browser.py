@@ -150,7 +150,7 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
     assert await tab.run("document.getElementById('said').textContent") == "Sorted by Dollars, descending"
 
     await tab.run(f"{head}.querySelector('button').focus()")
-    await tab.press("Enter")
+    await tab.press_enter()
     assert [float(said.strip("$")) for said in await tab.run(SORTED % column)] == sorted(dearest)
     assert await tab.run(f"{head}.getAttribute('aria-sort')") == "ascending"
     assert await tab.run("document.querySelectorAll('.turns [aria-sort]').length") == 1
@@ -160,11 +160,11 @@ async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path)
     """Enter on a turn's line unfolds its choices; so does its link in the table."""
     await show(tab, report_of(5, 3), tmp_path)
     await tab.run("document.querySelector('details.turn summary').focus()")
-    await tab.press("Enter")
+    await tab.press_enter()
     assert await tab.run("document.querySelector('details.turn').open") is True
 
     await tab.run("document.querySelector('a[href=\"#turn-3\"]').focus()")
-    await tab.press("Enter")
+    await tab.press_enter()
     await tab.until("document.activeElement.closest('details') === document.querySelectorAll('details.turn')[2]")
     assert await tab.run("document.querySelectorAll('details.turn')[2].open") is True
 

@@ -12,6 +12,7 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 from tests.fuzz.mutations import mutated
 from tests.indexer.conftest import unseen_lines
 from tests.indexer.samples import SAMPLES
+from tests.store.conftest import said
 from tests.store.planted import Forge, provider_keys
 from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
@@ -24,7 +25,6 @@ from xscore.indexer.admission import decode_text
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.json_lines import parse_lines
-from xscore.records.memory import Kind, Layer, Memory, MemorySource
 from xscore.settings import IndexSettings, OpenAISettings, Settings, load_settings
 from xscore.store.redaction import redact
 
@@ -59,24 +59,7 @@ LOGS: dict[str, tuple[type[SessionReader], bytes]] = {
     ),
     "aider": (AiderReader, AIDER_LOG),
 }
-MEMORY_LINE = (
-    msgspec.json.encode(
-        saved_memory(
-            Memory(
-                id="m_0123456789abcdef0123",
-                layer=Layer.GOVERNANCE,
-                kind=Kind.DECISION,
-                title="Retry policy",
-                text="we use tenacity",
-                content_hash="c",
-                text_hash="c",
-                source=MemorySource.EXPLICIT,
-            ),
-            (),
-        )
-    )
-    + b"\n"
-)
+MEMORY_LINE = msgspec.json.encode(saved_memory(said("we use tenacity"), ())) + b"\n"
 LUNA = Settings().judge.model
 SETTINGS = b"""[judge]
 tests = "full"

@@ -23,7 +23,6 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--hide-scrollbars",
     "--force-color-profile=srgb", "--remote-debugging-port=0",
 )  # fmt: skip
-KEYS = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27}
 PATIENCE_S = 60
 SETTLED = "document.readyState === 'complete' && Array.from(document.images).every(image => image.complete)"
 HEARD = ("Network.requestWillBeSent", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
@@ -137,11 +136,10 @@ class Tab:
         await self.until(SETTLED)
         await self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
-    async def press(self, key: str) -> None:
-        """Press and release one key."""
-        code = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": KEYS[key]}
-        text = {"Enter": "\r", " ": " "}.get(key, "")
-        await self.send("Input.dispatchKeyEvent", type="keyDown", **code, **({"text": text} if text else {}))
+    async def press_enter(self) -> None:
+        """Press and release the Enter key."""
+        code = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+        await self.send("Input.dispatchKeyEvent", type="keyDown", text="\r", **code)
         await self.send("Input.dispatchKeyEvent", type="keyUp", **code)
 
     @property
