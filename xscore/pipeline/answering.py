@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.parts import PipelineParts
@@ -9,7 +10,6 @@ from xscore.platform.errors import CallTimedOut, UnreadableResponse
 from xscore.prompts.answer import SessionContext, answer_request, render_checkpoint, unknown_cited_ids
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
-from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
 from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
@@ -17,6 +17,10 @@ from xscore.records.memory import Layer
 from xscore.records.turn import Checkpoint, Turn
 from xscore.store import working_session
 from xscore.store.turn_history import exchanges
+
+if TYPE_CHECKING:
+    from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn import TurnRun
 
 
 def typical_answer_s(parts: PipelineParts) -> float:
@@ -26,24 +30,17 @@ def typical_answer_s(parts: PipelineParts) -> float:
     return typical_latency_s(parts.store.connection, host=answerer.host, model=answerer.model, stage=Stage.PRIMARY)
 
 
-async def ask_primary(
-    parts: PipelineParts,
-    provider: Provider,
-    turn: Turn,
-    bundle: Bundle,
-    *,
-    within_s: float,
-    checkpoint: Checkpoint | None,
-) -> tuple[str, list[str]]:
-    """Make the call, stream it to the observer, and return the answer with its warnings.
+async def ask_primary(run: "TurnRun", resources: "TurnResources", bundle: Bundle) -> tuple[str, list[str]]:
+    """Make the call within the deadline, stream it to the observer, and return the answer with its warnings.
 
-    within_s: seconds for all attempts together. checkpoint: a saved state to continue
-    from. Raises a leaf of ProviderError.
+    Raises a leaf of ProviderError.
     """
+    parts, turn, checkpoint = run.parts, run.opened.turn, run.opened.checkpoint
     assert parts.answerer is not None
+    provider = resources.answering_provider()
     conversation = _conversation(parts, turn, checkpoint)
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(run.deadline.left_s()):
             await import_sdk(parts.answerer.provider)
             request = answer_request(
                 turn,

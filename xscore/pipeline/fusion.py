@@ -7,8 +7,8 @@ memories may repeat each other until `memory consolidate` merges them.
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import resolve_conflicts
@@ -19,43 +19,27 @@ from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, age
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
-from xscore.records.turn import Scope, Turn
+from xscore.records.turn import Scope
 from xscore.store import evidence, memory_rows
 from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn import TurnRun
 
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 
 
-class RenderedContext(Struct, frozen=True):
-    """The bundle of a turn and its warnings."""
+def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
+    """Render the kept memories within the token budget, name those that came near, and warn of what does not fit.
 
-    bundle: Bundle
-    warnings: tuple[str, ...]
-
-
-class ContextForm(Struct, frozen=True, kw_only=True):
-    """How the kept memories are to be rendered."""
-
-    form: str
-    """`xml`, `markdown`, `json` or `memory`."""
-    ceilings: Mapping[Layer, float]
-    """The plan's, layer -> share."""
-    max_tokens: int | None = None
-    """None: that of the settings."""
-    nearest: int = 0
-    """How many memories to name, however far below the threshold, if none was kept."""
-
-
-def build_context(
-    parts: PipelineParts, selection: Selection, turn: Turn, wanted: ContextForm, *, reasons: Mapping[str, str]
-) -> RenderedContext:
-    """Render the kept memories within the token budget, and name those that came near.
-
-    turn: its scope holds for the details of summaries as well. reasons: by content hash.
+    nearest: how many memories to name, however far below the threshold, if none was kept.
     """
     from xscore.prompts.bundle import render_bundle
 
+    assert run.ranking is not None
+    parts, selection, turn, reasons = run.parts, run.ranking.selection, run.opened.turn, run.reasons
+    form = run.options.bundle or "xml"
     settings, now = parts.settings.bundle, parts.clock()
     authority = {str(layer): share for layer, share in settings.authority.items()}
     shown = [entry.candidate.id for entry in selection.kept]
@@ -67,22 +51,27 @@ def build_context(
     memories = parts.store.memories([*shown, *titled])
     kept = _bundle_entries(parts.store, selection, memories, reasons)
     entries = _without_near_duplicates(without_conflicts(kept, authority=authority, now=now), authority)
-    budget = wanted.max_tokens or settings.max_tokens
+    budget = run.options.max_tokens or settings.max_tokens
     bundle = render_bundle(
         _with_details(parts.store, entries, turn.scope),
-        form=wanted.form,
+        form=form,
         max_tokens=budget,
-        settings=replace(settings, ceilings=dict(wanted.ceilings)),
+        settings=replace(settings, ceilings=dict(run.opened.routing.plan.ceilings)),
         now=now,
         beside=replace(
-            _repository_context(parts) if wanted.form == "memory" else BesideMemories(),
+            _repository_context(parts) if form == "memory" else BesideMemories(),
             task=turn.task,
-            near=_near(selection, memories, reasons, nearest=0 if selection.kept else wanted.nearest),
+            near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
             failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
             decisions=_passed(selection, memories, Kind.DECISION, now=now),
         ),
     )
-    return RenderedContext(bundle, _warnings(bundle, len(kept), budget))
+    if lost := len(bundle.left_out):
+        run.warn(
+            f"{lost} of {len(kept)} chosen memories do not fit into {budget:,} tokens and are only named",
+            "Raise bundle.max_tokens (`context --max-tokens`) to show them.",
+        )
+    return bundle
 
 
 def _near(
@@ -182,13 +171,6 @@ def _may_be_shown(memory: Memory, scope: Scope) -> bool:
     live = memory.status in {MemoryStatus.ACTIVE, MemoryStatus.STALE}
     inside = (not scope.kinds or memory.kind in scope.kinds) and (not scope.layers or memory.layer in scope.layers)
     return live and inside
-
-
-def _warnings(bundle: Bundle, chosen: int, budget: int) -> tuple[str, ...]:
-    if not bundle.left_out:
-        return ()
-    said = f"{len(bundle.left_out)} of {chosen} chosen memories do not fit into {budget:,} tokens and are only named"
-    return (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",)
 
 
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}

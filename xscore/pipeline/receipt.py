@@ -256,7 +256,7 @@ def _count_second_draws(run: "TurnRun") -> SecondDraws:
 
 
 def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
-    said = [*run.warnings, *(run.context.warnings if run.context else ())]
+    said = list(run.warnings)
     if not run.options.isolated and (run.refused or (run.ranking and run.ranking.selection.unjudged)):
         from xscore.pipeline.turn_estimate import how_to_continue
 
@@ -266,14 +266,14 @@ def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
 
 def _shown_bundle(run: "TurnRun") -> str | None:
     """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged. None: it is not shown."""
-    if run.context is None or not (run.options.bundle or run.answer_text is None):
+    if run.bundle is None or not (run.options.bundle or run.answer_text is None):
         return None
     if run.opened.checkpoint is None or run.options.bundle == "json":
-        return run.context.bundle.text
+        return run.bundle.text
     from xscore.prompts.answer import checkpoint_block, render_checkpoint
 
     before = checkpoint_block(render_checkpoint(run.opened.checkpoint))
-    return f"{before}\n\n{run.context.bundle.text}"
+    return f"{before}\n\n{run.bundle.text}"
 
 
 def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:

@@ -30,8 +30,8 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
-    from xscore.pipeline.fusion import RenderedContext
     from xscore.pipeline.resources import TurnResources
+    from xscore.prompts.bundle_parts import Bundle
 
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
@@ -121,7 +121,7 @@ class TurnRun(Struct):
     reasons: Mapping[str, str] = {}
     """Reasons of the kept and near memories that their judgments do not hold, by content hash."""
     reasons_account: ReasonsAccount = ReasonsAccount()
-    context: "RenderedContext | None" = None
+    bundle: "Bundle | None" = None
     answer_text: str | None = None
     interrupted: bool = False
     primary_failed: bool = False
@@ -152,7 +152,7 @@ class TurnRun(Struct):
                     from xscore.pipeline.reasons import give_reasons
 
                     await give_reasons(self)
-                self._build_context()
+                self._build_bundle()
                 await self._call_primary()
         assert self.ranking is not None
         finished = receipt.make_receipt(self, self.ranking)
@@ -263,26 +263,18 @@ class TurnRun(Struct):
         judged = (one for one in self.outcomes if isinstance(one.result, Judgment))
         return bool(self.outcomes) and all(self.opened.pool.wording_of(one) for one in judged)
 
-    def _build_context(self) -> None:
+    def _build_bundle(self) -> None:
         """Render the bundle if anyone will see it."""
         if not (self.options.answer or self.options.bundle):
             return
-        from xscore.pipeline.fusion import ContextForm, build_context
+        from xscore.pipeline.fusion import build_bundle
 
-        assert self.ranking is not None
-        wanted = ContextForm(
-            form=self.options.bundle or "xml",
-            ceilings=self.opened.routing.plan.ceilings,
-            max_tokens=self.options.max_tokens,
-            nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0,
-        )
         with self.stopwatch.stage("select"):
-            selection, turn = self.ranking.selection, self.opened.turn
-            self.context = build_context(self.parts, selection, turn, wanted, reasons=self.reasons)
+            self.bundle = build_bundle(self, nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0)
 
     async def _call_primary(self) -> None:
         """Call the answering model, unless there is nothing to answer from."""
-        if self.resources is None or self.context is None or not self.wants_answer:
+        if self.resources is None or self.bundle is None or not self.wants_answer:
             return
         if self.interrupted or self.nothing_judged or (self.opened.index.files_left and not self.outcomes):
             return
@@ -298,14 +290,7 @@ class TurnRun(Struct):
         self.parts.observer.stage("primary")
         with self.stopwatch.stage("primary"):
             try:
-                self.answer_text, said = await ask_primary(
-                    self.parts,
-                    self.resources.answering_provider(),
-                    self.opened.turn,
-                    self.context.bundle,
-                    within_s=self.deadline.left_s(),
-                    checkpoint=self.opened.checkpoint,
-                )
+                self.answer_text, said = await ask_primary(self, self.resources, self.bundle)
             except asyncio.CancelledError:
                 self.interrupted = True
                 take_back_cancellation()
