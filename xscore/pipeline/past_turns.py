@@ -80,14 +80,7 @@ def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
 
 
 def _explained(
-    receipt: Answer,
-    id_: str,
-    outcome: str,
-    words: str,
-    *,
-    memory: Selected | None = None,
-    rank: int | None = None,
-    cause: str = "",
+    receipt: Answer, id_: str, outcome: str, words: str, *, memory: Selected | None = None, rank: int | None = None
 ) -> Explanation:
     return Explanation(
         turn_id=receipt.turn_id,
@@ -96,7 +89,7 @@ def _explained(
         path="",
         entity="",
         outcome=outcome,
-        cause=cause,
+        cause="",
         memory=memory,
         threshold=memory.threshold if memory else receipt.threshold,
         top_k=receipt.top_k,
@@ -175,8 +168,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."
-    cause = sample.cause if sample else ""
-    return _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.", cause=cause)
+    found = _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.")
+    return replace(found, cause=sample.cause) if sample else found
 
 
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:

@@ -86,10 +86,6 @@ class Pool(Struct, frozen=True):
             known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
         return known
 
-    def judged_here(self, candidate: Candidate, origin: Origin) -> bool:
-        """Return whether a result was judged during this turn, so that it comes with its reason."""
-        return origin is Origin.JUDGED and candidate.content_hash not in self.judged_this_turn
-
 
 class PooledTurn(Struct, frozen=True):
     """A completed turn with its candidates."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
 from xscore.platform.errors import ExitCode
 from xscore.prompts.turn_text import shown_turn_parts
@@ -159,7 +158,8 @@ def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
     if run.ranked_by:
         return {}
     pool, parts = run.opened.pool, run.parts
-    stored = [one.candidate.content_hash for one in shown if not pool.judged_here(one.candidate, one.origin)]
+    hashes = ((one.candidate.content_hash, one.origin) for one in shown)  # what was judged just now has its reason
+    stored = [one for one, origin in hashes if origin is not Origin.JUDGED or one in pool.judged_this_turn]
     judges = dict.fromkeys((parts.judge.identity, *run.taken_over.values()))
     found = stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
@@ -189,7 +189,9 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(run),
-        primary=_primary_info(run, answerer) if answerer else None,
+        primary=PrimaryInfo(answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host))
+        if answerer
+        else None,
         partial=coverage.unjudged > 0 or bool(run.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
@@ -260,7 +262,7 @@ def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
     if not run.options.isolated and (run.refused or (run.ranking and run.ranking.selection.unjudged)):
         from xscore.pipeline.turn_estimate import how_to_continue
 
-        said += how_to_continue(run.parts, run.opened, run.outcomes, run.refused)
+        said += how_to_continue(run)
     return tuple(dict.fromkeys(said))
 
 
@@ -306,10 +308,6 @@ def _judge_info(run: "TurnRun") -> JudgeInfo:
         saw=shown_turn_parts(run.opened.turn, sees=parts.settings.judge.sees),
         assumed_price=_assumed_price(run, identity.model, identity.host),
     )
-
-
-def _primary_info(run: "TurnRun", answerer: Answerer) -> PrimaryInfo:
-    return PrimaryInfo(answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host))
 
 
 def _assumed_price(run: "TurnRun", model: str, host: str) -> str:

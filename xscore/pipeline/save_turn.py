@@ -20,7 +20,7 @@ from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
-from xscore.records.receipt import Answer, TurnFigures
+from xscore.records.receipt import Answer
 from xscore.store import turns
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun
 
 
-def save_turn(
-    parts: PipelineParts, answer: Answer, selection: Selection, figures: TurnFigures, *, isolated: bool = False
-) -> tuple[str, ...]:
-    """Save a turn; return a warning if its use could not be counted. Raises StoreError.
+def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str, ...]:
+    """Save a turn, of an evaluation only its receipt; return a warning if its use could not be counted.
 
-    isolated: it was an evaluation, so only its receipt is kept.
+    Raises StoreError.
     """
+    assert run.figures is not None
+    parts, isolated = run.parts, run.options.isolated
     rejected = {
         "below_threshold": selection.below_threshold,
         "over_quota": selection.over_quota,
@@ -46,7 +46,7 @@ def save_turn(
         state=_state(answer),
         receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
         answer=answer.answer,
-        figures=figures,
+        figures=run.figures,
         verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
         has_evidence=any(entry.candidate.kind is not Kind.EXCHANGE for entry in selection.kept),
         isolated=isolated,

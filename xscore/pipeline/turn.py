@@ -61,12 +61,11 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
 
         confirm_cost(parts, opened, answers=answers)
     opened = _begin_turn(parts, opened, options)
-    warnings = [*parts.warnings, *opening_warnings(opened)]
+    run = TurnRun(parts, opened, options, stopwatch, deadline, [*parts.warnings, *opening_warnings(opened)])
     if answers or (opened.pool.misses and parts.judge.is_model):
         from xscore.pipeline.turn_estimate import announce_budget  # most fully cached turns spend nothing
 
-        warnings += announce_budget(parts, opened, answers=answers, isolated=options.isolated)
-    run = TurnRun(parts, opened, options, stopwatch, deadline, warnings)
+        run.warnings += announce_budget(run)
     try:
         finished = await run.go()
     except BaseException as error:
@@ -162,7 +161,7 @@ class TurnRun(Struct):
             ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
             scores = [entry.score for entry in ranked if not others or entry.candidate.content_hash not in others]
             self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
-            said = save_turn(self.parts, finished, self.ranking.selection, self.figures, isolated=self.options.isolated)
+            said = save_turn(self, finished, self.ranking.selection)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
             warning = join_sentences(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)

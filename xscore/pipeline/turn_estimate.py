@@ -7,6 +7,7 @@ no prompt is drafted, and is therefore twice that.
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Decimal
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,12 +25,15 @@ from xscore.providers.prices import PriceList
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.calls import Usage
 from xscore.records.events import JudgeEstimate
-from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.reports import CapLeft, Estimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn import TurnRun
 
 ANSWER_FRAME_TOKENS = 1_500
 """Tokens of the answer prompt beside the bundle: instructions, task, current file."""
@@ -124,17 +128,17 @@ def lacks_key(spec: ModelSpec, settings: Settings) -> bool:
     return spec.provider == LEXICAL != parse_model_spec(settings.judge.model).provider
 
 
-def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, isolated: bool = False) -> list[str]:
+def announce_budget(run: "TurnRun") -> list[str]:
     """Warn, before anything is sent, which models no cap can limit, or what will not fit under one.
 
-    Notify the observer and return the warning for the receipt. answers: the turn ends with a call to the answering
-    model. isolated: one turn of a list, which reports its own cap: only models that no cap can limit are returned.
+    Notify the observer and return the warning for the receipt. An isolated turn is one of a list, which reports its own
+    cap: only models that no cap can limit are returned.
     """
-    if isolated:
-        return uncapped_judge(parts)
-    said = _over_budget(parts, opened, answers=answers)
+    if run.options.isolated:
+        return uncapped_judge(run.parts)
+    said = _over_budget(run.parts, run.opened, answers=run.wants_answer)
     for message in said:
-        parts.observer.note(message)
+        run.parts.observer.note(message)
     return said
 
 
@@ -168,17 +172,15 @@ def _over_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> 
     return [f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}: {' and '.join(filter(None, will))}"]
 
 
-def how_to_continue(parts: PipelineParts, opened: OpenedTurn, outcomes: Sequence[Outcome], refused: str) -> list[str]:
-    """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of it.
-
-    refused: the message of the refused answering call.
-    """
-    unjudged = [(one.candidate, one.result) for one in outcomes if isinstance(one.result, Unjudged)]
-    why = refused or next((result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), "")
+def how_to_continue(run: "TurnRun") -> list[str]:
+    """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of it."""
+    parts, opened = run.parts, run.opened
+    unjudged = [(one.candidate, one.result) for one in run.outcomes if isinstance(one.result, Unjudged)]
+    why = run.refused or next((result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), "")
     tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
     if tightest is None:
         return []
-    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if refused else [])]
+    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if run.refused else [])]
     command = _continue_hint(parts, opened, [candidate for candidate, _ in unjudged], tightest)
     return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
 
