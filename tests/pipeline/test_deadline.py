@@ -1,5 +1,6 @@
 """A deadline ends a turn in time with what is judged; the rest can be judged later."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.files import FINE_GRAIN_NS
 from xscore.providers.spec import import_sdk
 from xscore.records.events import Progress
 from xscore.records.receipt import Answer
@@ -161,6 +163,7 @@ async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer, monkey
     """Indexing takes at most half of the time; a turn that misses files is partial, and `continue` finishes it."""
     settings = settings_for(server)
     monkeypatch.setattr("xscore.pipeline.prepare.LEAST_INDEX_S", 0.0)  # one file would be read in it
+    await asyncio.sleep(FINE_GRAIN_NS / 1e9)  # a file younger than that is read again by the next run
     await ask(flock, settings)
     (flock / "late.py").write_text('def late() -> int:\n    """Count late sheep."""\n    return 1\n')
     async with Pipeline.open(flock, within(settings, 5.0)) as pipeline:
