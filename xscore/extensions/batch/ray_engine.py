@@ -52,78 +52,76 @@ CHUNK_CALLS = 512
 
 
 @asynccontextmanager
-async def open_cluster(address: str) -> "AsyncIterator[RayCluster]":
-    """Start Ray, or join the cluster at this address, while it is needed. Raises UsageError."""
+async def _cluster(address: str) -> AsyncIterator[Any]:
+    """Start Ray, or join the cluster at this address, while it is needed; yields its module. Raises UsageError."""
     with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for our data
-        starting = asyncio.create_task(asyncio.to_thread(RayCluster, address))
+        starting = asyncio.create_task(asyncio.to_thread(_start_ray, address))
         try:
-            cluster = await asyncio.shield(starting)
+            ray = await asyncio.shield(starting)
         except asyncio.CancelledError:
             with suppress(XscoreError):  # nothing was started then
-                (await starting).close()
+                _stop_ray(await starting)
             raise
         try:
-            yield cluster
+            yield ray
         finally:
-            cluster.close()
+            _stop_ray(ray)
 
 
-class RayCluster:
-    """A Ray started here, or one that is already running."""
+def _start_ray(address: str) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it as it starts, and has no argument for it
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # what is let go after Ctrl-C would start another Ray
+    import ray
 
-    def __init__(self, address: str) -> None:
-        """address: `local`, `auto`, or a cluster's. Raises UsageError if there is none."""
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it as it starts, and has no argument for it
-        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # what is let go after Ctrl-C would start another Ray
-        import ray
+    own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
+    except Exception as error:  # Ray raises this very class where its node does not start in time
+        ray.shutdown()  # of what was started halfway
+        raise UsageError(
+            f"Ray cannot be started or reached at `{address}`",
+            hint="A busy machine may need a second try. Else set batch.ray_address to `local` or to a running "
+            "cluster's address, or leave --ray out.",
+        ) from error
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    return ray
 
-        self._ray: Any = ray
-        own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
-        try:
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
-        except Exception as error:  # Ray raises this very class where its node does not start in time
-            ray.shutdown()  # of what was started halfway
-            raise UsageError(
-                f"Ray cannot be started or reached at `{address}`",
-                hint="A busy machine may need a second try. Else set batch.ray_address to `local` or to a running "
-                "cluster's address, or leave --ray out.",
-            ) from error
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
 
-    async def scored(
-        self, context: ActorContext, chunks: Iterable[PackChunk], *, count: int, cap_usd: Decimal | None
-    ) -> AsyncGenerator[ChunkResult, None]:
-        """Yield the result of each chunk, in any order. Raises StoreError if Ray fails.
+def _stop_ray(ray: Any) -> None:
+    """Stop the actors, and Ray if it was started here."""
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # of what it cannot tidy up once all of it is gone
+    ray.shutdown()
 
-        count: of actors. cap_usd: what they may spend altogether; None: as much as it takes.
-        """
-        ray, rows = self._ray, [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
-        try:
-            dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
-            found = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)).map_batches(
-                _Actor,
-                batch_size=1,
-                batch_format="numpy",
-                compute=ray.data.ActorPoolStrategy(size=count),
-                num_cpus=CPUS,
-                fn_constructor_args=(ray.put(context), dollars),
-            )
-            stream = iter(found.iter_rows())
-            while (row := await asyncio.to_thread(next, stream, None)) is not None:
-                yield pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
-        except ray.exceptions.RayError as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            raise StoreError(
-                f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
-                hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --ray out.",
-            ) from error
 
-    def close(self) -> None:
-        """Stop the actors, and Ray if it was started here."""
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # of what it cannot tidy up once all of it is gone
-        self._ray.shutdown()
+async def _scored(
+    ray: Any, context: ActorContext, chunks: Iterable[PackChunk], *, count: int, cap_usd: Decimal | None
+) -> AsyncGenerator[ChunkResult, None]:
+    """Yield the result of each chunk, in any order. Raises StoreError if Ray fails.
+
+    count: of actors. cap_usd: what they may spend altogether; None: as much as it takes.
+    """
+    rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
+    try:
+        dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
+        found = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)).map_batches(
+            _Actor,
+            batch_size=1,
+            batch_format="numpy",
+            compute=ray.data.ActorPoolStrategy(size=count),
+            num_cpus=CPUS,
+            fn_constructor_args=(ray.put(context), dollars),
+        )
+        stream = iter(found.iter_rows())
+        while (row := await asyncio.to_thread(next, stream, None)) is not None:
+            yield pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
+    except ray.exceptions.RayError as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise StoreError(
+            f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
+            hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --ray out.",
+        ) from error
 
 
 class _Actor:
@@ -228,9 +226,9 @@ class _RayRun(Struct):
                 return
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
             async with (
-                open_cluster(parts.settings.batch.ray_address) as cluster,
+                _cluster(parts.settings.batch.ray_address) as ray,
                 GroupCommit(parts.store.path, parts.store.keys, create=False) as commits,
-                aclosing(cluster.scored(context, chunks, count=self.count, cap_usd=cap)) as stream,
+                aclosing(_scored(ray, context, chunks, count=self.count, cap_usd=cap)) as stream,
             ):
                 usage, failed = UsageTotals(Ledger(commits).record), None
                 try:
