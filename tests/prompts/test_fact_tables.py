@@ -5,20 +5,18 @@ import sys
 
 import pytest
 
-from tests.prompts.bundle_memories import NOW, WRITE, entry, memory, said
+from tests.prompts.bundle_memories import WRITE, bundle, entry, memory, said
 from xscore.platform import tokens
-from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_forms import MAX_FACT_CHARS, is_fact
 from xscore.prompts.bundle_parts import BundleEntry
 from xscore.records.memory import Kind, Layer
-from xscore.settings import BundleSettings
 
 KINDS = [Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO]
 
 
 def shown(entries: list[BundleEntry], form: str = "xml") -> str:
     """Return the bundle of these entries."""
-    return render_bundle(entries, form=form, max_tokens=20_000, settings=BundleSettings(), now=NOW).text
+    return bundle(entries, form, max_tokens=20_000).text
 
 
 def facts(count: int, words: str = "Names are verbs") -> list[BundleEntry]:
@@ -60,9 +58,8 @@ def test_code_and_long_texts_are_no_rows() -> None:
 def test_code_alone_loads_no_table() -> None:
     """A turn without facts imports neither TOON nor near-duplicate detection."""
     told = (
-        "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render_bundle;"
-        "from xscore.settings import BundleSettings; import xscore.pipeline.fusion;"
-        "render_bundle([entry(WRITE, 0.9)], form='xml', max_tokens=900, settings=BundleSettings(), now=NOW);"
+        "import sys; from tests.prompts.bundle_memories import *; import xscore.pipeline.fusion;"
+        "bundle([entry(WRITE, 0.9)]);"
         "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

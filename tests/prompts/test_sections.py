@@ -1,17 +1,17 @@
 """Two sections, system context and evidence: their contents, and that neither can imitate the other."""
 
 import json
+from functools import partial
 
 import pytest
 import toon_format
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from tests.prompts.bundle_memories import CLASS, GUIDE, NOW, WRITE, entry, said
-from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from tests.prompts.bundle_memories import CLASS, GUIDE, WRITE, entry, said
+from tests.prompts.bundle_memories import bundle as bundle_of
+from xscore.prompts.bundle_parts import BesideMemories, BundleEntry
 from xscore.records.memory import Citation, Kind, Layer, MemorySource, MemoryStatus
-from xscore.settings import BundleSettings
 
 DECISION = said(
     "We use tenacity, not backoff, because it can read Retry-After.",
@@ -63,10 +63,7 @@ AROUND = BesideMemories(
 )
 
 
-def bundle(entries: list[BundleEntry], form: str = "xml", max_tokens: int = 8_000) -> Bundle:
-    """Render with the default settings."""
-    settings = BundleSettings()
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=AROUND)
+bundle = partial(bundle_of, beside=AROUND)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])

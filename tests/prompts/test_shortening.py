@@ -2,12 +2,10 @@
 
 from msgspec.structs import replace
 
-from tests.prompts.bundle_memories import NOW, entry, memory
-from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from tests.prompts.bundle_memories import bundle, entry, memory
+from xscore.prompts.bundle_parts import BesideMemories
 from xscore.prompts.left_out import MOST_SIGNATURES, name_methods, show_in_part, telling_words, without_stubs
 from xscore.records.memory import Kind
-from xscore.settings import BundleSettings
 
 STUBS = "".join(
     f'    @property\n    def method_{n}(\n        self, a: tuple[int, ...] = (1, (2)),\n    ) -> "T[..., int]": ...\n\n'
@@ -18,12 +16,6 @@ OUTLINE = (
 )
 LONG = "def settle(rows):\n" + "".join(f"    step_{n}(rows)\n" for n in range(200))
 LONG = LONG.replace("step_150(rows)", "ledger.book(discount(rows))")
-
-
-def bundle(entries: list[BundleEntry], *, max_tokens: int = 8_000, task: str = "") -> Bundle:
-    """Render with the default settings."""
-    beside = BesideMemories(task=task)
-    return render_bundle(entries, form="xml", max_tokens=max_tokens, settings=BundleSettings(), now=NOW, beside=beside)
 
 
 def test_a_long_outline_names_its_methods() -> None:
@@ -57,12 +49,16 @@ def test_without_stubs_takes_whole_signatures() -> None:
 def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     """Head and lines with the task's words stay, gaps show the file's line numbers, and the cut is noted."""
     settle = memory("settle", LONG, path="bill.py", start_line=41)
-    found = bundle([entry(settle, 0.95, header="")], max_tokens=400, task="why is the discount booked twice?")
+    found = bundle(
+        [entry(settle, 0.95, header="")],
+        max_tokens=400,
+        beside=BesideMemories(task="why is the discount booked twice?"),
+    )
     assert (found.included, found.left_out) == ((settle.id,), ())
     assert "(shown in part)" in found.text and "ledger.book(discount(rows))" in found.text
     assert "def settle(rows):\n[… lines 42-189 left out …]\n    step_148(rows)" in found.text
     assert found.tokens <= 400
-    named = bundle([entry(settle, 0.95, header="")], max_tokens=400, task="unrelated")
+    named = bundle([entry(settle, 0.95, header="")], max_tokens=400, beside=BesideMemories(task="unrelated"))
     assert named.left_out == (settle.id,)
 
 
