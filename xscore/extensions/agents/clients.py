@@ -32,14 +32,13 @@ class Client(Struct, frozen=True):
     title: str
     folder: str
     """Where the user's files of this client are, below the home folder."""
-    folder_variable: str
-    """Environment variable that replaces `folder`; empty if there is none."""
     hooks_file: str
     events: Mapping[str, tuple[str, str]]
     """Our hook -> the client's event, and the tools that trigger it (empty: all tools)."""
     user_servers_file: str
     project_servers_file: str
-    skill_file: str
+    folder_variable: str = ""
+    """Environment variable that replaces `folder`; empty if there is none."""
     subagent_file: str = ""
     flat_hooks: bool = False
     """A hook is listed by itself, not in a group with a matcher."""
@@ -49,6 +48,11 @@ class Client(Struct, frozen=True):
     """Each hook has a name."""
     timeout_unit: int = 1
     """How many units of its timeouts make one second: 1 for seconds, 1,000 for milliseconds."""
+
+    @property
+    def skill_file(self) -> str:
+        """The file of our skill."""
+        return f"{self.folder}/skills/{SERVER}/SKILL.md"
 
 
 def _events(prompt: str, start: str, stop: str, edit: str, tools: str = "") -> dict[str, tuple[str, str]]:
@@ -69,7 +73,6 @@ CLIENTS: Mapping[str, Client] = {
             ),
             user_servers_file=".claude.json",
             project_servers_file=".mcp.json",
-            skill_file=".claude/skills/xscore/SKILL.md",
             subagent_file=".claude/agents/xscore.md",
         ),
         Client(
@@ -81,18 +84,15 @@ CLIENTS: Mapping[str, Client] = {
             events=_events("UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"),
             user_servers_file=".codex/config.toml",
             project_servers_file=".codex/config.toml",
-            skill_file=".codex/skills/xscore/SKILL.md",
         ),
         Client(
             name="cursor",
             title="Cursor",
             folder=".cursor",
-            folder_variable="",
             hooks_file=".cursor/hooks.json",
             events=_events("beforeSubmitPrompt", "sessionStart", "stop", "afterFileEdit"),
             user_servers_file=".cursor/mcp.json",
             project_servers_file=".cursor/mcp.json",
-            skill_file=".cursor/skills/xscore/SKILL.md",
             flat_hooks=True,
             hooks_version=1,
         ),
@@ -100,12 +100,10 @@ CLIENTS: Mapping[str, Client] = {
             name="gemini",
             title="Gemini CLI",
             folder=".gemini",
-            folder_variable="",
             hooks_file=".gemini/settings.json",
             events=_events("BeforeAgent", "SessionStart", "AfterAgent", "AfterTool", "write_file|replace"),
             user_servers_file=".gemini/settings.json",
             project_servers_file=".gemini/settings.json",
-            skill_file=".gemini/skills/xscore/SKILL.md",
             named_hooks=True,
             timeout_unit=1_000,
         ),

@@ -103,14 +103,11 @@ def _write(descriptor: int, data: bytes) -> None:
 class Watchdog:
     """Ends the process with exit code 0 when its time is up."""
 
-    def __init__(self, until: float, *, last_words: Callable[[], None], record: Callable[[], None]) -> None:
-        """until: `time.monotonic` seconds. last_words: writes the answer. record: runs after it and stores why.
-
-        Either may hang, on an agent that does not read or on a disk; it is then abandoned.
-        """
+    def __init__(self, until: float, last_words: Callable[[], None]) -> None:
+        """until: `time.monotonic` seconds. last_words: writes the answer and stores why; abandoned if it hangs."""
         self.until = until
         """May change while the thread waits."""
-        self._last_words, self._record = last_words, record
+        self._last_words = last_words
         self._over = Event()
         Thread(target=self._wait, daemon=True).start()
 
@@ -122,15 +119,11 @@ class Watchdog:
         while (left := self.until - time.monotonic()) > 0:
             if self._over.wait(min(left, 0.5)):
                 return
-        ending = Thread(target=self._say_and_record, daemon=True)
+        ending = Thread(target=self._last_words, daemon=True)  # an agent may not read, or a disk may hang
         ending.start()
         ending.join(RECORDING_S)
         kill_git()
         os._exit(0)
-
-    def _say_and_record(self) -> None:
-        self._last_words()
-        self._record()
 
 
 class _HookRun(Struct):
@@ -147,8 +140,7 @@ class _HookRun(Struct):
     """How many times its CPU time the start took."""
 
     def __post_init__(self) -> None:
-        until = self._must_end_at(AgentSettings())
-        self.watchdog = Watchdog(until, last_words=self._end_in_time, record=self._record_lateness)
+        self.watchdog = Watchdog(self._must_end_at(AgentSettings()), self._end_in_time)
 
     def answer(self) -> None:
         """Read the message, run the event, and write what it adds."""
@@ -190,10 +182,9 @@ class _HookRun(Struct):
         self.streams.answer(addition(text, event=self.event, client=self.client))
 
     def _end_in_time(self) -> None:
-        self.add(self.call.notice if self.call else "")
-
-    def _record_lateness(self) -> None:
-        if self.call is None or not self.call.notice:
+        notice = self.call.notice if self.call else ""
+        self.add(notice)
+        if not notice:
             self._write_failure("it took too long, so nothing was added")
 
     def _write_failure(self, error: BaseException | str) -> None:

@@ -70,6 +70,7 @@ CLOSING_S = 1.5
 
 Result = Mapping[str, Any] | Refusal | None
 """None: the answer comes later, or never."""
+Method = Callable[[Message, Envelope], Result]
 
 
 class McpServer:
@@ -96,7 +97,7 @@ class McpServer:
         self._awaiting: dict[RequestId, tuple[TaskRecord, Envelope]] = {}
         """Requests that get their answer when a task ends."""
         self._server = {"name": "xscore", "title": "xscore", "version": version("xscore")}
-        self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
+        self._methods: dict[str, Method] = {
             "initialize": self._initialize,
             "ping": lambda _message, _envelope: {},
             "server/discover": self._discover,
@@ -105,10 +106,10 @@ class McpServer:
             "resources/list": lambda _message, envelope: cacheable({"resources": []}, envelope),
             "resources/templates/list": lambda _, envelope: cacheable({"resourceTemplates": [TEMPLATE]}, envelope),
             "resources/read": self._read_resource,
-            "tasks/get": self._get_task,
-            "tasks/result": self._await_task,
-            "tasks/cancel": self._cancel_task,
-            "tasks/update": self._update_task,
+            "tasks/get": self._of_task(lambda task, _, envelope: task.to_wire(envelope)),
+            "tasks/result": self._of_task(self._await_task),
+            "tasks/cancel": self._of_task(self._cancel_task),
+            "tasks/update": self._of_task(lambda *_: {}),  # our tasks ask for no input, so any is ignored
         }
 
     def serve(self) -> None:
@@ -230,41 +231,35 @@ class McpServer:
         self._at_work.add(call)
         self._lanes.start(call)
 
-    def _get_task(self, message: Message, envelope: Envelope) -> Result:
-        task = self._task_of(message, envelope)
-        return task if isinstance(task, Refusal) else task.to_wire(envelope)
+    def _of_task(self, answer: Callable[[TaskRecord, Message, Envelope], Result]) -> Method:
+        """Make a method that answers for the task which its message names."""
 
-    def _await_task(self, message: Message, envelope: Envelope) -> Result:
-        task = self._task_of(message, envelope)
-        if isinstance(task, Refusal) or task.is_over:
-            return task if isinstance(task, Refusal) else task.outcome()
+        def method(message: Message, envelope: Envelope) -> Result:
+            if envelope.is_modern and not envelope.takes_tasks:
+                data: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+                return Refusal(MISSING_CAPABILITY, "Missing required client capability", data)
+            task = self._tasks.find(message.params.get("taskId"))
+            if task is None:
+                return Refusal(INVALID_PARAMS, "There is no such task, or it has expired.")
+            return answer(task, message, envelope)
+
+        return method
+
+    def _await_task(self, task: TaskRecord, message: Message, envelope: Envelope) -> Result:
+        if task.is_over:
+            return task.outcome()
         assert message.id is not None
         if len(self._awaiting) >= MOST_CALLS:
             return Refusal(INVALID_REQUEST, "Too many requests are waiting for tasks.")
         self._awaiting[message.id] = task, envelope
         return None
 
-    def _cancel_task(self, message: Message, envelope: Envelope) -> Result:
-        task = self._task_of(message, envelope)
-        if isinstance(task, Refusal):
-            return task
+    def _cancel_task(self, task: TaskRecord, _message: Message, envelope: Envelope) -> Result:
         if task.is_over and not envelope.is_modern:
             return Refusal(INVALID_PARAMS, f"The task is {task.status}; it cannot be cancelled.")
         task.cancel()
         self._answer_waiting(task)
         return {} if envelope.is_modern else task.to_wire(envelope)
-
-    def _update_task(self, message: Message, envelope: Envelope) -> Result:
-        """Accept input for a task and ignore it: our tasks ask for none."""
-        task = self._task_of(message, envelope)
-        return task if isinstance(task, Refusal) else {}
-
-    def _task_of(self, message: Message, envelope: Envelope) -> TaskRecord | Refusal:
-        if envelope.is_modern and not envelope.takes_tasks:
-            data: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
-            return Refusal(MISSING_CAPABILITY, "Missing required client capability", data)
-        known = self._tasks.find(message.params.get("taskId"))
-        return known or Refusal(INVALID_PARAMS, "There is no such task, or it has expired.")
 
     def _deliver(self) -> None:
         """Send progress and results, and turn calls that take long into tasks for clients that accept them."""
