@@ -47,9 +47,7 @@ def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connec
 
 def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connection: sqlite3.Connection) -> None:
     """Each run keeps its commits, and together they make the same memories and edges as a single run."""
-    root = tmp_path / "many"
-    root.mkdir()
-    big_repository(root, 450)
+    root = big_repository(tmp_path / "many", 450)
     known, shares = 0, list[int]()
     while not shares or shares[-1]:
         report = run_until(connection, root, 0.6 + 0.2 * len(shares))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import write_files
 from tests.indexer.conftest import FILES, Index, rows
 from xscore.indexer import changes, index_repository
 from xscore.platform.errors import StoreDamaged
@@ -29,12 +30,11 @@ index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSetti
 """
 
 
-def big_repository(root: Path, count: int) -> None:
-    """Many small files."""
-    for number in range(count):
-        folder = root / f"d{number % 7}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"m{number}.py").write_text(f"def f{number}(x):\n    return f{(number + 1) % count}(x)\n")
+def big_repository(root: Path, count: int) -> Path:
+    """Write many small files and return their folder."""
+    texts = (f"def f{number}(x):\n    return f{(number + 1) % count}(x)\n" for number in range(count))
+    write_files(root, {f"d{number % 7}/m{number}.py": text for number, text in enumerate(texts)})
+    return root
 
 
 def test_large_runs_parse_in_processes_with_the_same_result(
@@ -42,9 +42,7 @@ def test_large_runs_parse_in_processes_with_the_same_result(
 ) -> None:
     """Worker processes parse more than a few hundred files and report each; the result is the same."""
     monkeypatch.setattr(changes, "PROGRESS_SECONDS", 0)
-    root = tmp_path / "many"
-    root.mkdir()
-    big_repository(root, 450)
+    root = big_repository(tmp_path / "many", 450)
     told: list[tuple[int, int]] = []
     report = index_repository(
         connection,
@@ -85,9 +83,7 @@ def test_after_a_crash_files_are_parsed_apart(index: Index) -> None:
 @pytest.mark.verify
 def test_a_killed_run_is_taken_up_where_it_stopped(tmp_path: Path, index: Index) -> None:
     """A run killed at any time leaves an intact store; the next indexes only the rest and links everything."""
-    root = tmp_path / "many"
-    root.mkdir()
-    big_repository(root, 390)
+    root = big_repository(tmp_path / "many", 390)
     database = tmp_path / "store" / "memory.db"
     child = subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)])
     give_up = time.monotonic() + 60
@@ -105,9 +101,7 @@ def test_a_killed_run_is_taken_up_where_it_stopped(tmp_path: Path, index: Index)
 @pytest.mark.verify
 def test_two_runs_at_once_agree(tmp_path: Path, index: Index) -> None:
     """Two concurrent runs over one store both succeed, and the store equals that of a single run."""
-    root = tmp_path / "many"
-    root.mkdir()
-    big_repository(root, 200)
+    root = big_repository(tmp_path / "many", 200)
     database = tmp_path / "store" / "memory.db"
     children = [subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)]) for _ in "12"]
     assert [child.wait(60) for child in children] == [0, 0]
