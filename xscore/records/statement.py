@@ -9,13 +9,8 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
-    Kind.FAILURE: (Layer.PROJECT,),
-    Kind.ARCHITECTURE: (Layer.PROJECT,),
-    Kind.TODO: (Layer.PROJECT,),
-    Kind.CONVENTION: (Layer.PROJECT, Layer.USER),
-    Kind.PATTERN: (Layer.PROJECT, Layer.USER),
-    Kind.TECH_STACK: (Layer.PROJECT, Layer.USER),
-    Kind.CONTEXT: (Layer.PROJECT, Layer.USER),
+    **dict.fromkeys((Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO), (Layer.PROJECT,)),
+    **dict.fromkeys((Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT), (Layer.PROJECT, Layer.USER)),
     Kind.PREFERENCE: (Layer.USER,),
 }
 """Kinds that can be stated, and the layers for each; the first is the default."""
