@@ -49,7 +49,6 @@ BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 4
 """Version of all readers; files read by another version are read again."""
-_MARGIN_CHARS = 3_000
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
 _PROBES = re.compile(r"(?:\S+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
@@ -127,15 +126,8 @@ def _title(asked: str, *, allow_pii: bool) -> str:
 
 
 def _shorten(text: str, limit: int) -> str:
-    """Keep both ends. Of a very long text only the ends are redacted, with a margin as long as a secret."""
-    if len(text) <= limit:
-        return text
-    if len(text) <= 4 * _MARGIN_CHARS:
-        return shorten_middle(redact(text).text, limit)
-    head, tail = limit // 3, limit - limit // 3
-    first = redact(text[: head + _MARGIN_CHARS]).text[:-_SECRET_CHARS]
-    last = redact(text[-tail - _MARGIN_CHARS :]).text[_SECRET_CHARS:]
-    return f"{first[:head]}\n[… {len(text) - limit} characters left out …]\n{last[-tail:]}"
+    """Keep both ends; redacted before the cut, so that no half of a secret is left."""
+    return text if len(text) <= limit else shorten_middle(redact(text).text, limit)
 
 
 def _shortened_failure(failed: FailedCommand) -> FailedCommand:
