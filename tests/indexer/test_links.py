@@ -1,7 +1,7 @@
 """Edges between entities and files, in small whole repositories."""
 
 from tests.indexer.conftest import Index
-from xscore.store.graph import LinkGraph
+from xscore.store.graph import follow_links
 
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
@@ -134,7 +134,7 @@ def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None
         ("Client.php:Client.send", "Stack.php:Stack.create"),
     }
     assert index.edges("imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
-    assert [one.path for one in LinkGraph(index.connection).affected_files("src/Sends.php")] == ["src/Client.php"]
+    assert [one.path for one in follow_links(index.connection, "affected", "src/Sends.php")] == ["src/Client.php"]
 
 
 def test_tests_are_tied_to_what_they_test(index: Index) -> None:
@@ -251,7 +251,7 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: In
         "pay.rs:path -> conf.rs:module:LIMIT",
         "pay.rs:top -> lib.rs:module:TOP",
     )
-    users = LinkGraph(index.connection).affected_files("conf.py::LIMIT")
+    users = follow_links(index.connection, "affected", "conf.py::LIMIT")
     assert [one.entity for one in users] == ["bare", "qualified"]
 
 
@@ -343,7 +343,7 @@ def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
     )
     assert index.edges("calls") == inside | {("run.go:main", "shop.go:Open"), ("run.go:main", "sum.go:Sum")}
     assert index.edges("imports") == {("f_cmd/run.go", "f_shop.go"), ("f_cmd/run.go", "f_pay/sum.go")}
-    assert "cmd/run.go" in [one.path for one in LinkGraph(index.connection).affected_files("shop.go")]
+    assert "cmd/run.go" in [one.path for one in follow_links(index.connection, "affected", "shop.go")]
     (root / "go.mod").write_text("module example.com/other\n")
     index.run(root)
     assert index.edges("calls") == inside

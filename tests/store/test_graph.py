@@ -10,15 +10,15 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import Citation, Edge, FileStamp, Kind, Layer, MemorySource, Relation
 from xscore.store import evidence, file_rows, link_rows, memory_writer
 from xscore.store.encoded_files import encode_file
-from xscore.store.graph import LinkGraph, ReachedNode
+from xscore.store.graph import ReachedNode, follow_links
 from xscore.store.store import Store
 
 CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
 
 
-def graph(store: Store) -> LinkGraph:
-    """Query the graph of a store."""
-    return LinkGraph(store.connection)
+def follow(store: Store, question: str, name: str, *, depth: int | None = None) -> tuple[ReachedNode, ...]:
+    """Ask a question of the graph."""
+    return follow_links(store.connection, question, name, depth=depth)
 
 
 def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
@@ -46,18 +46,18 @@ def test_a_chain_is_followed_through_files(store: Store) -> None:
     """A06: a call between entities links their files; distance counts the steps."""
     ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
     tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
-    assert names(graph(store).dependency_chain("a.py")) == [("b.py", 1), ("c.py", 2)]
-    assert names(graph(store).affected_files("c.py")) == [("b.py", 1), ("a.py", 2)]
-    assert names(graph(store).dependency_chain("a.py", depth=1)) == [("b.py", 1)]
+    assert names(follow(store, "deps", "a.py")) == [("b.py", 1), ("c.py", 2)]
+    assert names(follow(store, "affected", "c.py")) == [("b.py", 1), ("a.py", 2)]
+    assert names(follow(store, "deps", "a.py", depth=1)) == [("b.py", 1)]
 
 
 def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
     """A06: a query for an entity returns entities; the rest of its file is ignored."""
     ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
     tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
-    assert names(graph(store).dependency_chain("a.py::f")) == [("b.py::g", 1)]
-    assert names(graph(store).affected_files("c.py::k")) == [("b.py::h", 1)]
-    assert names(graph(store).affected_files(ids["b.py::g"])) == [("a.py::f", 1)]
+    assert names(follow(store, "deps", "a.py::f")) == [("b.py::g", 1)]
+    assert names(follow(store, "affected", "c.py::k")) == [("b.py::h", 1)]
+    assert names(follow(store, "affected", ids["b.py::g"])) == [("a.py::f", 1)]
 
 
 def test_a_class_stands_for_its_methods(store: Store) -> None:
@@ -65,8 +65,8 @@ def test_a_class_stands_for_its_methods(store: Store) -> None:
     ids = index(store, {"a.py": ("A", "A.run", "A_b", "AXb.run", "f", "g")})
     tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
     tie(store, (ids["a.py::AXb.run"], CALLS, ids["a.py::f"]))
-    assert names(graph(store).dependency_chain("a.py::A")) == [("a.py::f", 1)]
-    assert names(graph(store).dependency_chain("a.py::A_b")) == [("a.py::g", 1)]
+    assert names(follow(store, "deps", "a.py::A")) == [("a.py::f", 1)]
+    assert names(follow(store, "deps", "a.py::A_b")) == [("a.py::g", 1)]
 
 
 def test_a_cycle_ends(store: Store) -> None:
@@ -77,11 +77,11 @@ def test_a_cycle_ends(store: Store) -> None:
         *((ids[one], CALLS, ids[other]) for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))),
         (ids["c.py::h"], CALLS, ids["a.py::f"]),
     )
-    assert names(graph(store).dependency_chain("a.py::f", depth=10**6)) == [
+    assert names(follow(store, "deps", "a.py::f", depth=10**6)) == [
         ("b.py::g", 1),
         ("c.py::h", 2),
     ]
-    assert names(graph(store).dependency_chain("a.py", depth=10**6)) == [("b.py", 1), ("c.py", 2)]
+    assert names(follow(store, "deps", "a.py", depth=10**6)) == [("b.py", 1), ("c.py", 2)]
 
 
 def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
@@ -89,7 +89,7 @@ def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
     index(store, {"a.py": (), "b.py": (), "c.py": (), "d.py": ()})
     for one, other in ("ab", "ac", "bd", "cd"):
         tie(store, (file_id(f"{one}.py"), IMPORTS, file_id(f"{other}.py")))
-    found = graph(store).dependency_chain("a.py")
+    found = follow(store, "deps", "a.py")
     assert names(found) == [("b.py", 1), ("c.py", 1), ("d.py", 2)]
     assert found[-1].ties == 2
     assert found[-1].via == file_id("b.py")
@@ -101,9 +101,9 @@ def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
     ids = index(store, {f"f{i}.py": ("g",) for i in range(count)})
     ends = list(ids.values())
     tie(store, *((one, CALLS, other) for one in ends for other in ends))
-    assert len(graph(store).dependency_chain("f0.py", depth=1_000)) == count - 1
+    assert len(follow(store, "deps", "f0.py", depth=1_000)) == count - 1
     assert_growth(
-        lambda depth: graph(store).dependency_chain("f0.py", depth=depth),
+        lambda depth: follow(store, "deps", "f0.py", depth=depth),
         small=2,
         large=1_000,
         at_most=3,
@@ -114,8 +114,8 @@ def test_a_test_depends_on_its_subject(store: Store) -> None:
     """A06: a changed subject affects its tests; a document that names it is related, but not affected."""
     ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "README.md": ("Top",)})
     tie(store, (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]), (ids["README.md::Top"], REFERENCES, ids["a.py::f"]))
-    assert names(graph(store).affected_files("a.py")) == [("test_a.py", 1)]
-    assert names(graph(store).related_files("a.py")) == [("README.md", 1), ("test_a.py", 1)]
+    assert names(follow(store, "affected", "a.py")) == [("test_a.py", 1)]
+    assert names(follow(store, "related", "a.py")) == [("README.md", 1), ("test_a.py", 1)]
 
 
 @pytest.mark.parametrize("path", ["quote'\".py", "50%25_done.py", "f_a.py", "m_a.py", "a:b.py"])
@@ -123,22 +123,20 @@ def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
     """Percent signs, quotes and prefixes of ids in a path cause no wrong match."""
     index(store, {path: ("f",), "other.py": (), "50x25xdone.py": ()})
     tie(store, (file_id("other.py"), IMPORTS, file_id(path)))
-    assert names(graph(store).affected_files(path)) == [("other.py", 1)]
-    assert names(graph(store).dependency_chain("other.py")) == [(path, 1)]
+    assert names(follow(store, "affected", path)) == [("other.py", 1)]
+    assert names(follow(store, "deps", "other.py")) == [(path, 1)]
 
 
 def test_a_walk_starts_at_what_is_named(store: Store) -> None:
     """A06: a path may be shortened, a method named without its file; an unknown name and a depth of 0 are errors."""
     ids = index(store, {"src/net/retry.py": ("Retry.run",), "b.py": ("g",)})
     tie(store, (ids["b.py::g"], CALLS, ids["src/net/retry.py::Retry.run"]))
-    assert names(graph(store).affected_files("retry.py")) == [("b.py", 1)]
-    assert (
-        names(graph(store).affected_files("Retry.run")) == names(graph(store).affected_files("run")) == [("b.py::g", 1)]
-    )
+    assert names(follow(store, "affected", "retry.py")) == [("b.py", 1)]
+    assert names(follow(store, "affected", "Retry.run")) == names(follow(store, "affected", "run")) == [("b.py::g", 1)]
     with pytest.raises(NothingMatched, match="called `zzz`"):
-        graph(store).related_files("zzz")
+        follow(store, "related", "zzz")
     with pytest.raises(UsageError, match="at least one step"):
-        graph(store).related_files("src/net/retry.py", depth=0)
+        follow(store, "related", "src/net/retry.py", depth=0)
 
 
 def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
@@ -150,12 +148,12 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
         memory_writer.put_memories(store.connection, [said])
         cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
         evidence.attach_citations(store.connection, said.id, cited)
-    assert names(graph(store).related_files(said.id)) == [("b.py", 1), ("a.py::f", 1)]
-    assert [one.id for one in graph(store).related_files("a.py")] == [said.id]
-    assert [one.id for one in graph(store).related_files("a.py::f")] == [said.id]
-    assert graph(store).related_files("b.py::g") == ()
-    assert [(one.id, one.ties) for one in graph(store).related_files("b.py")] == [(said.id, 2)]
-    assert graph(store).affected_files("a.py") == graph(store).dependency_chain(said.id) == ()
+    assert names(follow(store, "related", said.id)) == [("b.py", 1), ("a.py::f", 1)]
+    assert [one.id for one in follow(store, "related", "a.py")] == [said.id]
+    assert [one.id for one in follow(store, "related", "a.py::f")] == [said.id]
+    assert follow(store, "related", "b.py::g") == ()
+    assert [(one.id, one.ties) for one in follow(store, "related", "b.py")] == [(said.id, 2)]
+    assert follow(store, "affected", "a.py") == follow(store, "deps", said.id) == ()
 
 
 def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
@@ -167,5 +165,5 @@ def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
         (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]),
         (ids["b.py::g"], CALLS, ids["a.py::f"]),
     )
-    found = {one.path: one.relation for one in graph(store).related_files("a.py")}
+    found = {one.path: one.relation for one in follow(store, "related", "a.py")}
     assert found == {"test_a.py": TESTS, "b.py": CALLS}

@@ -13,7 +13,7 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.settings import IndexSettings
 from xscore.store import memory_writer, mention_links
-from xscore.store.graph import LinkGraph
+from xscore.store.graph import follow_links
 from xscore.store.store import Store
 
 FILES = {
@@ -94,11 +94,11 @@ def test_links_feed_the_graph_and_are_no_calls(repo: Store) -> None:
     """A06, X19: a file's related memories are found; a memory that names an entity is not its caller."""
     with repo:
         said = remember(repo, "`wait_a_bit` is slow")
-        found = LinkGraph(repo.connection).related_files("src/net/retry.py")
+        found = follow_links(repo.connection, "related", "src/net/retry.py")
         assert [(one.id, one.entity) for one in found if one.kind == Kind.FAILURE] == [(said.id, "A failure")]
         (target,) = (edge.target for edge in repo.edges_touching([said.id]))
         assert repo.degrees([target]) == {target: 0}
-        assert said.id not in {one.id for one in LinkGraph(repo.connection).affected_files("src/net/retry.py")}
+        assert said.id not in {one.id for one in follow_links(repo.connection, "affected", "src/net/retry.py")}
 
 
 def test_links_survive_their_target(repo: Store) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SHORT_COMMIT = 10
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
-_QUESTIONS = {"related": "related_files", "deps": "dependency_chain", "affected": "affected_files"}
 _NOTHING = {
     "related": "the index knows no link from or to {}",
     "deps": "the index knows nothing that {} calls, imports or tests",
@@ -64,7 +63,7 @@ def _render_diagnosis(found: Diagnosis) -> str:
 
 
 @command()
-@click.argument("question", metavar="related|deps|affected", type=click.Choice(list(_QUESTIONS)))
+@click.argument("question", metavar="related|deps|affected", type=click.Choice(list(_NOTHING)))
 @click.argument("path", metavar="PATH")
 @click.option("--depth", metavar="N", type=COUNT, help="Follow at most N links; default 1 for related, else 5.")
 def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
@@ -73,15 +72,13 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change to
     it may break.
     """
-    from xscore.store.graph import LinkGraph
+    from xscore.store.graph import ends_named, follow_links
     from xscore.store.naming import name_forms
 
     with opened_store(flags, make=False) as store:
-        links = LinkGraph(store.connection)
-        known = (form for form in name_forms(path, store.root.path) if links.ends(form))
+        known = (form for form in name_forms(path, store.root.path) if ends_named(store.connection, form))
         name = next(known, decode_path_argument(path).removeprefix("./"))
-        follow = getattr(links, _QUESTIONS[question])
-        found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
+        found = follow_links(store.connection, question, name, depth=depth)
     body = {"of": name, "found": [record_json(one) for one in found]}
     names = {one.id: one.entity or one.path for one in found}
     lines = [_link_line(one, via=names.get(one.via, "")) for one in found]

@@ -8,7 +8,7 @@ all call each other, 500 levels took 1 s, and this walk 10 ms.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -23,8 +23,6 @@ FILE = "file"
 DEPENDS = (Relation.CALLS, Relation.IMPORTS, Relation.TESTS)
 """Relations that are dependencies: a test depends on what it tests."""
 NEAR = (*DEPENDS, Relation.REFERENCES)
-RELATED_DEPTH, CHAIN_DEPTH = 1, 5
-"""Default depths."""
 
 _HERE = """
     WITH here (place, own) AS (
@@ -102,68 +100,70 @@ class ReachedNode(Struct, frozen=True):
     """Edges between it and the nodes one step nearer."""
 
 
-class LinkGraph:
-    """Queries on the edges of one store; nodes are named as in `store.naming`."""
+QUESTIONS = {
+    "related": (NEAR, (_OUTWARD, _INWARD), 1),
+    "deps": (DEPENDS, (_OUTWARD,), 5),
+    "affected": (DEPENDS, (_INWARD,), 5),
+}
+"""Question -> the relations and directions to follow, and the default depth.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+`related`: what is linked in either direction. `deps`: what it calls, imports, inherits, uses and tests, and so on.
+`affected`: what calls, imports, inherits, uses or tests it, and what depends on those.
+"""
 
-    def related_files(self, name: str, *, depth: int = RELATED_DEPTH) -> tuple[ReachedNode, ...]:
-        """Return what is linked in either direction, nearest and most linked first. Raises NothingMatched."""
-        return self._walk(name, NEAR, (_OUTWARD, _INWARD), depth)
 
-    def dependency_chain(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[ReachedNode, ...]:
-        """Return what it calls, imports, inherits, uses and tests, and so on. Raises NothingMatched, UsageError."""
-        return self._walk(name, DEPENDS, (_OUTWARD,), depth)
+def ends_named(connection: sqlite3.Connection, name: str) -> tuple[str, ...]:
+    """Return the ids that a name stands for; empty if unknown."""
+    file = naming.find_file(connection, name)
+    return (file_id(file),) if file else tuple(naming.find_named(connection, name, inside=True))
 
-    def affected_files(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[ReachedNode, ...]:
-        """Return what calls, imports, inherits, uses or tests it, and what depends on those. Raises NothingMatched."""
-        return self._walk(name, DEPENDS, (_INWARD,), depth)
 
-    def ends(self, name: str) -> tuple[str, ...]:
-        """Return the ids that a name stands for; empty if unknown."""
-        file = naming.find_file(self._connection, name)
-        return (file_id(file),) if file else tuple(naming.find_named(self._connection, name, inside=True))
+def follow_links(
+    connection: sqlite3.Connection, question: str, name: str, *, depth: int | None = None
+) -> tuple[ReachedNode, ...]:
+    """Return what a question about a name reaches, nearest and most linked first. Raises NothingMatched, UsageError.
 
-    def _walk(
-        self, name: str, relations: Sequence[Relation], ways: Sequence[str], depth: int
-    ) -> tuple[ReachedNode, ...]:
-        ends = self.ends(name)
-        if not ends:
-            raise naming.unknown_name(self._connection, name)
-        if depth < 1:
-            raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
-        query = _HERE + " UNION ALL ".join(ways) + _ORDER
-        asked = {"relations": json.dumps(relations), "files": ends[0].startswith(file_id(""))}
-        seen, frontier = set(ends), list(ends)
-        found: dict[str, tuple[Relation, bool, str, int]] = {}
-        edges: dict[str, int] = {}
-        for distance in range(1, depth + 1):
-            rows = self._connection.execute(query, asked | {"here": json.dumps(frontier)}).fetchall()
-            fresh: dict[str, int] = {}
-            for place, relation, incoming, other, count in rows:
-                if other not in seen:
-                    if other not in found or relation == Relation.TESTS:  # a test file also imports what it tests
-                        found[other] = (Relation(relation), bool(incoming), place, distance)
-                    fresh[other] = fresh.get(other, 0) + count
-            if not fresh:
-                break
-            seen |= fresh.keys()
-            edges |= fresh
-            frontier = list(fresh)
-        nodes = []
-        for id_, (path, entity, kind) in self._places(found).items():  # some may have been deleted meanwhile
-            relation, is_incoming, via, distance = found[id_]
-            nodes.append(ReachedNode(id_, path, entity, kind, relation, is_incoming, via, distance, edges[id_]))
-        return tuple(sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id)))
+    name: see `store.naming`. depth: links to follow at most; None: the question's own.
+    """
+    relations, ways, usual_depth = QUESTIONS[question]
+    depth = usual_depth if depth is None else depth
+    ends = ends_named(connection, name)
+    if not ends:
+        raise naming.unknown_name(connection, name)
+    if depth < 1:
+        raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
+    query = _HERE + " UNION ALL ".join(ways) + _ORDER
+    asked = {"relations": json.dumps(relations), "files": ends[0].startswith(file_id(""))}
+    seen, frontier = set(ends), list(ends)
+    found: dict[str, tuple[Relation, bool, str, int]] = {}
+    edges: dict[str, int] = {}
+    for distance in range(1, depth + 1):
+        rows = connection.execute(query, asked | {"here": json.dumps(frontier)}).fetchall()
+        fresh: dict[str, int] = {}
+        for place, relation, incoming, other, count in rows:
+            if other not in seen:
+                if other not in found or relation == Relation.TESTS:  # a test file also imports what it tests
+                    found[other] = (Relation(relation), bool(incoming), place, distance)
+                fresh[other] = fresh.get(other, 0) + count
+        if not fresh:
+            break
+        seen |= fresh.keys()
+        edges |= fresh
+        frontier = list(fresh)
+    nodes = []
+    for id_, (path, entity, kind) in _places(connection, found).items():  # some may have been deleted meanwhile
+        relation, is_incoming, via, distance = found[id_]
+        nodes.append(ReachedNode(id_, path, entity, kind, relation, is_incoming, via, distance, edges[id_]))
+    return tuple(sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id)))
 
-    def _places(self, ids: Iterable[str]) -> dict[str, tuple[str, str, str]]:
-        """Return path, entity (or title) and kind by id."""
-        prefix = file_id("")
-        places = {id_: (id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
-        rows = self._connection.execute(
-            "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind FROM memory"
-            f" WHERE id {IN_JSON_LIST}",
-            (json.dumps([id_ for id_ in ids if id_ not in places]),),
-        )
-        return places | {id_: (path, entity, kind) for id_, path, entity, kind in rows.fetchall()}
+
+def _places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+    """Return path, entity (or title) and kind by id."""
+    prefix = file_id("")
+    places = {id_: (id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
+    rows = connection.execute(
+        "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind FROM memory"
+        f" WHERE id {IN_JSON_LIST}",
+        (json.dumps([id_ for id_ in ids if id_ not in places]),),
+    )
+    return places | {id_: (path, entity, kind) for id_, path, entity, kind in rows.fetchall()}

@@ -18,13 +18,14 @@ from xscore.platform.errors import StoreError
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
+from xscore.store.opening import JOURNALS
 
 _MARK = "unclean"
 """Key in `meta`: rows were erased, and the files were not rewritten since."""
 _SET_ASIDE = re.compile(r"aside-\d+")
 SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
 _SCRATCH = re.compile(rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?")
-_SIDES = ("", "-wal", "-shm", "-journal")
+_SIDES = ("", *JOURNALS)
 _TASKS = "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM session"
 
 
