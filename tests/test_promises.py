@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from itertools import chain
@@ -85,6 +87,12 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.lists.judging": 1,
         "xscore.indexer.grammars": 1,
     }
+
+
+def test_the_floor_plan_is_up_to_date() -> None:
+    """The drawn floor plan matches the import contracts: `make docs` would change nothing."""
+    plan = PACKAGE.parent / "benchmarks" / "floor_plan.py"
+    assert subprocess.run([sys.executable, plan, "--check"], check=False).returncode == 0, "run `make docs`"
 
 
 async def test_nothing_but_loopback_can_be_reached() -> None:

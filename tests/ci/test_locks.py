@@ -7,6 +7,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from ci.rules import rule_files
 from tests.ci.fake_runner import ROOT
 
 LOCKS = ROOT / "ci/locks"
@@ -50,3 +51,8 @@ def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_conten
     assert not any("build" in step.get("run", "") for step in steps)
     assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
     assert "make sbom" in [step.get("run") for step in jobs["build"]["steps"]]
+
+
+def test_the_json_of_the_rules_says_what_their_toml_says() -> None:
+    """`make docs` was run after the last change of a rule."""
+    assert {path: path.read_text("utf-8") for path in rule_files()} == rule_files()

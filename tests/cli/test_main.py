@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
@@ -53,3 +54,11 @@ def test_completion_scripts(process: Run) -> None:
         assert "_XSCORE_COMPLETE" in process("config", "completion", shell).stdout
     asked = {"_XSCORE_COMPLETE": "bash_complete", "COMP_WORDS": "xscore es", "COMP_CWORD": "1"}
     assert "estimate" in process(environ=asked).stdout
+
+
+@pytest.mark.parametrize("page", ["", "ask"], ids=lambda page: page or "xscore")
+def test_help(page: str, xscore: Run, snapshot: SnapshotAssertion) -> None:
+    """A command's help changes only on purpose."""
+    done = xscore(*page.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == snapshot

@@ -1,25 +1,26 @@
-"""`memory list|show|add|update|export|import|stats`, `decision`, `failure`, as a user runs them."""
+"""`xscore memory list|show|add|update|export|import|stats`, as a user runs them."""
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo
+from xscore.platform.errors import UsageError
+from xscore.platform.files import write_atomically
+from xscore.records.memory import Kind
+from xscore.records.statement import Statement
+from xscore.store.remembering import remember
 
 
 @pytest.fixture
 def repo(make_repo: MakeRepo) -> Path:
     """A small repository."""
     return make_repo({"src/net/retry.py": "".join(f"line_{number} = {number}\n" for number in range(1, 51))})
-
-
-def elsewhere(tmp_path: Path) -> Path:
-    """Make another folder with its own store."""
-    (tmp_path / "elsewhere").mkdir()
-    return tmp_path / "elsewhere"
 
 
 def said(xscore: Run, repo: Path, *arguments: str, stdin: str = "") -> dict[str, Any]:
@@ -120,7 +121,8 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
     assert xscore("memory", "export", "--snapshot", cwd=repo).stdout == file.read_text()
     assert len(header["repository_maps"]) == 1
-    other = elsewhere(tmp_path)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
     assert said(xscore, other, "memory", "import", "--snapshot", str(file))["added"] == 1
     _, there = map(json.loads, xscore("memory", "export", "--snapshot", cwd=other).stdout.splitlines())
     assert (there["text"], there["source"]) == (memory["text"], "import")
@@ -135,3 +137,99 @@ def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:
     assert (project["rows"], project["never_used"], project["max_rows"]) == (1, 1, 5_000)
     assert project["bytes"] >= 2 * len("héllo".encode())
     assert "project" in xscore("memory", "stats", cwd=repo).stdout
+
+
+def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: Path) -> None:
+    """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on stderr."""
+    with own_store(repo) as store:
+        for number in range(60):
+            kind = Kind.DECISION if number % 2 else Kind.CONVENTION
+            remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)
+    listed = xscore("memory", "list", cwd=repo)
+    assert len(listed.stdout.splitlines()) == 50
+    assert "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
+    assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
+    assert len(xscore("memory", "list", "--limit", "3", cwd=repo).stdout.splitlines()) == 3
+    whole = xscore("memory", "list", "--limit", "60", cwd=repo)
+    assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
+
+
+def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, repo: Path) -> None:
+    """A first line with more below it, and a long text, end in an ellipsis; a short text does not."""
+    for text in ("Waits a minute.\n\nThe vendor says so.", "Waits " + "and waits " * 20, "Waits."):
+        xscore("memory", "add", text, "--kind", "decision", cwd=repo)
+    listed = xscore("memory", "list", cwd=repo).stdout.splitlines()
+    assert sorted(line[-1] for line in listed) == [".", "…", "…"]
+
+
+def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> None:
+    """A05: `memory list --match --reference` prints what matches, scored, best first, and nothing else."""
+    for text, links in (
+        ("we use tenacity", ("src/net/retry.py", "docs/net.md")),
+        ("tenacity is pinned", ()),
+        ("ports", ()),
+    ):
+        options = [part for link in links for part in ("--link", link)]
+        xscore("memory", "add", text, "--importance", "1", *options, cwd=repo)
+    asked = ("--match", "tenacity", "--reference", "src/net/retry.py", "--reference", "docs/net.md")
+    listed = xscore("memory", "list", *asked, cwd=repo)
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["1.60", "1.00"], listed.stderr
+    found = json.loads(xscore("memory", "list", *asked, "--json", cwd=repo).stdout)["memories"]
+    assert [(one["text"], one["score"]) for one in found] == [("we use tenacity", 1.6), ("tenacity is pinned", 1.0)]
+    assert xscore("memory", "list", "--match", "nowhere", cwd=repo).returncode == 1
+
+
+def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, tmp_path: Path) -> None:
+    """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the old content."""
+    assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    file = tmp_path / "out.jsonl"
+    file.write_text("before\n")
+    file.chmod(0o644)
+    with file.open() as reader:
+        assert xscore("memory", "export", "-o", str(file), cwd=tmp_path).returncode == 0
+        assert reader.read() == "before\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["text"] == "lint before pushing"
+
+
+def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path) -> None:
+    """P06: a folder in its place is left unchanged, with no new file beside it."""
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_atomically(tmp_path / "out", b"half", mode=0o600)
+    assert [place.name for place in tmp_path.iterdir()] == ["out"]
+
+
+def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
+    """P06: a link stays a link, a pipe a pipe; a missing folder is a usage error."""
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_atomically(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x"
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=write_atomically, args=(tmp_path / "pipe", b"y"))
+    writer.start()
+    assert (tmp_path / "pipe").read_text() == "y"
+    writer.join(5)
+    with pytest.raises(UsageError):
+        write_atomically(tmp_path / "none" / "file", b"z")
+
+
+def test_lines_or_one_object(xscore: Run, tmp_path: Path) -> None:
+    """P06: `--json` prints one object with the same memories; an empty store is no error, an unmatched filter is."""
+    assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    (line,) = xscore("memory", "export", cwd=tmp_path).stdout.splitlines()
+    assert json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)["memories"] == [json.loads(line)]
+    nothing = xscore("memory", "export", "--kind", "decision", cwd=tmp_path)
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    (tmp_path / "empty" / ".git").mkdir(parents=True)
+    assert xscore("memory", "export", cwd=tmp_path / "empty").returncode == 0
+
+
+def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path) -> None:
+    """P06: a line of the user layer (valid everywhere) is refused, and accepted when named."""
+    xscore("memory", "add", "run what README says", "--kind", "preference", "--key", "runner", cwd=tmp_path)
+    (tmp_path / "theirs.jsonl").write_text(line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout)
+    assert xscore("memory", "delete", json.loads(line)["id"], cwd=tmp_path).returncode == 0
+    refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
+    assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
+    assert "imported 1" in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout

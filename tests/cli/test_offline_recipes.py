@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import yaml
 from tests.conftest import MakeRepo, git
 from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import wait_until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
 PATIENCE_S = 60.0
@@ -90,10 +90,7 @@ def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(machine: Machin
     assert merged(machine, "shipping").returncode == 0
     assert server.counts.requests == sent, "the merge waited for the judging"
     go.touch()
-    end = time.monotonic() + PATIENCE_S
-    while server.counts.requests == sent:
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.05)
+    wait_until(lambda: server.counts.requests > sent, otherwise="nothing was judged")
     assert machine.run(f"flock '{log}' true").returncode == 0  # it is over
     assert log.read_text() == "" and server.counts.judgments
     program.unlink()

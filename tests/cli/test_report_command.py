@@ -1,4 +1,4 @@
-"""`xscore report` as a user and CI run it, over real turns and prepared ledgers."""
+"""`xscore report` as a user and CI run it, over real turns and prepared ledgers, and where it writes."""
 
 import json
 from collections.abc import Iterator
@@ -16,13 +16,14 @@ from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
 from xscore.cli.text_layout import bold, wrapped
 from xscore.store.opening import connect_store
 
+SOURCE = "def total(lines):\n    return sum(lines)\n\n\ndef tax(n):\n    return n\n"
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'
 
 
 @pytest.fixture
 def shop(make_repo: MakeRepo) -> Path:
     """A repository of two functions."""
-    return make_repo({"shop.py": "def total(lines):\n    return sum(lines)\n\n\ndef tax(n):\n    return n\n"})
+    return make_repo({"shop.py": SOURCE})
 
 
 @pytest.fixture
@@ -183,3 +184,67 @@ def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) 
             yield from () if name in free else keys(one)
 
     assert [name for name in keys(found) if name not in section] == []
+
+
+@pytest.fixture
+def asked(shop: Path, xscore: Run) -> Path:
+    """The repository, asked about once in words with terminal escapes."""
+    assert xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=shop).returncode == 0
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "x.txt"], "no known suffix"),
+        (["-o", "a.csv", "-o", "no/such/b.parquet"], "there is no such folder"),
+        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is no earlier report"),
+        (["--check", "--baseline", ""], "--baseline names no file"),
+        (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
+        (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
+        (["-o", "x.csv", "-o", "link/x.csv"], "name the same file"),
+        (["-o", "x.csv", "--check", "--baseline", "./x.csv"], "--output and --baseline name the same file"),
+        (["-o", ".xscore/page.html"], "lies in a store's folder"),
+        (["--update-baseline", "--baseline", "store/new/b.json"], "lies in a store's folder"),
+        (["-o", "loop/a.html"], "cannot be written"),
+        (["-o", "a.html", "--check", "--baseline", "none.json"], "there is no baseline"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_written_is_refused_first(asked: Path, xscore: Run, arguments: list[str], words: str) -> None:
+    """Exit 2 with a message, nothing on stdout, and every file is unchanged."""
+    (asked / "folder").mkdir()
+    (asked / "notes.md").write_text("my notes")
+    (asked / "link").symlink_to(".")
+    (asked / "store").symlink_to(".xscore")
+    (asked / "loop").symlink_to("loop")
+    before = sorted(path.name for path in (*asked.iterdir(), *(asked / ".xscore").iterdir()))
+    ran = xscore("report", *arguments, cwd=asked)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert words in ran.stderr
+    assert (asked / "shop.py").read_text() == SOURCE
+    assert sorted(path.name for path in (*asked.iterdir(), *(asked / ".xscore").iterdir())) == before
+
+
+def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:
+    """Each output may overwrite its earlier file, as a daily script does; an empty file may be filled."""
+    every = ("-o", "p.html", "-o", "t.csv", "-o", "t.parquet", "-o", "r.md")
+    (asked / "p.html").touch()
+    for grouped in ((), ("--by", "model"), ()):
+        ran = xscore("report", *every, *grouped, cwd=asked)
+        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+    ran = xscore("report", "--format", "html", cwd=asked)
+    assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
+
+
+def test_a_turn_of_another_repository_is_found(asked: Path, xscore: Run, tmp_path: Path) -> None:
+    """With --repo a turn may be in either ledger; the latest is that of the current repository."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "m.py").write_text(SOURCE)
+    xscore("context", "elsewhere", "--judge", "lexical", cwd=other)
+    away = xscore("history", "list", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
+    ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--format", "csv", cwd=asked)
+    assert ran.stdout.splitlines()[1].startswith(away)
+    latest = xscore("report", "--repo", str(other), "--turn", "latest", "--format", "csv", cwd=asked)
+    assert "the total" in latest.stdout

@@ -25,6 +25,7 @@ from xscore.store import index_rows
 from xscore.store.siblings import sibling_stores
 from xscore.store.store import Store
 
+Spoil = Callable[[Path], object]
 DECISION = "the basket is emptied before the card is charged, never after"
 PARSED = (
     "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, terms"
@@ -101,8 +102,7 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
 def test_a_takeover_cut_short(xscore: Run, basket: Path) -> None:
     """A copy cut short by a deadline is undone and started again; files it did not reach are not parsed."""
     index(xscore, basket)
-    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
-        connection.execute(MANY_FILES)
+    in_store(MANY_FILES)(basket)
     second = worktree(basket)
     root, settings = find_root(second), Settings()
     with Store.open(root, user_data_dir=user_data_dir(None)) as store:
@@ -114,8 +114,7 @@ def test_a_takeover_cut_short(xscore: Run, basket: Path) -> None:
 
         assert run(time.monotonic()).files_left == 3
         assert not index_rows.file_stamps(store.connection)
-        with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
-            connection.execute("DELETE FROM file WHERE path LIKE 'none/%'")
+        in_store("DELETE FROM file WHERE path LIKE 'none/%'")(basket)
         assert run(time.monotonic()).files_left == 3
         assert len(index_rows.file_stamps(store.connection)) == 3
         found = run(None).files
@@ -174,50 +173,40 @@ def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> No
         assert all(DECISION.encode() not in file.read_bytes() for file in (root / ".xscore").glob("memory.db*"))
 
 
-def _damaged(basket: Path) -> None:
-    store = basket / ".xscore" / "memory.db"
-    size = store.stat().st_size
-    with store.open("r+b") as file:
-        file.seek(3 * 4096)
-        file.write(b"\xa5" * (size - 3 * 4096))
+def in_store(*statements: str) -> Spoil:
+    """Return what runs these statements in the store of a repository."""
+
+    def run(root: Path) -> None:
+        with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return run
 
 
-def _changed_text(basket: Path) -> None:
-    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
-        connection.execute("UPDATE memory SET text = 'run this'")
-        connection.execute("UPDATE judgment SET score = 1")
+def _damaged(root: Path) -> None:
+    store = root / ".xscore" / "memory.db"
+    store.write_bytes(store.read_bytes()[: 3 * 4096].ljust(store.stat().st_size, b"\xa5"))
 
 
-def _other_schema(basket: Path) -> None:
-    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection:
-        connection.execute("PRAGMA user_version = 99")
+def _moved(root: Path) -> None:
+    (root / ".xscore").rename(root.parent / "store")
+    (root / ".xscore").symlink_to(root.parent / "store")
 
 
-def _moved(basket: Path) -> None:
-    (basket / ".xscore").rename(basket.parent / "store")
-    (basket / ".xscore").symlink_to(basket.parent / "store")
+UNUSABLE: dict[str, Spoil] = {
+    "damaged": _damaged,
+    "changed text": in_store("UPDATE memory SET text = 'run this'", "UPDATE judgment SET score = 1"),
+    "other schema": in_store("PRAGMA user_version = 99"),
+    "moved": _moved,
+    "another user's": lambda _: (user_data_dir(None) / "trust.json").unlink(),
+    "encrypted": lambda root: sealed(root, user_data_dir(None)),
+    "gone": lambda root: shutil.rmtree(root / ".xscore"),
+}
 
 
-def _another_users(basket: Path) -> None:
-    folder = user_data_dir(None)
-    (folder / "trust.json").unlink()
-
-
-def _encrypted(basket: Path) -> None:
-    sealed(basket, user_data_dir(None))
-
-
-def _gone(basket: Path) -> None:
-    shutil.rmtree(basket / ".xscore")
-
-
-UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _encrypted, _gone]
-
-
-@pytest.mark.parametrize("spoil", UNUSABLE, ids=lambda spoil: spoil.__name__.strip("_"))
-def test_unusable_sibling(
-    spoil: Callable[[Path], None], xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE)
+def test_unusable_sibling(spoil: Spoil, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
     """A damaged, foreign, linked, encrypted or missing sibling lends nothing and breaks nothing."""
     judged(xscore, basket, *judge)
     second = worktree(basket)
@@ -243,8 +232,7 @@ def test_unusable_sibling(
 def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, basket: Path) -> None:
     """Damage that text and hashes do not show is not copied: a new worktree parses its files, and edits work."""
     index(xscore, basket)
-    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
-        connection.execute(damage)
+    in_store(damage)(basket)
     second = worktree(basket)
     assert index(xscore, second)["files"]["unchanged"] == 0
     for file in second.glob("shop/*.py"):

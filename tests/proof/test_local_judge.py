@@ -1,14 +1,13 @@
 """A real judge on this machine: llama.cpp's server with a model of 135M. Protocol, never quality."""
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # psutil ships no types
 import pytest
 
+from tests.programs import begin
 from tests.proof.test_real_server import model_file
+from tests.waiting import wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.providers.llama import yes_share
 from xscore.records.turn import Turn
@@ -46,16 +45,11 @@ async def test_a_model_without_a_decision_head_judges_by_yes_or_no(tmp_path: Pat
 def test_a_killed_turn_leaves_no_server(tmp_path: Path) -> None:
     """The server watches a pipe to its parent, which closes however the parent ends."""
     tree(tmp_path / "repo")
-    command = [sys.executable, "-m", "xscore", "ask", "Add up the prices.", "--judge", f"llama:{model_file()}", "-y"]
-    process = subprocess.Popen(command, cwd=tmp_path / "repo", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while not servers() and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.05)
+    process = begin("ask", TASK.task, "--judge", f"llama:{model_file()}", "-y", cwd=tmp_path / "repo")
+    wait_until(servers)
     process.kill()
-    process.wait()
-    while servers() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not servers()
+    process.communicate()
+    wait_until(lambda: not servers())
 
 
 def servers() -> list[int]:

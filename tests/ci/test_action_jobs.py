@@ -1,4 +1,7 @@
-"""The action as a job runs it: each step's shell under bash, the real command line, a host on loopback."""
+"""The action as a job runs it: each step's shell under bash, the real command line, a host on loopback.
+
+Its store comes from the cache and from nowhere else; a failed gate fails the job after everything is saved.
+"""
 
 from decimal import Decimal
 from pathlib import Path
@@ -7,11 +10,13 @@ import pytest
 
 from tests.ci.fake_runner import Ran, Runner
 from tests.ci.github_api import GitHubApi
-from tests.ci.jobs import EVAL, OURS, report_of
+from tests.ci.jobs import EVAL, FORK, OURS, baseline_of, edit, judged_on_main, report_of, without_key
 from tests.conftest import git
+from tests.cost_reports.gate_reports import MEASURED
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
+from xscore.cost_reports import gate
 
 HOSTILE = "$(touch made) `touch made`; touch made\n::error title=planted::x\n::set-output name=a::b ${{ github.token }}"
 ASK = {"command": "ask - --no-user-learning", "stdin": "task.txt"}
@@ -107,3 +112,101 @@ def test_it_installs_once_in_a_job(runner: Runner) -> None:
     second = runner.use(EVAL, goes_on=True)
     assert second.code == 0, second.log
     assert place.stat().st_mtime_ns == made
+
+
+@pytest.mark.verify
+def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) -> None:
+    """The store is restored from the cache: the same questions cost nothing, and no new cache is saved."""
+    runner.use(EVAL)
+    host.reset()
+    again = runner.use(EVAL)
+    assert again.code == 0, again.log
+    assert host.counts.requests == 0
+    assert len(runner.caches) == 1
+    edit(runner)
+    third = runner.use(EVAL)
+    assert third.code == 0, third.log
+    assert host.counts.requests > 0
+    assert report_of(third)["coverage"]["cached"] > 0
+    assert len(runner.caches) == 2
+
+
+@pytest.mark.verify
+def test_without_a_key_it_replays(runner: Runner, host: OpenAIServer) -> None:
+    """A fork uses what the base branch judged, sends and saves nothing, and its log says so."""
+    judged_on_main(runner)
+    edit(runner)
+    host.reset()
+    without_key(runner)
+    ran = runner.use({**EVAL, "comment": "true"}, event_name="pull_request", event=FORK)
+    assert ran.code == 0, ran.log
+    assert host.counts.requests == 0
+    assert len(runner.caches) == 1
+    assert ran.steps["command"]["outputs"]["exit-code"] == "1"
+    assert ran.titles("notice") == ["xscore: no key"]
+    assert ran.titles("error") == []
+    coverage = report_of(ran)["coverage"]
+    assert coverage["cached"] > 0 and coverage["unjudged"] > 0
+
+
+@pytest.mark.verify
+def test_a_store_of_no_use_is_put_away(runner: Runner, host: OpenAIServer) -> None:
+    """A cache without a store is reported, and the run starts with an empty one."""
+    runner.use(EVAL)
+    (next(iter(runner.caches.values())) / "memory.db").write_bytes(b"no database")
+    host.reset()
+    ran = runner.use(EVAL)
+    assert ran.code == 0, ran.log
+    assert host.counts.requests > 0
+    assert "cannot be used" in ran.annotations[0].message
+
+
+@pytest.mark.verify
+def test_two_uses_in_one_job_share_the_store(runner: Runner, host: OpenAIServer) -> None:
+    """The second use finds what the first paid for, is not overwritten by the cache, and has files of its own."""
+    first = runner.use(EVAL)
+    told = {name: Path(first.outputs[name]).read_bytes() for name in ("report", "page", "stdout")}
+    host.reset()
+    ran = runner.use(EVAL, goes_on=True)
+    assert ran.code == 0, ran.log
+    assert host.counts.requests == 0
+    assert "restore" not in ran.steps
+    assert {name: Path(first.outputs[name]).read_bytes() for name in told} == told
+    assert {first.outputs[name] for name in told}.isdisjoint(ran.outputs[name] for name in told)
+
+
+@pytest.mark.verify
+def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
+    """Each failed gate is an error, the job exits with 5, and summary, page and store are still saved."""
+    path = runner.temp / "baseline.json"
+    gate.write_baseline(path, MEASURED)
+    ran = runner.use({**EVAL, "baseline": str(path)})
+    assert (ran.code, ran.outputs["exit-code"]) == (5, "5"), ran.log
+    failed = [one.message for one in ran.annotations if one.title == "xscore: gate failed"]
+    assert [one for one in failed if one.startswith(f"turns: {MEASURED.turns} in the baseline, 2 now")], failed
+    assert ran.summary and len(runner.caches) == 1
+    assert ran.outputs["page"]
+
+
+@pytest.mark.verify
+def test_a_gate_that_a_run_without_a_key_fails_is_a_warning(runner: Runner) -> None:
+    """What a fork cannot judge does not fail the gate."""
+    runner.use(EVAL)
+    path = baseline_of(runner)
+    edit(runner)
+    without_key(runner)
+    ran = runner.use({**EVAL, "baseline": str(path)}, event_name="pull_request", event=FORK)
+    assert ran.code == 0, ran.log
+    assert ran.titles("error") == []
+    assert ran.titles("warning") != []
+    assert ran.titles("notice") == ["xscore: no key"]
+
+
+@pytest.mark.verify
+def test_a_baseline_that_is_none_fails_with_its_report_kept(runner: Runner) -> None:
+    """A malformed baseline exits with 2, and the figures are still shown."""
+    (runner.workspace / "baseline.json").write_text("{")
+    ran = runner.use({**EVAL, "baseline": "baseline.json"})
+    assert ran.code == 2, ran.log
+    assert "baseline.json" in ran.log
+    assert ran.summary and report_of(ran)["spent"]["calls"] > 0
