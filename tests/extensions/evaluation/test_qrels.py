@@ -45,16 +45,6 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
         read_qrels(file)
 
 
-@pytest.mark.parametrize("of", [Path("/dev/zero"), Path("/dev/null")])
-def test_a_device_is_refused_at_once(tmp_path: Path, of: Path) -> None:
-    """A link to an endless file is neither read for ever nor waited for."""
-    link = tmp_path / "questions.jsonl"
-    link.symlink_to(of)
-    for name in (of, link):
-        with pytest.raises(UsageError, match="is no regular file"):
-            read_qrels(name)
-
-
 def test_a_file_beyond_the_bound_is_refused(tmp_path: Path) -> None:
     """A set of questions is small; a larger one is refused before it fills memory."""
     file = tmp_path / "questions.jsonl"

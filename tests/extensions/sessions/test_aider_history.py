@@ -23,24 +23,17 @@ def write(root: Path, text: str) -> None:
 
 
 def test_lines_are_told_apart(root: Path, run: Import, past: Past) -> None:
-    """`####` is a question over several lines, `>` the tool, the rest the answer; Aider commands are no questions."""
+    """`####` asks over several lines, `>` is the tool, the rest answers; commands ask nothing, a fence is content."""
     write(root, AIDER)
     assert run().added == 2
     first, second = past()
     assert first.text.startswith("Task: why does the parser drop the last line?\nit has no newline\n\nAnswer: `read_")
     assert first.text.endswith("Files changed: src/reader.py")
+    assert "# this is a comment, no session\n> this is no tool\n#### nor is this a question" in first.text
+    assert "Aider v0.86.1" not in first.text and "Commit 1a2b3c4" not in first.text
     assert words_of(second.text) == "Task: what is a pack? Answer: A pack is candidates that share one prompt."
     assert first.created_at == datetime(2026, 11, 20, 9, 0).timestamp() + 1
     assert first.particulars.session == "2026-11-20 09:00:00"
-
-
-def test_within_a_fence_everything_is_content(root: Path, run: Import, past: Past) -> None:
-    """`# `, `> ` and `#### ` inside a fence belong to the answer."""
-    write(root, AIDER)
-    run()
-    text = past()[0].text
-    assert "# this is a comment, no session\n> this is no tool\n#### nor is this a question" in text
-    assert "Aider v0.86.1" not in text and "Commit 1a2b3c4" not in text
 
 
 def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: Past) -> None:

@@ -288,10 +288,9 @@ def nearest(vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", 
     import numpy as np
 
     found = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
-    if not found or k < 1:
+    if not found:
         return []
     rows = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f2").reshape(len(found), len(query))
     scores = unit_rows(rows) @ unit_rows(query)[0]
-    least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
-    best = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda row: (-scores[row], found[row][0]))
-    return [(found[row][0], float(scores[row])) for row in best[:k]]
+    best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
+    return [(found[row][0], float(scores[row])) for row in best]
