@@ -27,7 +27,7 @@ from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
 from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.platform import database, money
-from xscore.platform.clock import day_of
+from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, StoreError, UnreadableResponse
 from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens, is_excessive
@@ -37,7 +37,7 @@ from xscore.records.reports import CapLeft
 from xscore.settings import Settings
 from xscore.store.store import Store
 
-BATCH_LEASE_S = 48 * 3_600.0
+BATCH_LEASE_S = 2 * DAY_S
 """Twice the longest time a vendor takes."""
 REQUEST_SPREAD = 16
 """A request may be this many times larger than the mean of its batch; reported usage above one token for each byte of

@@ -33,6 +33,7 @@ from xscore.pipeline.question_list import (
 )
 from xscore.pipeline.turn_estimate import uncapped_judge
 from xscore.platform import database
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError, UsageError
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
@@ -293,8 +294,6 @@ def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
     )
 
 
-VENDOR_DEADLINE_S = 86_400.0
-"""The longest time a vendor takes."""
 ESCAPED = 1.05
 """Average bytes of a prompt's character inside JSON."""
 SCHEMA_BYTES = 60
@@ -339,7 +338,7 @@ def draft_job(parts: PipelineParts, questions: QuestionList, options: ListOption
 def confirm_job(parts: PipelineParts, draft: JobDraft) -> None:
     """Ask once, before a costly job. Raises UsageError when the user declines."""
     estimate = draft.plan.estimate
-    judge = replace(estimate, cost_usd=draft.cost_usd, seconds=VENDOR_DEADLINE_S, binding_limit="none")
+    judge = replace(estimate, cost_usd=draft.cost_usd, seconds=DAY_S, binding_limit="none")
     confirm_list_cost(parts, judge)
 
 

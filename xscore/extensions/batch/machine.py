@@ -33,8 +33,6 @@ from xscore.providers.spec import connect_provider, parse_model_spec
 from xscore.settings import Settings
 from xscore.store.store import Store
 
-CLOCK_SKEW_S = 600.0
-"""Seconds that a vendor's clock may be behind ours."""
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
 NEVER_CREATED = "the vendor never had it"
@@ -241,8 +239,7 @@ class _JobPass(Struct):
     async def _settle(self, batch: Batch) -> bool:
         """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is then resent."""
         context = self.context
-        since = batch.marked_at - CLOCK_SKEW_S
-        found = await self.host.find(mark=batch.mark, since=since, requests=batch.requests)
+        found = await self.host.find(mark=batch.mark, since=batch.marked_at, requests=batch.requests)
         ours = next((seen for seen in found if seen.mark == batch.mark), None)
         may_be_ours = False
         if ours is None:  # the vendor keeps no mark: any batch of this size that no job here knows may be ours

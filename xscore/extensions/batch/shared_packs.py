@@ -28,7 +28,7 @@ from xscore.extensions.batch.shared_prompts import (
     shared_expected_output,
     shared_request,
 )
-from xscore.pipeline.estimating import ASKED_CHARS, chars_of, price_work, prompts_of_pack
+from xscore.pipeline.estimating import ASKED_CHARS, CACHE_STEP_TOKENS, chars_of, price_work, prompts_of_pack
 from xscore.pipeline.live_judging import JudgingProgress, settle_work
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
@@ -195,10 +195,6 @@ async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
     return results
 
 
-PREFIX_STEP_TOKENS = 128
-"""A host caches a prefix in steps of this many tokens."""
-
-
 class JudgingTotals(Struct, frozen=True, kw_only=True):
     """Judging calls and their usage."""
 
@@ -260,7 +256,7 @@ class SeparatePromptsCost(Struct):
         output = max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions) + tokens.REPLY_FRAME
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
         whole = tokens.size(request.system, *request.content)
-        prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // PREFIX_STEP_TOKENS * PREFIX_STEP_TOKENS
+        prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // CACHE_STEP_TOKENS * CACHE_STEP_TOKENS
         is_long = prefix_tokens >= model_settings(self.provider, request.model).cache_floor and request.stable_parts
         for nth, input_tokens in enumerate(alone):
             one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
