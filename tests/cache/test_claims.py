@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from sqlite3 import Connection
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -33,8 +34,13 @@ class Clock(Struct):
 @pytest.fixture
 async def commits(path: Path, connection: Connection) -> AsyncIterator[GroupCommit]:
     """A writer thread on the store."""
-    async with GroupCommit(path) as opened:
-        yield opened
+    async with GroupCommit(path) as started:
+        yield started
+
+
+def opened(commits: GroupCommit, **more: Any) -> StoredClaims:
+    """Return new claims of one turn by one judge."""
+    return StoredClaims(commits, turn_key="t", judge=JUDGE, **more)
 
 
 async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -> list[ClaimResult]:
@@ -54,10 +60,7 @@ def rows(connection: Connection) -> list[str]:
 
 async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
     """A pack with one content claimed by another runner belongs to that runner; unclaimed packs can be claimed."""
-    async with (
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
-    ):
+    async with opened(commits) as one, opened(commits) as two:
         assert shares(await claim(one, FIRST)) == [ClaimState.OURS]
         assert shares(await claim(two, ["bb", "cc"], SECOND)) == [ClaimState.THEIRS, ClaimState.OURS]
         assert shares(await claim(one, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
@@ -71,10 +74,7 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
     """A claim returns judgments that another runner already wrote; that runner's commit releases its own claims."""
     found = judgments(0, 2)
     hashes = [one.content_hash for one in found]
-    async with (
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
-    ):
+    async with opened(commits) as one, opened(commits) as two:
         await claim(one, hashes)
         await StoredJudgments(commits).writer("t", JUDGE)(found[:1])
         assert rows(connection) == [hashes[1]]
@@ -88,10 +88,7 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
 
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
     """Contents released without a judgment go to the next runner that asks, while the first one keeps working."""
-    async with (
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
-    ):
+    async with opened(commits) as one, opened(commits) as two:
         await claim(one, FIRST, SECOND)
         one.release(["aa", "bb"])
         two.release(["cc"])
@@ -100,7 +97,7 @@ async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
 
 async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connection: Connection) -> None:
     """A runner claims as many free packs as it has workers and leaves the rest for others."""
-    async with StoredClaims(commits, turn_key="t", judge=JUDGE) as one:
+    async with opened(commits) as one:
         assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [ClaimState.OURS, ClaimState.FREE]
         assert rows(connection) == FIRST
 
@@ -108,8 +105,8 @@ async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connectio
 async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit) -> None:
     """A runner without a heartbeat loses its claims after the lease; one with a heartbeat keeps them."""
     clock = Clock()
-    one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
-    two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    one = opened(commits, clock=clock)
+    two = opened(commits, clock=clock)
     await claim(one, FIRST)
     clock.now += 29
     assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
@@ -122,7 +119,7 @@ async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit
 
 async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
     """A runner that waits long for one reply still counts as alive."""
-    async with StoredClaims(commits, turn_key="t", judge=JUDGE, heartbeat_s=0.01) as one:
+    async with opened(commits, heartbeat_s=0.01) as one:
         await claim(one, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
         while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  a thread writes the row to the database; there is no event to await
@@ -133,8 +130,8 @@ async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, conne
 async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, jump_s: float) -> None:
     """Setting the wall clock back or forward never leaves a claim that cannot be taken."""
     clock = Clock()
-    one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
-    two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    one = opened(commits, clock=clock)
+    two = opened(commits, clock=clock)
     await claim(one, FIRST)
     clock.now += jump_s
     assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
@@ -162,7 +159,7 @@ async def test_a_dead_process_is_taken_over_at_once(
     commits: GroupCommit, connection: Connection, ended: subprocess.Popen[bytes]
 ) -> None:
     """Claims of a process on this machine that has ended are free."""
-    one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    one, two = opened(commits), opened(commits)
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?", (ended.pid,))
     assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
@@ -170,7 +167,7 @@ async def test_a_dead_process_is_taken_over_at_once(
 
 async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, connection: Connection) -> None:
     """For another container or host only the lease counts; its process ids mean nothing here."""
-    one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    one, two = opened(commits), opened(commits)
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}"))
     assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
@@ -179,10 +176,10 @@ async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, 
 async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
     """A runner whose end could not be written (full disk) holds no claims, even if its process lives on."""
     async with GroupCommit(path) as commits:
-        one = StoredClaims(commits, turn_key="t", judge=JUDGE)
+        one = opened(commits)
         await claim(one, FIRST)
     async with GroupCommit(path) as commits:
-        two = StoredClaims(commits, turn_key="t", judge=JUDGE)
+        two = opened(commits)
         assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
         async with one:
             pass  # its own writer is closed, so nothing is written

@@ -43,15 +43,19 @@ asyncio.run(main(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
 """
 
 
+def stored(path: Path) -> set[str]:
+    """Return the contents with a stored judgment."""
+    with closing(connect_store(path)) as connection:
+        return set(read_judgments(connection, NAMES))
+
+
 async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
     """Many concurrent tasks share commits, and every judgment is stored."""
     async with GroupCommit(path) as commits:
         writer = StoredJudgments(commits).writer("turn", JUDGE)
         await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
         assert commits.commits < 100
-    connection = connect_store(path)
-    assert len(read_judgments(connection, NAMES)) == 2500
-    connection.close()
+    assert len(stored(path)) == 2500
 
 
 async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
@@ -125,9 +129,7 @@ async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> 
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    connection = connect_store(path)
-    assert len(read_judgments(connection, NAMES)) == 5
-    connection.close()
+    assert len(stored(path)) == 5
 
 
 @pytest.mark.parametrize("replaced", [True, False])
@@ -172,9 +174,7 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
             await writer(judgments(0, 10))
             await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
             await writer(judgments(10, 50_000))
-    connection = connect_store(path)
-    assert len(read_judgments(connection, NAMES)) == 10
-    connection.close()
+    assert len(stored(path)) == 10
 
 
 @pytest.mark.verify
@@ -192,10 +192,7 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
         acknowledged |= {line.strip() for line in process.stdout if line.endswith("\n")}
         process.wait()
         process.stdout.close()
-        connection = connect_store(path)
-        known = read_judgments(connection, NAMES)
-        connection.close()
-        assert acknowledged <= known.keys()
+        assert acknowledged <= stored(path)
     assert len(acknowledged) > 50
 
 

@@ -202,8 +202,18 @@ class Machine(RuleBasedStateMachine):
         self.may_blank = self.was_erased = True
 
 
-def run(*, examples: int, steps: int) -> None:
-    """Run the machine with the same examples each time."""
+@pytest.mark.parametrize(
+    ("examples", "steps"),
+    [
+        pytest.param(8, 20, marks=pytest.mark.verify),
+        pytest.param(60, 25, marks=[pytest.mark.nightly, pytest.mark.timeout(900)]),
+    ],
+)
+def test_the_life_of_the_layers(examples: int, steps: int) -> None:
+    """Statements, erasures, turns and interruptions, a hundred or thousands: none lost unless erased, none left if so.
+
+    The examples are the same each time.
+    """
     run_state_machine_as_test(
         Machine,
         settings=settings(
@@ -216,17 +226,3 @@ def run(*, examples: int, steps: int) -> None:
             suppress_health_check=[HealthCheck.too_slow],  # steps are turns, copies of stores and processes
         ),
     )
-
-
-@pytest.mark.verify
-def test_a_short_life_of_the_layers() -> None:
-    """About a hundred statements, erasures, turns and interruptions: none lost unless erased, none left if erased."""
-    run(examples=8, steps=20)
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("examples", [60])
-def test_a_long_life_of_the_layers(examples: int) -> None:
-    """The same with thousands."""
-    run(examples=examples, steps=25)
