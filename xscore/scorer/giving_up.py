@@ -1,15 +1,15 @@
 """When to pay a host for nothing more: it takes no request, or its model gives no score.
 
 A request that holds hundreds of questions is halved when it is turned down, so one bad memory and a host that takes
-nothing look alike at first; refusals also come back sooner than answers. `OneAtATime` therefore waits, once some were
-turned down in a row, for those in flight before it sends more. Trade-off: in doubt, calls go out one after the other.
+nothing look alike at first; refusals also come back sooner than answers. Once some were turned down in a row, each
+request therefore waits for those in flight. Trade-off: in doubt, calls go out one after the other.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.platform.errors import PromptTooLong, ProviderError, RequestRejected, Unreachable, UnreadableResponse
 
@@ -35,37 +35,31 @@ class GiveUpRule(Struct):
     has_score: bool = False
     rejected: int = 0
     unscored: int = 0
+    in_flight: int = 0
+    """Requests within `sending`, which may still be answered."""
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count_reply(self, *, scored: bool) -> None:
         """Count an answer. scored: it held a usable score."""
         self.has_answer, self.rejected = True, 0
         self.has_score = self.has_score or scored
 
-    def is_over_after(self, error: ProviderError, *, in_flight: int = 0) -> bool:
-        """Whether no other prompt will fare better, this one rejected. in_flight: others that may still be answered."""
+    def is_over_after(self, error: ProviderError) -> bool:
+        """Whether no other prompt will fare better, this one rejected."""
         self.rejected += isinstance(error, RequestRejected | PromptTooLong | UnreadableResponse)
         no_host = isinstance(error, Unreachable) and not self.has_answer
         most = self.most_rejected * (MORE_AFTER_AN_ANSWER if self.has_answer else 1)
-        return (self.rejected >= most and not in_flight) or error.stops_run or no_host
+        return (self.rejected >= most and not self.in_flight) or error.stops_run or no_host
 
     def is_over_after_unscored(self, count: int) -> bool:
         """Whether the model gives no score, with these that came to nothing."""
         self.unscored += 0 if self.has_score else count
         return not self.has_score and self.unscored >= self.most_unscored
 
-
-class OneAtATime:
-    """Counts the requests in flight, and holds the next one back while it is in doubt whether the host takes any."""
-
-    def __init__(self, rule: GiveUpRule) -> None:
-        self.in_flight: int = 0
-        self._rule = rule
-        self._ended = asyncio.Event()
-
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
-        """Wait for a turn; while it is held, one request counts as in flight."""
-        while self.in_flight and self._rule.rejected >= IN_DOUBT_FROM:
+        """Hold a request in flight; wait for those before it while it is in doubt whether the host takes any."""
+        while self.in_flight and self.rejected >= IN_DOUBT_FROM:
             self._ended.clear()
             await self._ended.wait()
         self.in_flight += 1

@@ -33,7 +33,7 @@ from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
-from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule, OneAtATime
+from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
@@ -87,7 +87,6 @@ class JudgingRun(Struct):
     """By content hash of the memory."""
     waiting: PackQueue
     rule: GiveUpRule
-    sends: OneAtATime
     too_long: tuple[float, str] = (inf, "")
     """Tokens of the shortest request that the host found too long, and its words."""
     _parts: PartTally = field(default_factory=PartTally)
@@ -183,7 +182,7 @@ class ModelJudge:
         line = PackQueue(packs, self._plan.claims, workers=workers)
         rule = GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
         priors = {one.content_hash: self._plan.priors.get(one.id, 0.0) for pack in packs for one in pack.members}
-        run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule, OneAtATime(rule))
+        run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule)
         waiting = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(line.look())
         batches = fan_out(
@@ -285,7 +284,7 @@ class ModelJudge:
             # the host has turned down a request of this size: send its halves at once
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         try:
-            async with run.sends.sending():
+            async with run.rule.sending():
                 if self._plan.stop.cause is not None:
                     return self._unsent(run, ask), ()
                 completion = await self._provider.complete(request)
@@ -340,7 +339,7 @@ class ModelJudge:
         if isinstance(error, PromptTooLong):
             run.too_long = min(run.too_long, (tokens, detail))
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
-        if run.rule.is_over_after(error, in_flight=run.sends.in_flight):
+        if run.rule.is_over_after(error):
             # no prompt would fare better: an empty account may say so in prose
             self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
         elif isinstance(error, RequestRejected):
