@@ -13,7 +13,7 @@ from xscore.cache.keys import judge_key
 from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
-from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
+from xscore.providers.hosts import DUMMY_KEY, is_host_within
 from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.load import DECISION_VENDORS, VENDORS
@@ -90,7 +90,7 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
 
 def with_dummy_keys(settings: Settings) -> Settings:
     """Return settings under which every model can be chosen, and none called."""
-    keyless = {name: replace(vendor_settings(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
+    keyless = {name: replace(getattr(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
     vendors = {name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS} | settings.decisions.hosts
     hosts = {name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env) for name, one in vendors.items()}
     return replace(settings, decisions=DecisionSettings(hosts=hosts), **keyless)

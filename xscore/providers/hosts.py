@@ -8,13 +8,10 @@ remote one, and only the host knows whether a key is right.
 import re
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from xscore.platform.errors import AuthenticationFailed, UsageError
-
-if TYPE_CHECKING:
-    from xscore.settings import AnthropicSettings, HostAccess, OpenAISettings, Settings
+from xscore.settings import HostAccess, Settings
 
 NO_HOST = "-"
 """Host of a provider that sends nothing."""
@@ -90,33 +87,33 @@ def host_deadline_s(timeout_s: float, host: str) -> float:
     return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
 
 
-def vendor_settings(settings: "Settings", vendor: str) -> "OpenAISettings | AnthropicSettings":
+def vendor_access(settings: Settings, vendor: str) -> HostAccess:
     """Return the base URL and key of a vendor, one of `settings.load.VENDORS`."""
-    group: OpenAISettings | AnthropicSettings = getattr(settings, vendor)
-    return group
+    group = getattr(settings, vendor)
+    return HostAccess(group.base_url, group.api_key, group.api_key_env)
 
 
-def usable_key(settings: "OpenAISettings | AnthropicSettings | HostAccess", *, host: str, model: str) -> str:
+def usable_key(access: HostAccess, *, host: str, model: str) -> str:
     """Return the key to send to this host, empty where a loopback host needs none.
 
     Raises AuthenticationFailed where a remote host would get no key or another vendor's, UsageError for a key that
     cannot be one.
     """
-    key = settings.api_key.reveal()
+    key = access.api_key.reveal()
     if not key and not is_loopback(host):
         raise AuthenticationFailed(
             f"there is no key for {host}, asked to serve `{model}`",
-            hint=f"Set {settings.api_key_env}, or use --judge lexical and no key.",
+            hint=f"Set {access.api_key_env}, or use --judge lexical and no key.",
         )
     if not (key.isascii() and key.isprintable()):
         raise UsageError(
-            f"the key in {settings.api_key_env} holds characters that no key has",
+            f"the key in {access.api_key_env} holds characters that no key has",
             hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
         )
     owner = next((domain for start, domain in KEYS_OF.items() if key.startswith(start)), None)
     if owner and not is_host_within(f"//{host}", owner) and any(is_host_within(f"//{host}", d) for d in KEYED_DOMAINS):
         raise AuthenticationFailed(
-            f"the key in {settings.api_key_env} belongs to {owner} and would be sent to {host}",
-            hint=f"Set {settings.api_key_env} to a key of {host}; nothing was sent.",
+            f"the key in {access.api_key_env} belongs to {owner} and would be sent to {host}",
+            hint=f"Set {access.api_key_env} to a key of {host}; nothing was sent.",
         )
     return key

@@ -19,7 +19,7 @@ from xscore.platform.errors import RequestRejected, UsageError
 from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import vendor_by_family
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, base_url_setting, decision_access
-from xscore.providers.hosts import host_of, usable_key, vendor_settings
+from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Completion, Request
 from xscore.settings import HostAccess, Settings
@@ -154,10 +154,7 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
     if provider in DECISION_HOSTS and provider != "llama":
         return decision_access(provider, settings)
     name = "openai" if provider == CHAT_OF_OPENAI else provider
-    if name not in VENDORS:
-        return None
-    group = vendor_settings(settings, name)
-    return HostAccess(group.base_url, group.api_key, group.api_key_env)
+    return vendor_access(settings, name) if name in VENDORS else None
 
 
 async def import_sdk(vendor: str) -> None:

@@ -26,7 +26,7 @@ from xscore.providers.host_facts import (
     sub_object,
     token_count,
 )
-from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_settings
+from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_access
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
 from xscore.providers.transport import headers_of_environment, route_to
@@ -106,9 +106,9 @@ class WireProvider(HostConnection):
 
         Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
         """
-        group = vendor_settings(settings, cls.name)
-        host = host_of(group.base_url, setting=cls.profile.setting)
-        return cls(group.base_url, usable_key(group, host=host, model=model))
+        access = vendor_access(settings, cls.name)
+        host = host_of(access.base_url, setting=cls.profile.setting)
+        return cls(access.base_url, usable_key(access, host=host, model=model))
 
     def withheld_headers(self, sdk: Any) -> dict[str, Any]:
         """Return headers that the SDK would send and must not, as its client takes them."""

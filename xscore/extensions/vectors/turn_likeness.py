@@ -22,7 +22,7 @@ from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError
 from xscore.providers.host_facts import make_completion
-from xscore.providers.hosts import host_of, usable_key
+from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.openai import OPENAI, OpenAIProvider, reported_usage
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_for_judging
@@ -201,7 +201,9 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
         with plugin_errors(kind, setting="embedding.model"):
             return PluginEmbedder(connect(model, settings), kind)
     base_url = settings.embedding.base_url or settings.openai.base_url
-    key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
+    key = usable_key(
+        vendor_access(settings, "openai"), host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model
+    )
     return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
 
