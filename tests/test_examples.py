@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.conftest import MakeRepo
-from tests.pipeline.conftest import FILES
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from tests.servers.threaded import Threaded, serve_app
@@ -36,11 +34,10 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
 
 
 @pytest.fixture
-def shop(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small repository as the current folder."""
-    root = make_repo(FILES)
-    monkeypatch.chdir(root)
-    return root
+    monkeypatch.chdir(shop)
+    return shop
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
 from tests.observers import EventList
-from tests.pipeline.conftest import FILES
 from tests.programs import run
 from xscore.extension import installed
 from xscore.pipeline.build import Pipeline
@@ -50,12 +48,6 @@ def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
         return site
 
     return put
-
-
-@pytest.fixture
-def shop(make_repo: MakeRepo) -> Path:
-    """A small repository."""
-    return make_repo(FILES)
 
 
 def command(root: Path, site: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":

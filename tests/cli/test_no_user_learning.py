@@ -6,15 +6,10 @@ from pathlib import Path
 import pytest
 
 from ci import reference
-from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
-from tests.cli.conftest import Run, own_store
-from tests.conftest import MakeRepo
-from tests.extensions.privacy.test_erasure import raw
+from tests.cli.basket import TASK
+from tests.cli.conftest import Run
 from xscore.platform.paths import user_data_dir
-from xscore.records.memory import Kind
-from xscore.records.statement import Statement
 from xscore.store.opening import user_store_path
-from xscore.store.remembering import remember
 
 OPENED: list[str] = []
 """Every file that this process opened; some commands skip an unreadable store, which would hide the opening."""
@@ -85,21 +80,3 @@ def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: 
     assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
     assert sorted(place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")) == ["user.db"]
-
-
-def test_what_is_known_of_the_user_stays_in_their_store(
-    xscore: Run, make_repo: MakeRepo, tmp_path: Path, own_home: Path
-) -> None:
-    """Issue: a turn that keeps a preference leaves neither its text nor its reason in the project's files."""
-    shop = make_repo(FILES)
-    with own_store(shop) as store:
-        said = Statement(text="Sums totals with the tangerine abacus", kind=Kind.PREFERENCE, key="sums.tool")
-        remember(store, said, now=1.0)
-    rule = {"entity": "user sums.tool", "score": 0.9, "reason": "names the marmalade instrument"}
-    script = {**SCRIPT, "rules": [rule]}
-    done = xscore("ask", TASK, *script_flags(tmp_path / "script.json", script), "--json", cwd=shop)
-    assert done.returncode == 0 and "marmalade" in done.stdout, done.stderr
-    project, own = raw(shop / ".xscore"), raw(user_data_dir(None))
-    for words in (b"tangerine", b"marmalade", b"sums.tool"):
-        assert words not in project, words
-        assert words in own, words

@@ -102,13 +102,3 @@ def test_files_with_odd_names_can_be_asked_about(xscore: Run, basket: Path, scri
         done = xscore("explain", "--", name, cwd=basket)
         assert done.returncode == 0 and "::odd" in done.stdout.splitlines()[0], done.stderr
         assert xscore("graph", "related", "--", name, cwd=basket).returncode == 0
-
-
-def test_an_argument_of_any_length_is_repeated_in_short(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
-    """A long argument is shown with its start and its end."""
-    assert xscore("ask", TASK, *scripted, cwd=basket).returncode == 0
-    for command in (("explain",), ("graph", "related"), ("explain", "Basket", "--turn"), ("graph",)):
-        done = xscore(*command, "a" * 50_000 + "z", cwd=basket)
-        assert done.returncode in (1, 2) and len(done.stderr) < 2_000 and "aaaa … aaaa" in done.stderr, done.stderr[
-            :300
-        ]

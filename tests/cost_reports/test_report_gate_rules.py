@@ -1,13 +1,26 @@
-"""Figures compared with a baseline: failures, alerts, inconclusive results."""
+"""Figures compared with a baseline: failures, alerts, inconclusive results; and what a check prints and ends with."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import EVALUATION, MEASURED, SPENT, USAGE, made
+from xscore.cli.terminal import Terminal
+from xscore.cost_reports import gate
 from xscore.cost_reports.gate import COUNT_GATES, check_gates, measure_report
-from xscore.cost_reports.records import EvaluationRecall, GateFigures, GateLine, GateReport, GateVerdict, StageP95
+from xscore.cost_reports.records import (
+    CostReport,
+    EvaluationRecall,
+    GateFigures,
+    GateLine,
+    GateReport,
+    GateVerdict,
+    StageP95,
+)
+from xscore.cost_reports.report_files import check_report, print_gate, update_baseline
+from xscore.platform.errors import UsageError
 from xscore.records.calls import Usage
 from xscore.records.receipt import Coverage
 from xscore.settings import GateSettings
@@ -189,3 +202,40 @@ def test_a_damaged_ledger_fails_by_name_and_is_not_compared() -> None:
     assert "nothing of the ledger can be compared" in failure.note
     assert {line.verdict for line in report.lines if line is not failure} == {GateVerdict.INCOMPARABLE}
     assert {line.allowed for line in report.lines if line is not failure} == {None}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The path of the ordinary report's baseline."""
+    path = tmp_path / "baseline.json"
+    gate.write_baseline(path, MEASURED)
+    return path
+
+
+def gated(report: CostReport, place: Path) -> int:
+    """Run the gate as `xscore report --check` does."""
+    return print_gate(check_report(report, baseline=place, gates=GATES), Terminal())
+
+
+def test_nothing_is_no_baseline(place: Path) -> None:
+    """A range without a finished turn would pass every gate: it is refused, and the file stays."""
+    empty = made(turns_by_state={"running": 1}, coverage=Coverage(0, 0, 0, 0, 0))
+    with pytest.raises(UsageError, match="no finished turn"):
+        update_baseline(empty, baseline=place, terminal=Terminal())
+    assert gate.read_baseline(place) == MEASURED
+    assert gated(empty, place) == 5
+
+
+def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A report with missing rows is neither checked nor saved as a baseline: exit 5, or a refusal with a remedy."""
+    torn = made(left_out=11)
+    with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
+        update_baseline(torn, baseline=place, terminal=Terminal())
+    assert "xscore store rebuild" in caught.value.hint
+    assert gate.read_baseline(place) == MEASURED
+    assert gated(torn, place) == 5
+    failure, summary = capfd.readouterr().err.splitlines()
+    assert failure.startswith(
+        "gate failed: damaged rows: 0 in the baseline, 11 now, 0 allowed (left out of every figure"
+    )
+    assert summary.startswith("gates: 1 failed, 14 incomparable")

@@ -8,7 +8,7 @@ else, to be searched for, and can be said in two ways that say the same, as cons
 
 from collections.abc import Iterable
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from tests.proof.layers_writes import Edit, Erase, Fail, Say
@@ -256,16 +256,7 @@ class Model(Struct):
         """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
             row = rows[identifier]
-            memory = Held(
-                identifier,
-                Layer(str(row["layer"])),
-                Kind(str(row["kind"])),
-                str(row["text"]),
-                str(row["key"]),
-                scope=MemoryScope(str(row["scope"])),
-                source=MemorySource(str(row["source"])),
-                thread=str(row["thread"]),
-            )
+            memory = convert(row | {"words": row["text"], "status": MemoryStatus.ACTIVE}, Held)
             known = self.held.get(identifier)
             if known is not None and known.kind is not Kind.SUMMARY:
                 memory = replace(known, status=known.status if known.status in LIVE else MemoryStatus.ACTIVE)
