@@ -15,6 +15,7 @@ from msgspec import Struct
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredClaims, StoredJudgments
+from xscore.platform.errors import StoreDamaged
 from xscore.platform.processes import is_alive, process_place
 from xscore.records.judgment import ClaimResult, ClaimState
 
@@ -185,3 +186,11 @@ async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Co
             pass  # its own writer is closed, so nothing is written
         assert rows(connection) == FIRST
         assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
+
+
+async def test_a_mark_that_makes_no_sense_is_damage(path: Path, connection: Connection) -> None:
+    """An unreadable row of another runner is reported as damage with a remedy, not as a bug of the writing thread."""
+    connection.execute("INSERT INTO runner VALUES ('r', 'x', 'here', 'never')")
+    with pytest.raises(StoreDamaged, match="a runner is invalid"):
+        async with GroupCommit(path) as commits:
+            await claim(opened(commits), FIRST)

@@ -203,7 +203,7 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
         saved, particulars=said, allow_pii=store.settings.allow_pii or is_own_exchange
     )
     done.redacted += redacted
-    before = next(iter(memory_rows.select_memories(connection, "id = ?", (memory.id,))), None)
+    before = memory_rows.memory_with_id(connection, memory.id)
     if before and before.source is MemorySource.INDEX:
         raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
     threads = connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()

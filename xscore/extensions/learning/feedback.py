@@ -60,9 +60,9 @@ def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -
     """
     for connection in store.connections():
         with database.transaction(connection):
-            found = memory_rows.select_memories(connection, "id = ?", (memory_id,))
+            found = memory_rows.memory_with_id(connection, memory_id)
             if found:
-                return _change_confidence(connection, found[0], signal, store.settings.feedback, now)
+                return _change_confidence(connection, found, signal, store.settings.feedback, now)
     raise NothingMatched(f"no memory is {memory_id}", hint="`xscore memory list` shows the ids.")
 
 
