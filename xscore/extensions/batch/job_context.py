@@ -89,7 +89,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             excessive = is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=UNSEEN_TOKENS)
             is_reported = result.completion.usage_reported and not excessive
             if not is_reported:
-                usage = Usage(input_tokens=_share(batch), output_tokens=estimated_output_tokens(text))
+                usage = Usage(input_tokens=_input_share(batch), output_tokens=estimated_output_tokens(text))
             bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
             cost, live = self._batch_price(usage, at), self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
@@ -109,7 +109,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
             bound = money.dollars_of_picodollars((money.picodollars(reserved) + spent) // max(1, batch.requests))
-        usage, at = Usage(input_tokens=_share(batch)), batch.marked_at
+        usage, at = Usage(input_tokens=_input_share(batch)), batch.marked_at
         cost = None if self._batch_price(usage, at) is None else bound
         live, kind = self._live_price(usage, at), UnreadableResponse.kind
         rows = [
@@ -151,8 +151,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         )
 
 
-def _share(batch: Batch) -> int:
-    """Return a request's even share of the batch's estimated input."""
+def _input_share(batch: Batch) -> int:
     return batch.input_tokens // max(1, batch.requests)
 
 

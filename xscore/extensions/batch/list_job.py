@@ -20,7 +20,6 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.list_plan import (
     ListOptions,
     ListPlan,
-    batch_judge_factory,
     judge_name,
     plan_live_list,
 )
@@ -103,7 +102,7 @@ class _ListRun(Struct):
     def _save_job(self) -> str:
         """Store the job as ended: nothing is fetched for it later, and the same list again is another job."""
         parts = self.parts
-        job = self.plan.new_job(parts, batch_judge_factory(parts).drafts)
+        job = self.plan.new_job(parts)
         with database.transaction(parts.store.connection) as connection:
             job_rows.add_job(connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ())
         return job.id
@@ -151,7 +150,6 @@ class _ListRun(Struct):
             return await rank_questions(parts, self._prepared(), settle, options.out, ranks=ranks)
 
     def report(self) -> ListReport:
-        """Sum up."""
         parts, options = self.parts, self.plan.options
         ranked, is_ranked = self.ranked, bool(self.ranked.lines)
         coverage, causes = ranked.coverage, ranked.unjudged_by_cause

@@ -133,7 +133,6 @@ class ListPlan(Struct, kw_only=True):
     questions: QuestionList
     options: ListOptions
     found: ListMemories
-    """What is judged."""
     of_user: int = 0
     """Memories of the user's own store, for each question, that a batch leaves out."""
     others: UnderWay = field(default_factory=dict)
@@ -195,9 +194,10 @@ class ListPlan(Struct, kw_only=True):
         self.elsewhere += len(found)
         return found
 
-    def new_job(self, parts: PipelineParts, drafts: PromptDrafts) -> BatchJob:
+    def new_job(self, parts: PipelineParts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
-        identity, judge, options = parts.judge.identity, parts.settings.judge, self.options
+        factory, identity = batch_judge_factory(parts), parts.judge.identity
+        drafts, judge, options = factory.experienced(), parts.settings.judge, self.options
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,
@@ -214,7 +214,7 @@ class ListPlan(Struct, kw_only=True):
             created_at=parts.clock(),
             command=options.command,
             digest=self.questions.digest,
-            judge_spec=str(batch_judge_factory(parts).spec),
+            judge_spec=str(factory.spec),
             judge=judge_key(identity),
             recipe=recipe,
             max_usd=parts.settings.budget.max_usd,
@@ -328,7 +328,7 @@ def draft_job(parts: PipelineParts, questions: QuestionList, options: ListOption
     return JobDraft(
         plan=plan,
         asked=asked,
-        job=plan.new_job(parts, drafts),
+        job=plan.new_job(parts),
         batches=_count_batches(len(asked.requests), plan, drafts.model.chars_per_token, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
@@ -354,7 +354,6 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
 
 
 def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
-    """Return the approximate number of batches."""
     size = (
         ESCAPED * chars_per_token * plan.estimate.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
     )

@@ -254,9 +254,7 @@ class BatchSender:
     async def _create(self, batch: Batch, lines: IO[bytes]) -> None:
         host = self.host
         try:
-            lines.seek(0)
             file_id = await host.upload(lines, mark=batch.mark)
-            lines.seek(0)
             with self.context.transaction() as connection:  # the upload may have taken long
                 batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
             seen = await host.create(lines, mark=batch.mark, file_id=file_id)

@@ -261,7 +261,6 @@ class BatchHost(ABC):
         return name
 
     def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
-        """Return the result of a request from its reply body."""
         provider = self.provider
         try:
             found = provider.completion(body, CallContext(provider.host, provider.key, model), RateLimits())

@@ -128,7 +128,6 @@ class SharedStores(SpendingStores):
     link: ServerLink
     sent: SharedJudgmentStore
     stack: AsyncExitStack
-    """Closed at the end."""
 
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
