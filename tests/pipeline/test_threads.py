@@ -296,7 +296,7 @@ async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(project: Pa
     await ask(project, few_at_a_time(decider), ORDER)
     (project / "new.py").write_text("def new_one() -> None: ...\n")
     async with Pipeline.open(project, few_at_a_time(decider, deadline_s=0.01)) as pipeline:
-        pipeline.parts.index()
+        pipeline.parts.index(None)
         second = await pipeline.ask(REFUND, answer=False)
     adds_up(second)
     assert (second.coverage.judged, second.ranked_by, second.exit_code) == (0, "", 1)

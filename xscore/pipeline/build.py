@@ -98,7 +98,7 @@ class Pipeline:
 
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files, and the vectors if an embedder is set."""
-        report, parts = self.parts.index(), self.parts
+        report, parts = self.parts.index(None), self.parts
         for finish in implementations("after_index", parts.settings):
             async with parts.open_resources(f"e_{random_hex(8)}") as resources:
                 failed = await finish(parts.settings, store=parts.store, resources=resources)
@@ -333,7 +333,7 @@ def _assemble_parts(
         warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
         judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
-        index=lambda until=None: _update_index(store, settings, observer, now=clock(), until=until),
+        index=lambda until: _update_index(store, settings, observer, now=clock(), until=until),
         open_resources=open_resources,
         boosters=load_boosters(settings),
         clock=clock,
@@ -344,7 +344,7 @@ def _assemble_parts(
 
 
 def _update_index(
-    store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None = None
+    store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None
 ) -> IndexReport:
     """Bring the index up to date, notify the user, and record that it changed if it did. until: `index_repository`."""
     allow_pii, began = settings.memory.allow_pii, time.monotonic()

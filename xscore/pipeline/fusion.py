@@ -6,7 +6,7 @@ memories may repeat each other until `memory consolidate` merges them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -110,8 +110,16 @@ def _passed(selection: Selection, memories: Mapping[str, Memory], kind: Kind, *,
         and memory.kind is kind
         and (kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern")
     ]
-    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:LATEST_DECISIONS]
-    return tuple(f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest)
+    return tuple(_dated_lines(found, now=now))
+
+
+def _dated_lines(memories: Iterable[Memory], *, now: float) -> list[str]:
+    latest = sorted(memories, key=_latest_first)[:LATEST_DECISIONS]
+    return [f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest]
+
+
+def _latest_first(memory: Memory) -> tuple[float, str]:
+    return -memory.updated_at, memory.id
 
 
 def _bundle_entries(
@@ -162,7 +170,7 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
     }
     there = {id_ for entry in entries for id_ in (entry.memory.id, *entry.others)}
     found = [memory for memory in store.memories(belongs.keys() - there).values() if _may_be_shown(memory, scope)]
-    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:MOST_DETAILS]
+    latest = sorted(found, key=_latest_first)[:MOST_DETAILS]
     tied = [replace(entry, summary=belongs.get(entry.memory.id, "")) for entry in entries]
     return [*tied, *(BundleEntry(memory, None, summary=belongs[memory.id]) for memory in latest)]
 
@@ -235,10 +243,7 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
         " ORDER BY updated_at DESC, id LIMIT ?)",
         (LATEST_DECISIONS,),
     )
-    lines = [
-        f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]"
-        for memory in sorted(decided, key=lambda memory: (-memory.updated_at, memory.id))
-    ]
+    lines = _dated_lines(decided, now=now)
     verdicts = connection.execute(
         "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE 't\\_%' ESCAPE '\\'"
         " ORDER BY id DESC LIMIT ?",

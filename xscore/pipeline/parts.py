@@ -11,7 +11,7 @@ from decimal import Decimal
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -41,13 +41,6 @@ class Answerer(Struct, frozen=True):
     host: str
 
 
-class IndexUpdate(Protocol):
-    """Brings the index up to date."""
-
-    def __call__(self, until: float | None = None) -> IndexReport:
-        """Stop at `until` (`time.monotonic`) with what is done by then; None: when all is done."""
-
-
 class PipelineParts(Struct, frozen=True, kw_only=True):
     """One opened repository with its settings, its judge and its answerer."""
 
@@ -60,7 +53,8 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     judge: "LexicalJudgeFactory | ModelJudgeFactory"
     answerer: Answerer | None
     """None: no usable model to answer."""
-    index: IndexUpdate
+    index: Callable[[float | None], IndexReport]
+    """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then. None: do all."""
     open_resources: "Callable[[str], AbstractAsyncContextManager[TurnResources]]"
     """Turn id -> resources of the turn."""
     boosters: "tuple[Booster, ...]"

@@ -188,8 +188,8 @@ class TurnList(Struct):
 
     def __post_init__(self) -> None:
         self.parts.observer.stage("index")
-        report = self.parts.index()
-        self.parts = replace(self._with_judge(self.parts), index=lambda until=None: report)
+        report = self.parts.index(None)
+        self.parts = replace(self._with_judge(self.parts), index=lambda until: report)
 
     def _with_judge(self, parts: PipelineParts) -> PipelineParts:
         return replace(parts, judge=parts.judge.with_shared_prompts()) if self.shares_prompts else parts

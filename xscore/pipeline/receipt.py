@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
@@ -344,14 +345,7 @@ def turn_figures(
         near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
         scores=_bins(ascending),
         latency=answer.latency,
-        expected=Expected(
-            calls=forecast.calls,
-            input_tokens=forecast.input_tokens,
-            output_tokens=forecast.output_tokens,
-            cost_usd=forecast.cost_usd,
-        )
-        if forecast
-        else None,
+        expected=msgspec.convert(forecast, Expected, from_attributes=True) if forecast else None,
     )
 
 

@@ -164,7 +164,9 @@ def complete_turn(
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""
     file = file if is_safe_name(file) else ""
     errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
-    given = sections_among(turn.diff, _is_not_secret) if "diff --git " in turn.diff else turn.diff
+    given = (
+        sections_among(turn.diff, lambda path: not is_secret_file(path)) if "diff --git " in turn.diff else turn.diff
+    )
     return replace(
         turn,
         task=redact_said(task, allow_pii=allow_pii).text,
@@ -221,7 +223,3 @@ def _file_text(file: str, root: RepositoryRoot) -> str:
     except OSError:
         return ""
     return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
-
-
-def _is_not_secret(path: str) -> bool:
-    return not is_secret_file(path)

@@ -122,7 +122,7 @@ async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer,
 async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer) -> None:
     """What a deadline left of a first index is read in the background and judged for the question."""
     async with Pipeline.open(flock) as pipeline:
-        assert pipeline.parts.index(until=time.monotonic()).files_left == 40
+        assert pipeline.parts.index(time.monotonic()).files_left == 40
     host.latency_s = 30.0
     turn = (await ask_within(flock, 0.25)).turn_id
     host.latency_s = 0.0

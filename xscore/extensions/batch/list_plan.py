@@ -232,7 +232,7 @@ def plan_list(
     matches nothing.
     """
     parts.observer.stage("index")
-    parts.index()
+    parts.index(None)
     parts.observer.stage("pool")
     everything = fetch_list_memories(parts, options.scope, only=options.only)
     if options.only is None:

@@ -353,6 +353,6 @@ def _too_many_without_model(run: ItemRun) -> UsageError:
     return UsageError(said, hint="Name a model with `judge=`, or give a list.")
 
 
-def _refuse_index(until: float | None = None) -> Any:
+def _refuse_index(until: float | None) -> Any:
     """Raise XscoreError: a list has no files."""
     raise XscoreError("a list has no index", hint="Please report it.")
