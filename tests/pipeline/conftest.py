@@ -1,9 +1,23 @@
-"""A small repository, a loopback judge, and settings that name it."""
+"""A small repository, a loopback judge, settings that name it, and a turn without an answer."""
 
 from decimal import Decimal
+from pathlib import Path
 
 from tests.servers.openai_server import OpenAIServer
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
+from xscore.pipeline.build import Pipeline
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import (
+    BudgetSettings,
+    JudgeSettings,
+    LoadedSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+    validate_group,
+)
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 FILES = {
     "shop/cart.py": '''"""The cart."""
@@ -57,3 +71,9 @@ def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -
         openai=OpenAISettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(max_usd)),
     )
+
+
+async def ask(root: Path, settings: Settings | LoadedSettings, turn: Turn = TASK) -> Answer:
+    """Run one turn without an answer, as a new process does."""
+    async with Pipeline.open(root, settings) as pipeline:
+        return await pipeline.ask(turn, answer=False)

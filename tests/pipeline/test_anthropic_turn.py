@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.conftest import TASK
 from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
@@ -22,7 +23,6 @@ from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 VENDOR = "api.anthropic.com"
 HAIKU = "claude-haiku-5-5"
 

@@ -5,17 +5,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
+from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records.events import Observer
 from xscore.records.reports import Estimate
-from xscore.records.turn import Scope, Turn
+from xscore.records.turn import Scope
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
-
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer) -> None:
@@ -78,18 +76,3 @@ async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -
     assert near.outcome == "near_miss" and "short of the threshold" in near.words
     assert below.outcome == "below_threshold" and below.memory is not None
     assert outside.outcome == "out_of_scope"
-
-
-async def test_a_receipt_of_a_later_version_is_read_and_a_broken_one_is_a_clear_error(
-    shop: Path, server: OpenAIServer
-) -> None:
-    """Fields may be added within a schema; an invalid receipt is damage, not an internal error."""
-    server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        await pipeline.ask(TASK, answer=False)
-        connection = pipeline.parts.store.connection
-        connection.execute("UPDATE receipt SET body = json_set(body, '$.selected[0].colour', 'blue')")
-        assert (await pipeline.explain("shop/prices.py::total")).outcome == "selected"
-        connection.execute("UPDATE receipt SET body = json_remove(body, '$.selected')")
-        with pytest.raises(StoreDamaged, match="lacks selected"):
-            await pipeline.explain("shop/prices.py::total")

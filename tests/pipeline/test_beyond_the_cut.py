@@ -145,7 +145,6 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         put(pipeline.store.connection, decision, failure, other)
         forms = ("xml", "markdown", "json", "memory")
-        forms = ("xml", "markdown", "json", "memory")
         texts = [(await pipeline.context(TASK, form=form)).bundle or "" for form in forms]
         plain = (await pipeline.context(Turn(task="Where is the cart?"))).bundle or ""
     xml, markdown, body, numbered = texts

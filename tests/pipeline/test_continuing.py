@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.observers import EventList
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
@@ -25,8 +25,7 @@ def at(server: OpenAIServer, **flags: object) -> LoadedSettings:
 
 async def begun(shop: Path, settings: Settings | LoadedSettings, turn: Turn = TASK) -> Answer:
     """Ask without an answer, leaving a turn to continue."""
-    async with Pipeline.open(shop, settings) as pipeline:
-        return await pipeline.ask(turn, answer=False)
+    return await ask(shop, settings, turn)
 
 
 async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer) -> None:

@@ -8,16 +8,15 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import money_json, to_json
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.receipt import Answer, Coverage
-from xscore.records.turn import Scope, Turn
+from xscore.records.turn import Scope
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 FREE_KEYS = {"by_kind", "by_language", "by_layer", "by_folder", "by_cause", "by_reason", "edges"}
 """Objects whose keys are data."""
 

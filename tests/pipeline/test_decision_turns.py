@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
+from tests.pipeline.conftest import TASK, ask
 from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
-from xscore.pipeline.build import Pipeline
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -26,7 +26,6 @@ from xscore.settings import (
     validate_group,
 )
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 WIRES = ("decisions", "systemone")
 FORMS = ("predicate", "score")
 
@@ -46,12 +45,6 @@ def settings_for(server: DecisionServer, wire: str = "systemone", *, form: str =
         decisions=DecisionSettings(hosts={wire: HostAccess(server.url)}),
         budget=BudgetSettings(max_usd=Decimal(1)),
     )
-
-
-async def ask(root: Path, settings: Settings, turn: Turn = TASK) -> Answer:
-    """Run one turn without an answer."""
-    async with Pipeline.open(root, settings) as pipeline:
-        return await pipeline.ask(turn, answer=False)
 
 
 def scores(answer: Answer) -> dict[str, float]:
@@ -230,14 +223,6 @@ async def test_refusals_that_outrun_the_answers_end_nothing(parts: Path, server:
     server.status, server.latency_s = refuse, 0.05
     answer = await ask(parts, settings_for(server, pack_size=20, concurrency=8))
     assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: len(bad)}
-
-
-async def test_a_request_that_is_too_large_is_halved(shop: Path, server: DecisionServer) -> None:
-    """A 413 leads to smaller requests, not to unjudged memories."""
-    server.most_tokens = 900
-    answer = await ask(shop, settings_for(server))
-    assert answer.coverage.unjudged == 0
-    assert server.refused >= 1
 
 
 async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said(

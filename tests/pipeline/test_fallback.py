@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.test_decision_turns import ask, questions_of
+from tests.pipeline.conftest import ask
+from tests.pipeline.test_decision_turns import questions_of
 from tests.pipeline.test_unreached import nowhere
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table

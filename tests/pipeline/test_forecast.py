@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import Stopwatch
@@ -52,8 +52,7 @@ async def test_a_forecast_is_the_estimate_without_its_prompts(
 
 async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer) -> None:
     """If only changes are judged, in packs for this turn alone, the forecast includes those packs."""
-    async with Pipeline.open(meadow, settings_for(server)) as pipeline:
-        await pipeline.ask(TASK, answer=False)
+    await ask(meadow, settings_for(server), TASK)
     edited = SMALL.replace("sheep * 7 ", "sheep * 700 ").replace("sheep * 80 ", "sheep * 800 ")
     (meadow / "meadow/shear.py").write_text(edited)
     async with Pipeline.open(meadow, settings_for(server)) as pipeline:

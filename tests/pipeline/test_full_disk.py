@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
 from xscore.records.receipt import Answer
-from xscore.records.turn import Turn
-from xscore.settings import Settings
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 FRAME = 4_096 + 24
 """Size of a page in the journal."""
 CONCURRENCY = 2
@@ -72,12 +69,6 @@ def room_for(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-async def ask(root: Path, settings: Settings) -> Answer:
-    """Judge everything, answer nothing."""
-    async with Pipeline.open(root, settings) as pipeline:
-        return await pipeline.ask(TASK, answer=False)
 
 
 async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.observers import EventList
+from tests.pipeline.conftest import TASK
 from tests.servers import table
 from tests.servers.flooding import (
     Flood,
@@ -20,7 +21,6 @@ from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
-from xscore.records.turn import Turn
 from xscore.settings import (
     AnthropicSettings,
     BudgetSettings,
@@ -31,7 +31,6 @@ from xscore.settings import (
     Settings,
 )
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 KEY = "sk-test-0123456789abcdefghij"
 RELEVANT = table({"shop/prices.py::total": 95})
 SAYING: dict[str, type[Saying]] = {"openai": SayingOpenAI, "anthropic": SayingClaude}

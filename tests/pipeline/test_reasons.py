@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.test_decision_turns import ask
+from tests.pipeline.conftest import ask
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer

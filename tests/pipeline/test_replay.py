@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.observers import EventList
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
@@ -26,7 +26,6 @@ from xscore.settings import (
 )
 from xscore.store.turn_history import latest_judge
 
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 OTHER = Turn(task="Where does the cart ask for its sum?")
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 KEY = Secret("sk-0123456789")
@@ -69,8 +68,7 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
 ) -> None:
     """The same selection without calls, sockets or resources; the bundle replaces the answer."""
     server.score = table(SCORES)
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        paid = await pipeline.ask(TASK, answer=False)
+    paid = await ask(shop, settings_for(server))
     request.getfixturevalue("no_socket")
     async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
 
@@ -87,8 +85,7 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
 async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path, server: OpenAIServer) -> None:
     """An edited memory has no score in a replay, which says so and exits with 1; `continue` pays for it."""
     server.score = table(SCORES)
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        await pipeline.ask(TASK, answer=False)
+    await ask(shop, settings_for(server))
     (shop / "README.md").write_text("# Shop\n\nSells other things.\n")
     server.reset()
     async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
@@ -115,8 +112,7 @@ async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path,
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"rules": [{"entity": "total", "score": 0.9}]}))
     paid = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
-    async with Pipeline.open(shop, paid) as pipeline:
-        first = await pipeline.ask(TASK, answer=False)
+    first = await ask(shop, paid)
     async with Pipeline.open(shop, replaying(Settings(judge=JudgeSettings(model="openai:gpt-9")))) as pipeline:
         assert (await pipeline.ask(TASK)).exit_code == 3
         assert latest_judge(pipeline.store.connection) == f"scripted:{script}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cost_reports.records import CostReport, ReportQuery
@@ -14,8 +14,6 @@ from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list[Answer], CostReport]:

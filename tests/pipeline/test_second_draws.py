@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.test_decision_turns import TASK, ask, scores, settings_for
+from tests.pipeline.conftest import TASK, ask
+from tests.pipeline.test_decision_turns import scores, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.cli.answer_text import render_cost_line

@@ -6,19 +6,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings, Settings
-
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 async def judging_bodies(shop: Path, server: OpenAIServer, settings: Settings) -> list[dict[str, Any]]:
     """Ask once, and return the requests to the judge's host."""
-    async with Pipeline.open(shop, settings) as pipeline:
-        await pipeline.ask(TASK, answer=False)
+    await ask(shop, settings)
     return server.counts.bodies
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.pipeline import test_decision_turns as decisions
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import ask, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -53,12 +53,6 @@ def server() -> Iterator[OpenAIServer]:
     """A chat host that scores by a table."""
     with OpenAIServer(score=table(SCORES)) as running:
         yield running
-
-
-async def ask(root: Path, chosen: Settings, turn: Turn) -> Answer:
-    """Run one turn without an answer."""
-    async with Pipeline.open(root, chosen) as pipeline:
-        return await pipeline.ask(turn, answer=False)
 
 
 def adds_up(answer: Answer) -> None:

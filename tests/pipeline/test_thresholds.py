@@ -6,17 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, settings_for
 from tests.servers import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cli.answer_text import render_near_misses, render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import read_receipt
-from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 from xscore.store.turn_history import past_turn
-
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 @pytest.fixture

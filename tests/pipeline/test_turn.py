@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -21,8 +21,6 @@ from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
-
-TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 def names(answer: Answer) -> set[str]:
@@ -68,11 +66,9 @@ async def test_what_was_chosen_is_delivered_before_it_is_saved(shop: Path, serve
 async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: OpenAIServer) -> None:
     """X28, X33: a repeated turn is answered from the cache, with the same scores, reasons and order."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        first = await pipeline.ask(TASK, answer=False)
+    first = await ask(shop, settings_for(server))
     server.reset()
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        again = await pipeline.ask(TASK, answer=False)
+    again = await ask(shop, settings_for(server))
     assert server.counts.requests == 0
     assert again.coverage.cached == again.coverage.candidates == first.coverage.judged
     assert [(m.id, m.score, m.reason) for m in again.selected] == [(m.id, m.score, m.reason) for m in first.selected]

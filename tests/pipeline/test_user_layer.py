@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import settings_for
+from tests.pipeline.conftest import ask, settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
@@ -118,8 +118,7 @@ async def test_a_user_store_that_is_broken_does_not_stop_a_turn(
     for journal in user_dir.glob("user.db-*"):
         journal.unlink()
     settings = with_user(server, user_dir)
-    async with Pipeline.open(shop, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
+    answer = await ask(shop, settings, TASK)
     assert answer.coverage.unjudged == 0
     assert any("user layer took no part" in warning for warning in answer.warnings)
     assert "not read" in render_routing(answer)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from weakref import WeakSet
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from xscore.pipeline.lexical_factory import LexicalJudgeFactory
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, JudgingProgress, NoJudge, judge_pool, open_judge
@@ -70,7 +70,6 @@ async def judge_question(
     *,
     observer: Observer | None = None,
     opening: asyncio.Lock | None = None,
-    remarks: list[str] | None = None,
 ) -> JudgedPool:
     """Judge one question's candidates missing from the cache; each gets an outcome. If cancelled, judgments are kept.
 
@@ -81,15 +80,11 @@ async def judge_question(
     settled = await judge_pool(prepared, judge, resources, observer)
     if isinstance(judge, NoJudge):
         return settled
-    warnings: tuple[str, ...] = ()
     if judge.identity.is_decision and parts.settings.selection.most_redrawn and not settled.interrupted:
         from xscore.pipeline.turn_judging import draw_again
 
-        drawn = await draw_again(parts, resources, prepared, settled.outcomes)
-        settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted, settled.paid), drawn.warnings
-    if remarks is not None:
-        remarks.extend((*judge.warnings(), *warnings))
-    return settled
+        settled, _ = await draw_again(parts, resources, prepared, settled)
+    return replace(settled, warnings=(*judge.warnings(), *settled.warnings))
 
 
 async def judge_list(
@@ -233,7 +228,6 @@ class _ListUnderWay(Struct):
                 prepared,
                 observer=watch,
                 opening=self.opening,
-                remarks=self.end.remarks,
             )
         except (ProviderError, NoUsableModel) as error:
             if not (self.end.judged or any(one.judged for one in self.open)):
@@ -244,6 +238,7 @@ class _ListUnderWay(Struct):
 
     def _close(self, prepared: PreparedQuestion, watch: _QuestionWatch, found: JudgedPool) -> None:
         outcomes = found.outcomes
+        self.end.remarks += found.warnings
         del self.open[watch]
         absent = [one.result for one in outcomes if isinstance(one.result, Unjudged)]
         if any(one.cause is UnjudgedCause.DEADLINE for one in absent):

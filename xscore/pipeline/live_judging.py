@@ -59,6 +59,7 @@ class JudgedPool(Struct, frozen=True):
     interrupted: bool
     paid: Mapping[str, Decimal | None] = {}
     """See `Judge.paid`."""
+    warnings: tuple[str, ...] = ()
 
 
 class JudgingProgress(Struct):

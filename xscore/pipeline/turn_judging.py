@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
-from xscore.pipeline.live_judging import ENDS_ALL, NoJudge, judge_pool, open_judge
+from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, rank
@@ -65,9 +64,9 @@ async def judge_missing(run: "TurnRun") -> None:
     judge = await _open_judge(run, resources)
     run.outcomes = await _judge_within(run, judge, run.opened)
     if not isinstance(judge, NoJudge) and judge.identity.is_decision:
-        drawn = await draw_again(run.parts, resources, run.opened, run.outcomes)
-        run.outcomes, run.second_draws = drawn.outcomes, drawn.counts
-        run.interrupted = run.interrupted or drawn.interrupted
+        once = JudgedPool(run.outcomes, run.interrupted)
+        drawn, run.second_draws = await draw_again(run.parts, resources, run.opened, once)
+        run.outcomes, run.interrupted = drawn.outcomes, drawn.interrupted
         run.warnings += drawn.warnings
     await _take_over(run)
     lost = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
@@ -119,25 +118,16 @@ def _remember_host(run: "TurnRun", judge: "LexicalJudgeFactory | ModelJudgeFacto
         run.warn(f"what the host can do was not remembered: {error.message}", error.hint)
 
 
-class DrawnAgain(Struct, frozen=True):
-    """The outcomes after the second draws."""
-
-    outcomes: tuple[Outcome, ...]
-    counts: SecondDraws
-    interrupted: bool = False
-    warnings: tuple[str, ...] = ()
-
-
 async def draw_again(
-    parts: PipelineParts, resources: TurnResources, asked: PooledTurn, outcomes: tuple[Outcome, ...]
-) -> DrawnAgain:
+    parts: PipelineParts, resources: TurnResources, asked: PooledTurn, once: JudgedPool
+) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold. What gets no second one keeps its first. Raises StoreError."""
-    near, beyond = _near_threshold(parts, asked.turn, outcomes)
+    near, beyond = _near_threshold(parts, asked.turn, once.outcomes)
     if not near:
-        return DrawnAgain(outcomes, SecondDraws(missed=beyond))
-    causes = {one.result.cause for one in outcomes if isinstance(one.result, Unjudged)}
+        return once, SecondDraws(missed=beyond)
+    causes = {one.result.cause for one in once.outcomes if isinstance(one.result, Unjudged)}
     if causes & ENDS_ALL or not resources.deadline.judging_left_s():
-        return DrawnAgain(outcomes, SecondDraws(missed=len(near) + beyond))
+        return once, SecondDraws(missed=len(near) + beyond)
     again = PooledTurn(asked.turn, asked.key, pool_among(near, near, {}))
     judge: Judge | NoJudge
     try:
@@ -151,11 +141,12 @@ async def draw_again(
         one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
         if isinstance(one.result, Judgment) and one.result.content_hash in scores
         else one
-        for one in outcomes
+        for one in once.outcomes
     )
     drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
     counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
-    return DrawnAgain(merged, counts, judged.interrupted, _warning(lost))
+    interrupted = once.interrupted or judged.interrupted
+    return replace(once, outcomes=merged, interrupted=interrupted, warnings=_warning(lost)), counts
 
 
 def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, ...], int]:
