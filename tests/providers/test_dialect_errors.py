@@ -34,7 +34,7 @@ from xscore.providers.wire_errors import (
     shown_message,
 )
 
-CALL = CallContext("h", "sk-1", "m", ("prompt",))
+CALL = CallContext("h", "sk-1", "m")
 
 
 def _below(error: type[Exception]) -> Iterator[type[Exception]]:

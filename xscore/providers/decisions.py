@@ -58,7 +58,7 @@ class DecisionProvider(HostConnection):
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`. Raises leaves of `ProviderError`."""
-        call = CallContext.of(request, host=self.host, secret=self.key)
+        call = CallContext(self.host, self.key, request.model, request)
         body = msgspec.json.encode(self.fields(request))
         async with self.deadline(request.timeout_s):
             with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
@@ -115,7 +115,7 @@ class DecisionProvider(HostConnection):
 
     def read(self, data: bytes, headers: Mapping[str, str], request: Request) -> Completion:
         """Return the completion in the body of a success. Raises UnreadableResponse, or the error it carries."""
-        call = CallContext.of(request, host=self.host, secret=self.key)
+        call = CallContext(self.host, self.key, request.model, request)
         found = _decoded(data, headers, self.profile, call)
         self.profile.raise_inner(found.get("error"), call)
         if self.declared.wire is DecisionWire.DECISIONS:

@@ -62,11 +62,14 @@ def make_completion(
     call: CallContext, text: str, finish: Finish, usage: Usage | None, *, model: str, limits: RateLimits
 ) -> Completion:
     """Return a completion; usage is our estimate where the host reports none, or more than the call can have used."""
-    if usage is not None and call.prompt:
-        prompt_bytes = size(*call.prompt) * call.times_read
-        if is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=call.max_output_tokens):
+    request = call.request
+    if usage is not None and request is not None:
+        times_read = max(1, len(request.reply_ids)) if request.decision else 1  # it may be read once a question
+        prompt_bytes = size(*call.prompt) * times_read
+        if is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens):
             usage = None
-    estimate = Usage(input_tokens=call.input_tokens, output_tokens=estimated_output_tokens(text))
+    input_tokens = request.input_tokens if request else 0
+    estimate = Usage(input_tokens=input_tokens, output_tokens=estimated_output_tokens(text))
     return Completion(
         text=text,
         finish=finish,

@@ -158,7 +158,7 @@ class LlamaProvider:
 
     async def _by_yes_or_no(self, request: Request) -> Completion:
         state, *questions = request.content
-        call = CallContext.of(request, host=self.host, secret="")
+        call = CallContext(self.host, model=request.model, request=request)
         async with asyncio.timeout(request.timeout_s * max(1, len(questions))):
             answers = await asyncio.gather(*(self._ask(request, state, text, call) for text in questions))
         shares = {name: share for name, (share, _) in zip(request.reply_ids, answers, strict=True)}

@@ -186,7 +186,7 @@ class WireProvider(HostConnection):
         longest = self.longest_unstreamed_tokens
         if longest is not None and request.max_output_tokens > longest:
             on_text = on_text or (lambda piece: None)
-        call = CallContext.of(request, host=self.host, secret=self.key)
+        call = CallContext(self.host, self.key, request.model, request)
         while True:
             used = self._capability
             try:

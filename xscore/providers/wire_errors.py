@@ -179,26 +179,13 @@ class CallContext(Struct, frozen=True):
     secret: str = ""
     """The key, cut out of every message."""
     model: str = ""
-    prompt: tuple[str, ...] = ()
-    """What was sent; no message repeats it."""
-    input_tokens: int = 0
-    """Our estimate of the prompt."""
-    max_output_tokens: int = 0
-    times_read: int = 1
-    """Most often that the host reads the prompt: a decision model may read it once a question."""
+    request: Request | None = None
+    """None: a look-up, or the request is no longer at hand."""
 
-    @classmethod
-    def of(cls, request: Request, *, host: str, secret: str) -> "CallContext":
-        """Return the context of a model call."""
-        return cls(
-            host=host,
-            secret=secret,
-            model=request.model,
-            prompt=(request.system, *request.content),
-            input_tokens=request.input_tokens,
-            max_output_tokens=request.max_output_tokens,
-            times_read=max(1, len(request.reply_ids)) if request.decision else 1,
-        )
+    @property
+    def prompt(self) -> tuple[str, ...]:
+        """What was sent; no message repeats it."""
+        return (self.request.system, *self.request.content) if self.request else ()
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):
