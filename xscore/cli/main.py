@@ -279,9 +279,8 @@ def run_command_line() -> NoReturn:
 
 def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
     """Run the command, print its error if it raises one, and return the exit code."""
-    _reopen_closed_streams()
+    _prepare_streams()
     try:
-        _escape_unencodable()
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
@@ -296,19 +295,16 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _reopen_closed_streams() -> None:
-    """Open /dev/null for each standard stream that the process was started without (`>&-`).
+def _prepare_streams() -> None:
+    """Escape what an output cannot encode, and open /dev/null for each stream the process started without (`>&-`).
 
     Without it, Python has None there, and the next file to be opened takes the number of the stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
-
-
-def _escape_unencodable() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        elif mode == "w" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -118,32 +118,26 @@ def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now
 
 def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> _Read:
     read = _Read()
-    for ledger in ledgers:
-        _read_ledger(read, ledger, asked)
+    for repository, connection in ledgers:
+        with read_snapshot(connection):
+            turns, bad_turns = read_turns(connection, asked, repository=repository)
+            evaluations, bad_evaluations = read_evaluations(connection, asked)
+            sums, bad_calls = read_call_sums(connection, asked)
+            offline, commands, bad_jobs = read_jobs(connection, asked)
+        read.tables.append(join_calls_to_turns(sums, turns, repo=repository, asked=asked, jobs=commands))
+        read.turns += turns
+        read.evaluations += evaluations
+        read.offline.append(offline)
+        left = {"calls": bad_calls, "turns": bad_turns, "evaluations": bad_evaluations, "jobs": bad_jobs}
+        read.left_out += sum(left.values())
+        for what in filter(left.get, left):
+            said = f"damaged and left out of every figure: {left[what]:,} rows of {what}"
+            read.warnings.append(f"{repository}: {said}. {REBUILD_HINT}")
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
     if ahead := sum(turn.at > now for turn in read.turns):
         began = counted(ahead, "turn")
         read.warnings.append(f"{began} began in the future by this clock, which was set back or is slow")
     return read
-
-
-def _read_ledger(read: _Read, ledger: RepositoryLedger, asked: ReportQuery) -> None:
-    repository, connection = ledger
-    with read_snapshot(connection):
-        turns, bad_turns = read_turns(connection, asked, repository=repository)
-        evaluations, bad_evaluations = read_evaluations(connection, asked)
-        sums, bad_calls = read_call_sums(connection, asked)
-        offline, commands, bad_jobs = read_jobs(connection, asked)
-    read.tables.append(join_calls_to_turns(sums, turns, repo=repository, asked=asked, jobs=commands))
-    read.turns += turns
-    read.evaluations += evaluations
-    read.offline.append(offline)
-    left = {"calls": bad_calls, "turns": bad_turns, "evaluations": bad_evaluations, "jobs": bad_jobs}
-    for what, count in left.items():
-        read.left_out += count
-        if count:
-            said = f"damaged and left out of every figure: {count:,} rows of {what}"
-            read.warnings.append(f"{repository}: {said}. {REBUILD_HINT}")
 
 
 def _is_cached(figures: TurnFigures | None) -> bool:
