@@ -142,7 +142,20 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        return _confirm_estimate(estimate, self._noun)
+        import signal
+
+        from xscore.cli.phrases import describe_estimate
+
+        write_stderr(describe_estimate(estimate, self._noun))
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return click.confirm("Continue?", default=False, err=True)
+        except click.Abort:  # Ctrl-C, or the end of the input
+            click.echo(err=True)
+            raise KeyboardInterrupt from None
+        finally:
+            signal.signal(signal.SIGINT, before)
+            sys.stderr.flush()
 
     def close(self) -> None:
         """Remove the board from the terminal."""
@@ -156,20 +169,3 @@ class TurnObserver(Observer):
 
             self._board = Board()
         return self._board
-
-
-def _confirm_estimate(estimate: "Estimate", noun: str) -> bool:
-    import signal
-
-    from xscore.cli.phrases import describe_estimate
-
-    write_stderr(describe_estimate(estimate, noun))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return click.confirm("Continue?", default=False, err=True)
-    except click.Abort:  # Ctrl-C, or the end of the input
-        click.echo(err=True)
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
-        sys.stderr.flush()

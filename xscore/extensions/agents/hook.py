@@ -22,7 +22,7 @@ from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
-from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, session_thread
+from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
 from xscore.platform.errors import UsageError
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
@@ -158,7 +158,8 @@ class _HookRun(Struct):
         own = loaded.settings
         self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
         self.watchdog.until = self._must_end_at(own.agents, idle_s=idle_s)
-        thread = session_thread(message, self.client)
+        session = message.session_id or message.conversation_id
+        thread = thread_name(self.client, session) if session else ""
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
         problem = work(self.call)
         self.add("")

@@ -56,6 +56,7 @@ class HookMessage(Struct, frozen=True):
 
     session_id: str = ""
     conversation_id: str = ""
+    """What Cursor sends in place of a session's id."""
     hook_event_name: str = ""
     transcript_path: str | None = None
     cwd: str | None = None
@@ -112,12 +113,6 @@ def thread_name(client: str, session_id: str) -> str:
     if safe != session_id or len(safe) > SESSION_CHARS:
         safe = f"{safe[: SESSION_CHARS - 13]}-{digest('session', session_id)[:12]}"
     return f"{client}-{safe}"
-
-
-def session_thread(message: HookMessage, client: str) -> str:
-    """Name the thread of the message's session; return "" if the message has no session."""
-    session = message.session_id or message.conversation_id
-    return thread_name(client, session) if session else ""
 
 
 def spoken_task(message: HookMessage) -> str:

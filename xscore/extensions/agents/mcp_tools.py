@@ -144,18 +144,14 @@ class Tool(Struct, frozen=True, kw_only=True):
         """Return the work of a call. Invalid arguments make the call fail, so that the model can correct them."""
 
         async def work(call: Call) -> dict[str, Any]:
-            return (await self.do(place, self._read(given), call)).to_wire()
+            try:
+                arguments = msgspec.convert({} if given is None else given, self.arguments)
+            except msgspec.ValidationError as error:
+                why = f"the arguments of `{self.name}` are invalid: {without_values(error)}"
+                raise UsageError(why, hint="See the tool's input schema.") from error
+            return (await self.do(place, arguments, call)).to_wire()
 
         return work
-
-    def _read(self, given: object) -> Struct:
-        try:
-            return msgspec.convert({} if given is None else given, self.arguments)
-        except msgspec.ValidationError as error:
-            raise UsageError(
-                f"the arguments of `{self.name}` are invalid: {without_values(error)}",
-                hint="See the tool's input schema.",
-            ) from error
 
 
 _CONTEXT = Tool(
