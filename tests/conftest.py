@@ -64,6 +64,14 @@ def write_files(root: Path, files: Mapping[str, str]) -> None:
         (root / name).write_text(text)
 
 
+def commit_all(root: Path) -> Path:
+    """Make a folder a repository with one commit of all its files."""
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "start")
+    return root
+
+
 MakeRepo = Callable[[Mapping[str, str]], Path]
 
 
@@ -75,10 +83,7 @@ def make_repo(tmp_path: Path) -> MakeRepo:
         root = tmp_path / "repo"
         root.mkdir()
         write_files(root, files)
-        git(root, "init", "-q")
-        git(root, "add", "-A")
-        git(root, "commit", "-qm", "start")
-        return root
+        return commit_all(root)
 
     return make
 

@@ -8,7 +8,7 @@ from threading import Timer
 
 import pytest
 
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, commit_all, git
 from xscore.indexer.discovery import discover_files
 from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
 from xscore.platform.paths import find_root
@@ -99,9 +99,7 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "b.py").write_text("two = 2\n")
-    git(inner, "init", "-q")
-    git(inner, "add", ".")
-    git(inner, "commit", "-qm", "first")
+    commit_all(inner)
     root = make_repo({"a.py": "one = 1\n"})
     git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
     git(root, "commit", "-qm", "second")

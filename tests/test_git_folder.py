@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, commit_all, git, write_files
 from tests.indexer.conftest import Index, connection, index
 from xscore.indexer.discovery import discover_files
 from xscore.platform.git import recent_commits, run_git, working_diff
@@ -29,12 +29,8 @@ PRIVATE = "a phrase of the private repository"
 
 def _repository(root: Path, files: dict[str, str]) -> Path:
     root.mkdir()
-    for name, text in files.items():
-        (root / name).write_text(text)
-    git(root, "init", "-q")
-    git(root, "add", ".")
-    git(root, "commit", "-qm", "first")
-    return root
+    write_files(root, files)
+    return commit_all(root)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The commands, end to end: real repositories, real stores, scripted models, a process each."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -96,10 +97,7 @@ def test_a_store_from_elsewhere_is_refused(xscore: Run, basket: Path, tmp_path: 
     other.mkdir()
     (other / "a.py").write_text("x = 1\n")
     git(other, "init", "-q")
-    (other / ".xscore").mkdir(mode=0o700)
-    for file in (basket / ".xscore").iterdir():
-        if file.is_file():
-            (other / ".xscore" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(basket / ".xscore", other / ".xscore")
     refused = xscore("status", "--json", cwd=other)
     assert refused.returncode == 6
     assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"

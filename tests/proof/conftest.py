@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, commit_all
 from tests.programs import begin
 from tests.proof.faults_scene import environment_at, harbours, models_of
 from tests.servers.openai_server import OpenAIServer
@@ -35,10 +35,7 @@ def package_tree(name: str, target: Path) -> Path:
     assert spec is not None and spec.submodule_search_locations
     source = Path(next(iter(spec.submodule_search_locations)))
     shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    git(target, "init", "-q")
-    git(target, "add", "-A")
-    git(target, "commit", "-qm", name)
-    return target
+    return commit_all(target)
 
 
 @pytest.fixture

@@ -27,9 +27,6 @@ from xscore.records.turn import Turn
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, Settings, validate_group
 
 MEMORIES = 12
-EACH_WIRE_AND_FORM = pytest.mark.parametrize(
-    ("wire", "form"), [(wire, form) for wire in ("decisions", "systemone") for form in ("auto", "decisions-score")]
-)
 
 
 class Pairs(list[Any]):
@@ -239,15 +236,10 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
             runner.run(opened.__aexit__(None, None, None))
 
 
-@EACH_WIRE_AND_FORM
-def test_no_damage_makes_a_score(root: Path, wire: str, form: str) -> None:
-    """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks only the rest."""
-    search(root, wire, form, 75)
-
-
-@pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@EACH_WIRE_AND_FORM
-def test_ten_thousand_damages_make_no_score(root: Path, wire: str, form: str) -> None:
-    """The same for 2,500 replies of each API and form."""
-    search(root, wire, form, 2_500)
+@pytest.mark.parametrize("examples", [75, pytest.param(2_500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("form", ["auto", "decisions-score"])
+@pytest.mark.parametrize("wire", ["decisions", "systemone"])
+def test_no_damage_makes_a_score(root: Path, wire: str, form: str, examples: int) -> None:
+    """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks only the rest."""
+    search(root, wire, form, examples)
