@@ -160,6 +160,13 @@ def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -
     assert server.counts.requests - live_before == before["lost"]
 
 
+def test_collecting_where_nothing_was_sent_makes_no_store(xscore: Run, tmp_path: Path) -> None:
+    """It says that there is no job, and leaves the folder as it was."""
+    done = xscore("batch", "collect", cwd=tmp_path)
+    assert done.returncode == 1 and "there is no job yet" in done.stderr
+    assert not (tmp_path / ".xscore").exists()
+
+
 def test_list_names_jobs_newest_first(run: Run) -> None:
     """Every job has a line; an unknown id exits with 1."""
     assert run("batch", "list").returncode == 0
