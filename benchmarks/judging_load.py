@@ -151,8 +151,8 @@ class Bench(Struct, frozen=True):
             seat.drafts,
             JudgingPlan(
                 texts=seat.texts,
-                write=resources.writer(turn.task, seat.identity),
-                claims=resources.claims(turn.task, seat.identity),
+                write=resources.spending.judgments.writer(turn.task, seat.identity),
+                claims=resources.spending.judgments.claims(turn.task, seat.identity),
                 slots=seat.slots(pool),
                 priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
                 concurrency=workers_for(seat.concurrency),

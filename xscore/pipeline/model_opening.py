@@ -28,7 +28,6 @@ from xscore.providers.provider import Provider
 from xscore.providers.spec import import_for_judging, model_name
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
-from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.drafts import ONE_TURN_LAYOUT, PromptDrafts, PromptLayout, chat_layout, decision_layout
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.lexical import fuse_ranks, lexical_priors
@@ -64,13 +63,11 @@ async def open_model_judge(
     if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
         priors, warnings = await factory.priors(resources, turn, pool)
         warnings = (*_remarks(factory, turn), *warnings)
-    of_turn = (turn_key, factory.identity, sample)
-    write, claims = resources.writer(*of_turn), resources.claims(*of_turn)
+    write, claims = await resources.judgment_access(pool.misses, turn_key, factory.identity, sample)
     head_starts = untrusted_scores(named.store.connection, (turn_key, judge_key(named.identity), sample))
     if pool.thread is not None:
         head_starts |= dict.fromkeys(pool.thread.first, AHEAD_OF_ALL)
-    if own := {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}:
-        write, claims = claim_by_store((write, claims), await resources.user_store_writer(*of_turn), own)
+    own, judgments = any(miss.layer is Layer.USER for miss in pool.misses), resources.spending.judgments
     return ModelJudge(
         wrapped,
         factory.drafts,
@@ -86,7 +83,7 @@ async def open_model_judge(
             stop=resources.new_stop(),
             remarks=warnings,
             faults=resources.faults,
-            write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
+            write_as=None if own else lambda model: judgments.writer(turn_key, replace(factory.identity, model=model)),
             head_starts=head_starts,
         ),
     )

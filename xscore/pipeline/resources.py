@@ -4,7 +4,7 @@ It is opened only when something may be sent or must be scored; closing it commi
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import RateLimits, Stage, Traffic
 from xscore.records.judgment import JudgeIdentity
+from xscore.records.memory import Candidate, Layer
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
@@ -75,8 +76,11 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
     """Join the resources to those of other machines by `extensions.shared`; close them and their models at the end."""
     shared, clock = resources.settings.shared, resources.clock
     async with resources.stack:
-        if resources.store is not None:
-            _note_sharing(resources.store, resources.settings)
+        for server_name in implementations("shared_server_name", resources.settings):
+            from xscore.store.removal import note_shared_server  # only where something is shared
+
+            if resources.store is not None:
+                note_shared_server(resources.store.connection, server_name(shared))
         for open_shared in implementations("shared_resources", resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
             with_others = open_shared(shared, judgments=judgments, budget=budget, note=resources.note, clock=clock)
@@ -86,14 +90,6 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
         finally:
             for provider in resources.opened:
                 await provider.aclose()
-
-
-def _note_sharing(store: Store, settings: Settings) -> None:
-    """Have the store remember which server its judgments are shared through, if these settings name one."""
-    for server_name in implementations("shared_server_name", settings):
-        from xscore.store.removal import note_shared_server  # only where something is shared
-
-        note_shared_server(store.connection, server_name(settings.shared))
 
 
 class SpendingStores(Struct):
@@ -140,25 +136,24 @@ class TurnResources(Struct, kw_only=True):
     """See `JudgingPlan.faults`."""
     deadline: Deadline = Deadline()
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
-        """Return the writer of a turn's judgments; when its call returns, they are committed."""
-        return self.spending.judgments.writer(turn_key, judge, sample)
-
-    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
-        """Return the claims that keep processes on one store from paying for the same candidates of a turn."""
-        return self.spending.judgments.claims(turn_key, judge, sample)
-
-    async def user_store_writer(
-        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    async def judgment_access(
+        self, misses: Sequence[Candidate], turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
     ) -> tuple[WriteJudgments, Claims]:
-        """Return writer and claims for the user's own store, which holds judgments of the user's memories."""
+        """Return writer and claims of a turn's judgments; the user's own memories have theirs in the user's store."""
+        of_turn, judgments = (turn_key, judge, sample), self.spending.judgments
+        both = judgments.writer(*of_turn), judgments.claims(*of_turn)
+        own = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
+        if not own:
+            return both
+        from xscore.scorer.claiming import claim_by_store
+
         assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
             commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
             self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
-        own = self.judgments_of_user
-        return own.writer(turn_key, judge, sample), own.claims(turn_key, judge, sample)
+        theirs = self.judgments_of_user
+        return claim_by_store(both, (theirs.writer(*of_turn), theirs.claims(*of_turn)), own)
 
     def answering_provider(self) -> Provider:
         """Return the answering model, within the turn's budget."""
@@ -205,10 +200,6 @@ class TurnResources(Struct, kw_only=True):
     def new_stop(self) -> StopSignal:
         """Return the stop of one turn's judging."""
         return StopSignal(self.hold_back)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return warnings for the receipt about what could not be shared."""
-        return self.spending.warnings()
 
     def why_unanswered(self) -> str:
         """Say what the last failure was if the judge's host has answered no call; empty if it has."""

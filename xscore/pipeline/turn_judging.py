@@ -74,7 +74,7 @@ async def judge_missing(run: "TurnRun") -> None:
         run.warnings.append(why)
     _remember_host(run, parts.judge)
     if not isinstance(judge, NoJudge):
-        run.warnings += (*judge.warnings(), *resources.warnings())
+        run.warnings += (*judge.warnings(), *resources.spending.warnings())
 
 
 async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJudge":

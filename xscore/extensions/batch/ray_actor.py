@@ -188,10 +188,10 @@ class ChunkJudge:
                 texts=lambda found: {
                     member.id: context.texts[member.id] for member in found if member.id in context.texts
                 },
-                write=resources.writer(key, context.identity),
+                write=resources.spending.judgments.writer(key, context.identity),
                 slots=context.slots,
                 priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
-                claims=resources.claims(key, context.identity),
+                claims=resources.spending.judgments.claims(key, context.identity),
                 concurrency=workers_for(context.concurrency),
                 sees=self._settings.judge.sees,
                 stop=stop,

@@ -45,9 +45,7 @@ from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request, Stage, Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
-from xscore.records.memory import Layer
 from xscore.records.receipt import StageUsage, add_costs
-from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
@@ -313,10 +311,7 @@ async def _shared_question(
 ) -> SharedQuestion:
     pool, identity, key = prepared.pool, factory.identity, prepared.key
     guesses, _ = await factory.priors(resources, prepared.turn, pool)
-    write, claims = resources.writer(key, identity), resources.claims(key, identity)
-    own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
-    if own:
-        write, claims = claim_by_store((write, claims), await resources.user_store_writer(key, identity), own)
+    write, claims = await resources.judgment_access(pool.misses, key, identity)
     return SharedQuestion(
         turn_text=turn_block(prepared.turn, sees=factory.settings.judge.sees),
         priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
