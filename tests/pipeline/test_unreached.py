@@ -58,14 +58,6 @@ async def test_a_deadline_before_anything_is_judged_lets_words_rank(shop: Path, 
     await ranked_by_words(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0)))
 
 
-async def test_a_refused_key_stays_an_error(shop: Path, server: OpenAIServer) -> None:
-    """An error that the user must correct does not lead to a lexical ranking: exit 3."""
-    server.api_key = "right"
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        answer = await pipeline.ask(TASK)
-    assert (answer.exit_code, answer.ranked_by, answer.selected) == (3, "", ())
-
-
 async def test_the_seconds_are_those_the_user_waited(shop: Path, server: OpenAIServer) -> None:
     """Time before the turn began is in the receipt's total."""
     import time
