@@ -83,7 +83,7 @@ class Pipeline:
         heard = listener or next((make_one() for make_one in implementations("turn_listener", chosen)), None)
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
-            pipeline = cls(_assemble_parts(store, chosen, loaded, feed, clock, listener=heard))
+            pipeline = cls(_assemble_parts(store, chosen, loaded, feed, listener=heard))
             feed.pipeline = pipeline
             try:
                 yield pipeline
@@ -296,17 +296,16 @@ def _assemble_parts(
     given: Settings,
     loaded: LoadedSettings | None,
     observer: Observer,
-    clock: Clock,
     *,
     listener: TurnListener | None = None,
 ) -> PipelineParts:
     def again(**changed: SettingsGroup) -> PipelineParts:
-        return _assemble_parts(store, replace(given, **changed), loaded, observer, clock, listener=listener)
+        return _assemble_parts(store, replace(given, **changed), loaded, observer, listener=listener)
 
     def open_resources(turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
         from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
-        return open_resources(store, settings, answerer=answerer, turn_id=turn_id, clock=clock, note=observer.note)
+        return open_resources(store, settings, answerer=answerer, turn_id=turn_id, note=observer.note)
 
     settings, replay_note = given, tuple[str, ...]()
     if given.judge.replay:
@@ -331,12 +330,12 @@ def _assemble_parts(
         store=store,
         observer=observer,
         warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
-        judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
+        judge=factories.judge_factory(judge_spec, settings, store=store),
         answerer=answerer,
-        index=lambda until: _update_index(store, settings, observer, now=clock(), until=until),
+        index=lambda until: _update_index(store, settings, observer, now=store.clock(), until=until),
         open_resources=open_resources,
         boosters=load_boosters(settings),
-        clock=clock,
+        clock=store.clock,
         listener=listener,
         with_models=with_models,
         with_cap=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),

@@ -152,8 +152,10 @@ class _CheckedModel(Struct, frozen=True):
             said += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
         return self.line("price", said)
 
-    def capability(self, known: Capability, *, now: float) -> DoctorFinding:
-        """Report what the host can do, as far as known. now: Unix seconds."""
+    def capability(self, known: Capability | None, unknown: str, *, now: float) -> DoctorFinding:
+        """Report what the host can do, or `unknown` where it was not found out. now: Unix seconds."""
+        if known is None or not known.probed_at:
+            return self.line("capability", unknown)
         usage = "does not tell how many tokens were used, so they are estimated"
         if known.reports_usage:
             usage = "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
@@ -219,10 +221,8 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
         yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
     else:
         yield model.line("packs", f"chat prompts of {size} memories; {asked.order.replace('_', ' ')}")
-    if known is not None and known.probed_at:
-        yield model.capability(known, now=parts.clock())
-    else:
-        yield model.line("capability", _unknown_capability(factory.provider, may_probe=judge.probe))
+    unknown = _unknown_capability(factory.provider, may_probe=judge.probe)
+    yield model.capability(known, unknown, now=parts.clock())
 
 
 def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
@@ -270,10 +270,8 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         "the host's default" if model_settings(answerer.provider, answerer.model) is not UNKNOWN else "not asked for"
     )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
-    if known is not None and known.probed_at:
-        yield model.capability(known, now=parts.clock())
-    else:
-        yield model.line("capability", "answers in plain text, for which nothing need be found out")
+    unknown = "answers in plain text, for which nothing need be found out"
+    yield model.capability(known, unknown, now=parts.clock())
 
 
 async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFinding]:

@@ -4,7 +4,7 @@ If no model is named, the vendor whose key is set does both, OpenAI first; witho
 no model answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -114,10 +114,8 @@ def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settin
     return None
 
 
-def judge_factory(
-    spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] | None = None
-) -> "LexicalJudgeFactory | ModelJudgeFactory":
-    """Return the factory of this judge. clock: Unix seconds. Raises what `connect` raises."""
+def judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) -> "LexicalJudgeFactory | ModelJudgeFactory":
+    """Return the factory of this judge. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         from xscore.pipeline.lexical_factory import LexicalJudgeFactory  # a model needs none of it
 
@@ -128,9 +126,9 @@ def judge_factory(
         from xscore.pipeline.probe import takes_decisions
 
         found = connect_provider(spec, settings)
-        if not takes_decisions(store.connection, found, spec.model, now=(clock or store.clock)()):
+        if not takes_decisions(store.connection, found, spec.model, now=store.clock()):
             spec = ModelSpec("openai", spec.model)
-    return model_judge_factory(spec, settings, store=store, clock=clock)
+    return model_judge_factory(spec, settings, store=store)
 
 
 def configured_judge(settings: Settings, *, store: Store) -> str | None:

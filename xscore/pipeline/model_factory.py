@@ -4,7 +4,7 @@ The host is probed at the first opening and remembered, because its context leng
 before the turn's resources are open. Trade-off: naming a script or a model file reads its start.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct, field
@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from xscore.scorer.packs import Pack
 
 
-def model_judge_factory(
-    spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] | None = None
-) -> "ModelJudgeFactory":
-    """Return the factory of a model judge. clock: Unix seconds. Raises what `connect` raises."""
+def model_judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) -> "ModelJudgeFactory":
+    """Return the factory of a model judge. Raises what `connect` raises."""
     provider, judge = connect_provider(spec, settings), settings.judge
     rubric = named_rubric(redact_said(encodable_text(judge.rubric), allow_pii=settings.memory.allow_pii).text)
     traits, form = model_settings(spec.provider, spec.model), None
@@ -52,7 +50,6 @@ def model_judge_factory(
         settings=settings,
         store=store,
         provider=provider,
-        clock=clock or store.clock,
         identity=JudgeIdentity(
             provider=provider.name,
             host=provider.host,
@@ -69,7 +66,7 @@ def model_judge_factory(
         return factory
     from xscore.pipeline.probe import known_capability
 
-    known = known_capability(store.connection, provider, factory.identity.model, now=factory.clock())
+    known = known_capability(store.connection, provider, factory.identity.model, now=store.clock())
     return factory.knowing(known)
 
 
@@ -83,7 +80,6 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     store: Store
     provider: Provider
     """The unwrapped provider, without limits or budget; nothing is sent through it here."""
-    clock: Callable[[], float]
     identity: JudgeIdentity
     """Everything that may change its scores."""
     form: DecisionForm | None = None
@@ -146,9 +142,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         if self.spec.provider != DECISIONS_OF_OPENAI:
             raise error
         resources.note(f"{self.host} takes no decisions by `{self.spec.model}`; it judges through chat")
-        remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.clock())
+        remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.store.clock())
         spec = ModelSpec("openai", self.spec.model)
-        return model_judge_factory(spec, self.settings, store=self.store, clock=self.clock)
+        return model_judge_factory(spec, self.settings, store=self.store)
 
     def with_shared_prompts(self) -> "ModelJudgeFactory":
         """Return it with prompts that questions may share: another judge. A decision model has none: return itself."""

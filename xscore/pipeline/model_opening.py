@@ -110,12 +110,12 @@ async def with_probed_host(
     """
     await import_for_judging(named.provider.name)
     connection, model = named.store.connection, named.drafts.model.name
-    resources.usage.usual_judging_s = latest_call_s(connection, host=named.host, model=model, now=named.clock())
+    resources.usage.usual_judging_s = latest_call_s(connection, host=named.host, model=model, now=named.store.clock())
     wrapped = resources.judging_provider(
         named.provider,
         model=named.spec.model,
         concurrency=named.concurrency,
-        handled=calls_handled(connection, host=named.host, model=model, now=named.clock()),
+        handled=calls_handled(connection, host=named.host, model=model, now=named.store.clock()),
         stated=named.stated_limits,
     )
     try:
@@ -139,7 +139,7 @@ def cached_model(factory: "ModelJudgeFactory") -> JudgeModel:
         provider=factory.spec.provider,
         host=factory.host,
         model=model.name,
-        now=factory.clock(),
+        now=factory.store.clock(),
     )
     ttl_s = best_cache_ttl_s(gaps, traits.cache_writes, read_factor=traits.cache_read_factor)
     return replace(model, prefix_ttl_s=ttl_s)

@@ -69,7 +69,7 @@ async def adopt_capability(judge: "ModelJudgeFactory", wrapped: Provider, *, lef
     provider = judge.provider
     if not isinstance(provider, Adaptable):
         return None
-    known = known_capability(judge.store.connection, provider, judge.drafts.model.name, now=judge.clock())
+    known = known_capability(judge.store.connection, provider, judge.drafts.model.name, now=judge.store.clock())
     if known is not None:
         provider.adopt(known)
     if provider.is_vendors_own or not judge.settings.judge.probe or (known is not None and known.probed_at > 0):
@@ -108,7 +108,7 @@ async def probe_host(judge: "ModelJudgeFactory", wrapped: Provider) -> ProbeResu
         context = await provider.context_tokens(model)
         found = replace(found, context_tokens=context)
     found = replace(
-        found, probed_at=judge.clock(), reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK))
+        found, probed_at=judge.store.clock(), reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK))
     )
     if isinstance(provider, Adaptable):
         provider.adopt(found)
@@ -127,9 +127,9 @@ def remember_host(judge: "ModelJudgeFactory") -> None:
     learned, where = provider.learned(model), {"provider": provider.name, "host": provider.host, "model": model}
     if learned.probed_at:
         if learned != capabilities.read_capability(connection, **where):
-            capabilities.write_capability(connection, learned, at=judge.clock())
+            capabilities.write_capability(connection, learned, at=judge.store.clock())
     elif learned.limits:
-        capabilities.amend_capability(connection, **where, limits=learned.limits, at=judge.clock())
+        capabilities.amend_capability(connection, **where, limits=learned.limits, at=judge.store.clock())
 
 
 def remember_no_decisions(connection: Connection, provider: Provider, model: str, *, at: float) -> None:

@@ -98,7 +98,7 @@ async def _asked(
     parts: PipelineParts, resources: "TurnResources", turn: Turn, spec: ModelSpec, candidates: Sequence[Candidate]
 ) -> dict[str, str]:
     """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
-    chat = model_judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
+    chat = model_judge_factory(spec, parts.settings, store=parts.store)
     await import_for_judging(chat.provider.name)
     if chat.capability is not None and isinstance(chat.provider, Adaptable):
         chat.provider.adopt(chat.capability)

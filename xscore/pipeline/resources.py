@@ -3,7 +3,6 @@
 It is opened only when something may be sent or must be scored; closing it commits the queue and closes connections.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -44,13 +43,9 @@ async def open_resources(
     *,
     answerer: Answerer | None,
     turn_id: str,
-    clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> "AsyncIterator[TurnResources]":
-    """Open the resources of one turn.
-
-    clock: Unix seconds, for timestamps and leases. note: tells the user that a silent host is being retried.
-    """
+    """Open the resources of one turn. note: tells the user that a silent host is being retried."""
     await ensure_event_loop()
     async with GroupCommit(store.path, store.keys, create=False) as commits:
         own = TurnResources(
@@ -58,13 +53,13 @@ async def open_resources(
             settings=settings,
             answerer=answerer,
             spending=SpendingStores(
-                StoredJudgments(commits, clock=clock),
-                turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock),
+                StoredJudgments(commits, clock=store.clock),
+                turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=store.clock),
             ),
             usage=UsageTotals(Ledger(commits).record),
             turn_id=turn_id,
             price_of=PriceList(settings.provider.price),
-            clock=clock,
+            clock=store.clock,
             note=note,
         )
         async with joined_resources(own) as resources:

@@ -82,7 +82,7 @@ def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstim
         keyed = with_wire(parse_model_spec(settings.judge.model), settings)
         specs = [keyed, other_wire(keyed, settings)]
     for spec in filter(None, specs):
-        other = judge_factory(spec, settings, store=parts.store, clock=parts.clock)
+        other = judge_factory(spec, settings, store=parts.store)
         known = known_judgments(parts.store, opened.key, judge_key(other.identity))
         theirs = pool_among(pool.all_candidates, pool.candidates, known)
         yield from other.estimate(opened.turn, with_thread_plan(parts, opened.turn, theirs, opened.key, other)).ways

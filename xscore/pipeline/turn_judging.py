@@ -219,7 +219,7 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     assert resources is not None
     settings = settings_judged_by(name, parts.settings)
     spec, _ = choose_judge(settings)
-    factory = judge_factory(spec, settings, store=parts.store, clock=parts.clock)
+    factory = judge_factory(spec, settings, store=parts.store)
     if factory.identity == parts.judge.identity:
         return ()
     known = known_judgments(parts.store, opened.key, judge_key(factory.identity))

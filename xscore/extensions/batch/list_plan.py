@@ -286,7 +286,7 @@ def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
     if isinstance(parts.judge, ModelJudgeFactory):
         if parts.judge.spec.provider == DECISIONS_OF_OPENAI:  # its Batch API takes chat prompts, and no decisions
             spec = ModelSpec("openai", parts.judge.spec.model)
-            return model_judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
+            return model_judge_factory(spec, parts.settings, store=parts.store)
         return parts.judge
     raise UsageError(
         "the lexical judge has no Batch API, and costs nothing",

@@ -191,9 +191,7 @@ class ListJudging:
             judge=judge,
             answerer=None,
             index=_refuse_index,
-            open_resources=lambda job: open_resources(
-                store, settings, answerer=None, turn_id=job, clock=store.clock, note=observer.note
-            ),
+            open_resources=lambda job: open_resources(store, settings, answerer=None, turn_id=job, note=observer.note),
             boosters=(),
             clock=store.clock,
         )
