@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from tests import receipts
 from xscore.cli import answer_text
-from xscore.pipeline.json_form import read_receipt, receipt_to_store, to_json
+from xscore.pipeline.json_form import receipt_to_store, to_json
+from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.errors import StoreDamaged
 from xscore.records.calls import RateLimits, Traffic, Usage
 from xscore.records.judgment import Boost

@@ -11,7 +11,7 @@ from tests.servers import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cli.answer_text import render_near_misses, render_selection
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.json_form import read_receipt
+from xscore.pipeline.stored_receipt import read_receipt
 from xscore.settings import SelectionSettings
 from xscore.store.turn_history import past_turn
 

@@ -16,15 +16,8 @@ from xscore.cli.phrases import format_age, quote_task
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.cli.text_layout import faint, render_table, truncate
 from xscore.costs.ledger import calls_of_turn
-from xscore.pipeline.json_form import (
-    SCHEMA,
-    Json,
-    money_json,
-    read_receipt,
-    receipt_body,
-    record_json,
-    stage_usage_json,
-)
+from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
+from xscore.pipeline.stored_receipt import read_receipt, receipt_body
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens

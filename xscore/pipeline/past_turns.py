@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
 from xscore.pipeline import pool
-from xscore.pipeline.json_form import read_receipt
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
 from xscore.pipeline.ranking import lexical_outcomes, rank
 from xscore.pipeline.receipt import to_selected
+from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError

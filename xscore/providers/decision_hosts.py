@@ -10,6 +10,7 @@ or refuses outranks them.
 """
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -17,7 +18,10 @@ from msgspec import Struct
 from xscore.platform.errors import UsageError
 from xscore.providers.hosts import vendor_access
 from xscore.records.calls import RateLimits
-from xscore.settings import HostAccess, Settings
+from xscore.settings.hosts import HostAccess
+
+if TYPE_CHECKING:
+    from xscore.settings import Settings
 
 FILL_SHARE = 0.7
 """Share of a request's tokens that we fill; estimates of single texts are off by 11-23 %."""
@@ -130,7 +134,7 @@ def base_url_setting(name: str) -> str:
     return "openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL"
 
 
-def decision_access(name: str, settings: Settings) -> HostAccess:
+def decision_access(name: str, settings: "Settings") -> HostAccess:
     """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires begin with.
 
     Raises UsageError where a host of the user's own has no base URL.

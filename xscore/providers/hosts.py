@@ -8,10 +8,14 @@ remote one, and only the host knows whether a key is right.
 import re
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from xscore.platform.errors import AuthenticationFailed, UsageError
-from xscore.settings import HostAccess, Settings
+from xscore.settings.hosts import HostAccess
+
+if TYPE_CHECKING:
+    from xscore.settings import Settings
 
 NO_HOST = "-"
 """Host of a provider that sends nothing."""
@@ -87,7 +91,7 @@ def host_deadline_s(timeout_s: float, host: str) -> float:
     return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
 
 
-def vendor_access(settings: Settings, vendor: str) -> HostAccess:
+def vendor_access(settings: "Settings", vendor: str) -> HostAccess:
     """Return the base URL and key of a vendor, one of `settings.load.VENDORS`."""
     group = getattr(settings, vendor)
     return HostAccess(group.base_url, group.api_key, group.api_key_env)

@@ -97,7 +97,8 @@ def read_receipt_resource(place: Workplace, uri: object) -> dict[str, Any]:
     if not isinstance(uri, str) or not uri.startswith(f"{RECEIPT_URI}t_") or len(uri) > len(RECEIPT_URI) + 64:
         raise UsageError("there is no such resource", hint=f"Receipts are at {RECEIPT_URI}t_…")
     from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE
-    from xscore.pipeline.json_form import read_receipt, to_json
+    from xscore.pipeline.json_form import to_json
+    from xscore.pipeline.stored_receipt import read_receipt
     from xscore.prompts.fences import escape_tags
     from xscore.store.turn_history import find_turn_id, past_turn
 
