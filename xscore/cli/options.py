@@ -90,7 +90,8 @@ class XscoreCommand(click.Command):
                     formatter.write_dl(records)
 
 
-option, tuning = SharedOption, partial(SharedOption, advanced=True)
+option = SharedOption
+tuning = partial(SharedOption, advanced=True)
 
 COUNT = click.IntRange(1, 1_000_000)
 FILE = click.Path(dir_okay=False, path_type=Path)

@@ -218,6 +218,6 @@ class UsageTotals(Struct):
 
     def call_s(self, stage: Stage) -> float:
         """Return the 90th percentile of the latest calls' seconds, or the usual value before any; 0 if unknown."""
-        latest = sorted(self._took_s[stage])
+        latest = sorted(self._took_s.get(stage, ()))
         usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
         return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from decimal import Decimal
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -226,7 +227,7 @@ async def _wait_until_deadline(
 ) -> None:
     deadline, usage = resources.deadline, resources.usage
     while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0:
-        await asyncio.wait([work], timeout=min(left, POLL_S))
+        await asyncio.wait([work], timeout=None if left == inf else min(left, POLL_S))
     if not work.done():
         stop(UnjudgedCause.DEADLINE)
         await asyncio.wait([work], timeout=deadline.judging_left_s())

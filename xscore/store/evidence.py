@@ -183,13 +183,13 @@ def _inside(name: str, root: RepositoryRoot) -> str:
 
 
 def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
-    try:
-        with opened_folder(root.path) as top:
+    with opened_folder(root.path) as top:
+        try:
             data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
-        return data, FileLines(data)
-    except (FileRefused, OSError, ValueError) as error:
-        reason = _REFUSED.get(str(error)) or _REFUSED.get(type(error).__name__, "is a link, or lies behind one")
-        raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
+            return data, FileLines(data)
+        except (FileRefused, OSError, ValueError) as error:
+            reason = _REFUSED.get(str(error)) or _REFUSED.get(type(error).__name__, "is a link, or lies behind one")
+            raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
 
 
 Stamp = tuple[int, int]
