@@ -188,7 +188,6 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:
-    """Raise StoreError if a layer could not be read and `strict` is set."""
     for layer in layers:
         if layer.problem and strict:
             raise StoreError(

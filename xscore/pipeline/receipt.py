@@ -221,7 +221,6 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
 
 
 def _shown_memories(run: "TurnRun", chosen: Selection) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
-    """Return the kept memories and the near misses, as the receipt shows them."""
     parts = run.parts
     nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
     titles = {id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {}

@@ -81,7 +81,6 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
 
 
 def _begin_turn(parts: PipelineParts, opened: OpenedTurn, options: TurnOptions) -> OpenedTurn:
-    """Store that the turn begins, and return it with its id."""
     start = turns.TurnStart(
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
