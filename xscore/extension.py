@@ -1,7 +1,7 @@
 """The single point where the core meets its extensions.
 
 The core asks `implementations(hook, settings)` and imports no extension itself. `HOOKS` lists each extension with
-the setting that turns it on; it is imported when a turn first uses it. `register` adds one at run time.
+the setting that turns it on; it is imported when a turn first uses it.
 Commands of extensions are listed by name in `cli.main`.
 
 What other packages offer is an entry point of the group `xscore.KIND`: providers, boosters, embedders, languages,
@@ -85,14 +85,6 @@ ENABLED_SETTING = "plugins.enabled"
 ENABLED_KINDS = ("boosters", "languages", "sources")
 """Kinds that this setting names; providers and embedders are named as part of a model."""
 PLUGIN_KINDS = (*ENABLED_KINDS, "providers", "embedders")
-
-
-def register(hook: str, target: str) -> None:
-    """Add an implementation (`module:function`) of a hook.
-
-    Every `doctor_findings`, `after_index`, `memories_cited` and `erase` is called, in this order; of the others one.
-    """
-    HOOKS[hook].append(Hook(target))
 
 
 def implementations(hook: str, settings: "Settings") -> list[Any]:

@@ -24,7 +24,18 @@ WRITE = replace(
     score=0.93,
     reason="writes a judgment in one transaction",
 )
-MISS = replace(WRITE, id="m_2", entity="Judgments.known", raw_score=0.64, boosts=(), score=0.64, reason="")
+MISS = replace(
+    WRITE,
+    id="m_2",
+    entity="Judgments.known",
+    raw_score=0.64,
+    boosts=(),
+    score=0.64,
+    reason="",
+    below_threshold=True,
+)
+A_SHADE_LESS = replace(WRITE, boosts=(), score=0.7 - 1e-12, threshold=0.7)
+"""Means of two draws come out so; the selection counts them as at the threshold."""
 ANSWER = replace(
     receipts.ANSWER,
     task="where is a judgment written?",
@@ -50,6 +61,13 @@ def test_page(snapshot: SnapshotAssertion) -> None:
         answer_text.render_cost_line(ANSWER),
     ]
     assert unstyle("\n".join(parts)) == snapshot
+
+
+def test_what_reached_its_threshold_is_not_called_below_it() -> None:
+    """Whether a score reached its threshold is decided by the selection alone, not again by its digits."""
+    answer = replace(ANSWER, selected=(A_SHADE_LESS,), near_misses=(A_SHADE_LESS,))
+    assert "below" not in unstyle(answer_text.render_selection(answer))
+    assert unstyle(answer_text.render_near_misses(answer)).startswith("passed, but not kept")
 
 
 def test_unpriced_is_not_free() -> None:

@@ -23,7 +23,7 @@ CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""
 LINES_OF_EACH = 3
 INDEX_SHOWN_FROM_S = 1.0
-"""An index run shorter than this is not told apart from the turn."""
+"""Seconds; a shorter index run is not mentioned."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
@@ -109,8 +109,9 @@ def render_near_misses(answer: Answer) -> str:
     """Name the best of what was not kept, one line for what passed and one for what did not; empty if nothing."""
     if not answer.selected:
         return ""
-    passed = [miss for miss in answer.near_misses if miss.score >= miss.threshold]
-    missed = [miss for miss in answer.near_misses if WITHIN_REACH * miss.threshold <= miss.score < miss.threshold]
+    passed = [miss for miss in answer.near_misses if not miss.below_threshold]
+    below = [miss for miss in answer.near_misses if miss.below_threshold]
+    missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
     lines = (
         _misses("passed, but not kept", passed, "raise --top-k"),
         _misses(f"just below {_cut(answer)}", missed, "lower --threshold or use --min-keep"),
@@ -257,7 +258,7 @@ def _place(memory: Selected) -> str:
 
 
 def _below(memory: Selected) -> str:
-    return f" (below {memory.threshold:g})" if memory.below_threshold or memory.score < memory.threshold else ""
+    return f" (below {memory.threshold:g})" if memory.below_threshold else ""
 
 
 def _entry(memory: Selected) -> list[str]:

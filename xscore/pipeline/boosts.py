@@ -1,6 +1,6 @@
 """Lift raw scores by links and recency: calls, tests, recent changes, the file at hand.
 
-final = min(1, raw + sum of boosts), the sum capped, only from a raw score at the floor, in one pass: a boosted
+final = min(1, raw + sum of boosts), the sum capped, only for a raw score at or above the floor, in one pass: a boosted
 candidate boosts no other. A booster is a function `(Candidate, BoostContext) -> Boost | None`; `plugins.enabled` adds
 those of other packages, and a weight of 0 turns one of ours off. Trade-off: only the best neighbour counts.
 """

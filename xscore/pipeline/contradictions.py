@@ -1,4 +1,4 @@
-"""Memories that contradict each other, resolved in one sentence (L07), and how confidence decays (L05). Pure.
+"""Memories that contradict each other, resolved in one sentence, and how confidence decays. Pure.
 
 Two memories conflict when they share a topic (of their key, or of a named alternative) and choose differently. A choice
 is the value in a memory's first sentence: `Use Prisma for the ORM` chooses `Prisma`. An explicit choice of a narrower

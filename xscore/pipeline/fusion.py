@@ -159,7 +159,7 @@ def _without_near_duplicates(entries: Sequence[BundleEntry], authority: Mapping[
 
 
 def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) -> list[BundleEntry]:
-    """Link kept details to their kept summaries, and add others that are shown if there is room (H19)."""
+    """Link kept details to their kept summaries, and add others that are shown if there is room."""
     summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
     if not summaries:
         return list(entries)
@@ -188,7 +188,7 @@ PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
-    """Replace entries that contradict each other with one entry of one sentence (L07)."""
+    """Replace entries that contradict each other with one entry of one sentence."""
     found = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
     text = {conflict.winner: conflict.text for conflict in found}
     losers = {conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner] for conflict in found}
@@ -214,7 +214,7 @@ def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
 def merge_near_duplicates(
     entries: Sequence[BundleEntry], groups: Sequence[Sequence[str]], *, authority: Mapping[str, float]
 ) -> list[BundleEntry]:
-    """Keep the most authoritative, then newest, of each group of near duplicates, and name the others in it (H18)."""
+    """Keep the most authoritative, then newest, of each group of near duplicates, and name the others in it."""
     by_id = {entry.memory.id: entry.memory for entry in entries}
     stands_for: dict[str, tuple[str, ...]] = {}
     for group in groups:

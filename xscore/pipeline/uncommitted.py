@@ -46,7 +46,7 @@ class UncommittedWork(Struct, frozen=True):
     """The state of the working tree."""
 
     diff: str = ""
-    """Of admitted files, redacted and cut to what a prompt shows."""
+    """Of admitted files, redacted and cut."""
     changed: tuple[ChangedFile, ...] | None = None
     """None: git is not asked here."""
 

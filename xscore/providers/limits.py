@@ -36,7 +36,7 @@ class DollarBudget(Protocol):
         ...
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Replace the reservation by what the call cost (None: unpriced)."""
+        """Replace the reservation by what the call cost; None: unknown, so the bound stays charged."""
         ...
 
 

@@ -131,7 +131,7 @@ class SecondDraws(Struct, frozen=True):
     cached: int = 0
     """Asked twice in earlier turns."""
     missed: int = 0
-    """As near, but asked once in this turn: beyond the limit of 60, or a cap, the deadline or an interruption came."""
+    """As near, but asked once in this turn: beyond the limit, or a cap, the deadline or an interruption came."""
 
 
 class CarriedFrom(Struct, frozen=True, kw_only=True):

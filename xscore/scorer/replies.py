@@ -1,4 +1,4 @@
-"""Read a model's reply without trust: a valid integer for an id of this pack, or nothing. Pure.
+"""Read a chat model's reply without trust: a valid integer for an id of this pack, or nothing. Pure.
 
 Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if the raw text plainly
 states the same one, because a repair may turn a truncated score into a lower one. Nothing is clamped or rounded. Trade-

@@ -1,9 +1,9 @@
 """Redact personal data: e-mail addresses, phone numbers and postal addresses become `<PII:type>`.
 
-The rules are data (`pii.toml`). They apply to statements, imported sessions and configuration, not to code or
-documents; `memory_writer` decides. The number of lines never changes, and redacting twice changes nothing. Trade-off:
-precision before recall: role (`security@`), host (`git@host:path`) and example addresses stay, as do bare numbers
-without a hint that they are phone numbers; names are not detected.
+The rules are data (`pii.toml`, read as JSON). They apply to statements, imported sessions and configuration, not to
+code or documents; `memory_writer` decides. The number of lines never changes, and redacting twice changes nothing.
+Trade-off: precision before recall: role (`security@`), host (`git@host:path`) and example addresses stay, as do bare
+numbers without a hint that they are phone numbers; names are not detected.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold only secrets.
 
-The rules are data (`secrets.toml`). Each starts with a literal found by plain search; a bounded pattern is tried only
-there, so clean text costs a few searches. In code an unquoted word is mostly a variable, so it stays; in prose and
-configuration it is redacted beside a secret-looking name. PEM bodies are found whole, escaped into one line, or
-truncated. The number of lines never changes, and redacting twice changes nothing. Of many texts, nearly none holds a
+The rules are data (`secrets.toml`, read as JSON). Each starts with a literal found by plain search; a bounded pattern
+is tried only there, so clean text costs a few searches. In code an unquoted word is mostly a variable, so it stays; in
+prose and configuration it is redacted beside a secret-looking name. PEM bodies are found whole, escaped into one line,
+or truncated. The number of lines never changes, and redacting twice changes nothing. Of many texts, nearly none holds a
 literal: `find_literals` searches them at once. Trade-offs: random-looking strings without a prefix or name are missed;
 when in doubt, a literal beside a secret-looking name is redacted.
 """

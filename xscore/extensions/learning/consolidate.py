@@ -1,4 +1,4 @@
-"""Consolidate the memories of both stores, and close working sessions (L01–L11, B11).
+"""Consolidate the memories of both stores, and close working sessions.
 
 One transaction over both stores reads drafts, applies the rules in order and writes the changes back; then expired
 memories are removed. The user's store is locked first and committed last. A killed run leaves each store before or

@@ -1,8 +1,8 @@
 """The rules of consolidation: carry over, merge, fade, expire, apply caps, summarise. Drafts in, drafts out.
 
-A closed session's decisions become governance, the rest the project's (L01). Memories of one layer, scope, kind and
-file that say the same are merged; the others stay, superseded (L03). What a person said is never erased for its age
-unless something newer superseded it (L03, L06). No model is asked. Trade-off: everything a session noted is carried
+A closed session's decisions become governance, the rest the project's. Memories of one layer, scope, kind and
+file that say the same are merged; the others stay, superseded. What a person said is never erased for its age
+unless something newer superseded it. No model is asked. Trade-off: everything a session noted is carried
 over; what turns out useless fades like any other memory.
 """
 
@@ -33,7 +33,7 @@ LEAST_DAYS = 1.0
 
 
 def fade_confidence(draft: ConsolidationDraft, scope: Scope, drifting: Collection[str] = ()) -> None:
-    """Fade confidence for the days since it last faded (L05). drifting: ids that fade faster, stated or not (L09).
+    """Fade confidence for the days since it last faded. drifting: ids that fade faster, stated or not.
 
     At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
     """
@@ -53,7 +53,7 @@ def fade_confidence(draft: ConsolidationDraft, scope: Scope, drifting: Collectio
 
 
 def archive_weak(draft: ConsolidationDraft) -> None:
-    """Archive inferred user memories of too little confidence (L04)."""
+    """Archive inferred user memories of too little confidence."""
     for memory in draft.of_scope("user"):
         is_weak = memory.source is MemorySource.INFERRED and memory.confidence < draft.rules.weak_confidence
         if memory.status in LIVE and is_weak:
@@ -62,7 +62,7 @@ def archive_weak(draft: ConsolidationDraft) -> None:
 
 
 def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
-    """Erase unimportant unused memories, prune and archive long unused ones of low importance (L03, L06).
+    """Erase unimportant unused memories, prune and archive long unused ones of low importance.
 
     A summary goes with the last of its exchanges.
     """
@@ -82,7 +82,7 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
 
 
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
-    """Archive the least valuable memories of a layer over its rows or bytes, by importance × confidence (L11)."""
+    """Archive the least valuable memories of a layer over its rows or bytes, by importance × confidence."""
     for layer in LAYERS[scope]:
         max_rows, max_bytes, size = draft.rules.max_rows[layer], draft.rules.max_bytes[layer], 0
         live = [memory for memory in draft.of_scope(scope) if memory.layer is layer and memory.status in LIVE]
@@ -170,7 +170,7 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
 
 
 def summarise_sessions(draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str]) -> None:
-    """Summarise closed sessions without a summary, or with newer exchanges (B11).
+    """Summarise closed sessions without a summary, or with newer exchanges.
 
     summary_of: the text of a session's summary; empty for none.
     """

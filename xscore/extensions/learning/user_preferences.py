@@ -1,4 +1,4 @@
-"""From projects to the user: what at least 3 projects, and half of all, say becomes a preference (L02, L09, H25).
+"""From projects to the user: what at least 3 projects, and half of all, say becomes a preference.
 
 Confidence is the share of projects. A stated preference is never replaced by an inference, an erased one never comes
 back, a project's deliberate choice is marked as an exception, and what the latest projects do without fades faster.
