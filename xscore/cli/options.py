@@ -91,7 +91,7 @@ class XscoreCommand(click.Command):
 
 
 option = SharedOption
-tuning = partial(SharedOption, advanced=True)
+tuning: partial[SharedOption] = partial(SharedOption, advanced=True)
 
 COUNT = click.IntRange(1, 1_000_000)
 FILE = click.Path(dir_okay=False, path_type=Path)

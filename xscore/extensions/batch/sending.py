@@ -199,7 +199,8 @@ class BatchSender:
     """Creates the batches of one job."""
 
     def __init__(self, context: JobContext, host: BatchHost) -> None:
-        self.context, self.host = context, host
+        self.context: JobContext = context
+        self.host: BatchHost = host
         self.held_back: str = ""
         """Why planned requests were not sent; empty if all were."""
         self.over_budget: bool = False

@@ -102,7 +102,8 @@ class ConsolidationDraft:
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
         """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when confidence faded."""
-        self.rules, self.now = rules, now
+        self.rules: MemorySettings = rules
+        self.now: float = now
         self.before: dict[str, Memory] = {memory.id: memory for memory in memories}
         self.after: dict[str, Memory] = dict(self.before)
         self.threads: dict[str, str] = dict(threads or {})

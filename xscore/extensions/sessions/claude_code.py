@@ -8,7 +8,7 @@ the `uuid` of each record, which identifies copies. Sub-agents (`isSidechain`) a
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from xscore.extensions.sessions.session_lines import (
     SessionLine,
@@ -38,7 +38,7 @@ class ClaudeCodeReader(SessionReader):
     """Reads one log."""
 
     origin = "claude-code"
-    expected = 'expected records of Claude Code, with `"type": "user"` or `"assistant"`'
+    expected: ClassVar[str] = 'expected records of Claude Code, with `"type": "user"` or `"assistant"`'
 
     @staticmethod
     def find(folders: AgentFolders) -> Iterator[SessionFile]:
@@ -59,7 +59,7 @@ class ClaudeCodeReader(SessionReader):
         """Read a message; all other records are side records or unknown."""
         kind, is_sub_agent = record.get("type"), bool(record.get("isSidechain"))
         if is_sub_agent or kind in _OTHER_TYPES:
-            self.is_known = True
+            self.known()
         elif kind == "user":
             self._read_user(record, line)
         elif kind == "assistant":
@@ -73,7 +73,7 @@ class ClaudeCodeReader(SessionReader):
             required_text(record, name, line, "a user record") for name in ("uuid", "sessionId", "cwd")
         )
         at = required_time(record, "timestamp", line, "a user record")
-        self.is_known = True
+        self.known()
         for block in object_list(message, "content"):
             if block.get("type") == "tool_result":
                 self._read_result(block)
@@ -83,7 +83,7 @@ class ClaudeCodeReader(SessionReader):
     def _read_assistant(self, record: dict[str, Any], line: SessionLine) -> None:
         message = _message(record, line)
         at = required_time(record, "timestamp", line, "an assistant record")
-        self.is_known = True
+        self.known()
         if record.get("isApiErrorMessage"):
             return
         self.answer(message_text(message["content"], "text"), at=at)

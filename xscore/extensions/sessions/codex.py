@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from xscore.extensions.sessions.session_lines import (
     SessionLine,
@@ -38,7 +38,7 @@ class CodexReader(SessionReader):
     """Reads one rollout."""
 
     origin = "codex"
-    expected = f"expected records of Codex: {', '.join(sorted(_TYPES))}"
+    expected: ClassVar[str] = f"expected records of Codex: {', '.join(sorted(_TYPES))}"
 
     _log = _WIRE
     """Which log is believed."""
@@ -69,7 +69,8 @@ class CodexReader(SessionReader):
             return
         if not isinstance(record.get("payload", {}), dict):
             raise UnreadableSession(line.number, "expected `payload` to be an object")
-        self.is_known = self.is_known or kind != "session_meta"
+        if kind != "session_meta":
+            self.known()
         if kind == "session_meta":
             self._read_meta(payload, line)
         elif kind == "turn_context":

@@ -224,7 +224,8 @@ class ExchangeWriter:
 
     def __init__(self, store: Store, *, now: float, dry_run: bool = False, thread: str = "") -> None:
         """thread: the working session that the exchanges belong to."""
-        self.now, self.report = now, SessionImportReport(dry_run=dry_run)
+        self.now: float = now
+        self.report: SessionImportReport = SessionImportReport(dry_run=dry_run)
         self._connection, self._settings, self._thread = store.connection, store.settings, thread
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []

@@ -91,9 +91,12 @@ class SessionReader:
 
     def __init__(self, file: SessionFile, keep: Callable[[ImportedExchange], None]) -> None:
         """keep: is given each exchange when it has ended."""
-        self.file, self._keep = file, keep
-        self.is_known, self.first_unknown = False, 0
-        """Whether a record is of this format; the number of the first line that is not."""
+        self.file: SessionFile = file
+        self._keep = keep
+        self.is_known: bool = False
+        """Whether a record is of this format."""
+        self.first_unknown: int = 0
+        """The number of the first line that is not."""
         self._open: ImportedExchange | None = None
         self._answer = ""
         self._paths: dict[str, None] = {}
@@ -127,6 +130,10 @@ class SessionReader:
         if self.first_unknown and not self.is_known:
             raise UnreadableSession(self.first_unknown, self.expected)
         self.close()
+
+    def known(self) -> None:
+        """Note a record of this format."""
+        self.is_known = True
 
     def unknown(self, line: SessionLine) -> None:
         """Note a record that is not of this format."""
