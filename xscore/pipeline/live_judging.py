@@ -144,7 +144,7 @@ async def judge_pool(
 ) -> JudgedPool:
     """Judge candidates missing from the cache and return one outcome per candidate, in order.
 
-    resources: None: nothing may be sent. leaders: how many of the provisional best the observer is told.
+    resources: None if nothing may be sent. leaders: how many of the best so far to report to the observer.
     """
     pool = asked.pool
     with gc_paused():
