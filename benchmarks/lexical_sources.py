@@ -105,7 +105,7 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     store_dir = cache.resolve() / "stores" / digest(str(place))
     shutil.rmtree(store_dir, ignore_errors=True)  # its vectors may be of an earlier way to read words
     found = find_root(place)
-    plain = RepositoryRoot(path=place, is_git=False, git_dir=None, store_dir=store_dir, read_only=False)
+    plain = RepositoryRoot(path=place, git_dir=None, store_dir=store_dir)
     root = replace(found, store_dir=store_dir) if found.path == place else plain
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
         index_repository(store.connection, root, IndexSettings(git=root.is_git), now=time.time())

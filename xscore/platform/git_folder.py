@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from xscore.platform.text import readable_text
 
 DETACHED_HEAD = "detached HEAD"
@@ -32,14 +34,42 @@ def claims_git(root: Path) -> bool:
     return _stated_folder(root) is not None
 
 
+class GitFolders(Struct, frozen=True):
+    """The folders of git that belong to a root."""
+
+    own: Path
+    """What `.git` is or names: of this worktree alone."""
+    common: Path
+    """With the objects and settings, shared by all worktrees of the repository."""
+    is_contained: bool
+    """Whether nothing that git would open leads out of them, so that git may be asked."""
+
+    @property
+    def worktree(self) -> str:
+        """The name that the repository has for a linked worktree; empty for the main one and for submodules."""
+        return self.own.name if self.own != self.common else ""
+
+
+def git_folders(root: Path) -> GitFolders | None:
+    """Return the git folders that belong to a root; None if there are none, or `.git` leads to those of another."""
+    root = Path(os.path.realpath(root))
+    own = _stated_folder(root)
+    common = _home_of(own, root) if own is not None else None
+    if own is None or common is None or not (own / "HEAD").is_file():
+        return None
+    is_contained = _stays_within(common, own, *map(_changed_at, (common, own, common / "objects")))
+    return GitFolders(own, common, is_contained)
+
+
 def git_folder(root: Path) -> Path | None:
     """Return the git folder of a root if git may be asked there; None if there is none, or it leads elsewhere."""
-    root = Path(os.path.realpath(root))
-    found = _stated_folder(root)
-    home = _home_of(found, root) if found is not None else None
-    if found is None or home is None or not (found / "HEAD").is_file():
-        return None
-    return found if _stays_within(home, found, *map(_changed_at, (home, found, home / "objects"))) else None
+    folders = git_folders(root)
+    return folders.own if folders is not None and folders.is_contained else None
+
+
+def bare_repository(folder: Path) -> bool:
+    """Whether a folder looks like a bare repository: a git folder without a tree around it."""
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
 def _stated_folder(root: Path) -> Path | None:
@@ -111,9 +141,10 @@ def other_worktrees(root: Path) -> tuple[Path, ...]:
     Each must say itself that it belongs to the same repository (see `git_folder`): a planted list names nothing else.
     """
     root = Path(os.path.realpath(root))
-    home = _own_home(root)
-    if home is None:
+    folders_here = git_folders(root)
+    if folders_here is None or not folders_here.is_contained:
         return ()
+    home = folders_here.common
     try:
         with os.scandir(home / "worktrees") as entries:
             folders = sorted(entry.path for entry in entries)[:_MOST_WORKTREES]
@@ -127,13 +158,10 @@ def other_worktrees(root: Path) -> tuple[Path, ...]:
 def origin_url(root: Path) -> str:
     """Return where a repository says that it was cloned from; empty if it does not say. Nothing of it is checked."""
     inside = _own_text(root, ".git/config", MAX_CONFIG_BYTES)
-    home = None if inside else _own_home(Path(os.path.realpath(root)))
+    folders = None if inside else git_folders(root)
+    home = folders.common if folders is not None and folders.is_contained else None
     found = re.findall(_ORIGIN, inside if home is None else _own_text(home, "config", MAX_CONFIG_BYTES))
     return found[-1].rstrip("/").removesuffix(".git") if found else ""
-
-
-def _own_home(root: Path) -> Path | None:
-    return None if git_folder(root) is None else _stated_home(root)
 
 
 def _stated_home(root: Path) -> Path | None:

@@ -1,7 +1,8 @@
 """Where things are: the root of a repository, its store, the user's own files, and names that are not UTF-8.
 
-It creates nothing and runs no git: the root is the nearest folder that holds a `.git`. Trade-off: any folder with a
-HEAD, or file that starts with `gitdir:`, counts as a `.git`; git would check more.
+A repository's store is in its common git folder, where no checkout, pull, stash or clean writes; a plain folder's is in
+the folder itself. Nothing is created here and git is not run: the root is the nearest folder that holds a `.git`.
+Trade-off: any folder with a HEAD, or file that starts with `gitdir:`, counts as a `.git`; git would check more.
 """
 
 import os
@@ -13,11 +14,14 @@ from typing import Literal
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
-from xscore.platform.git_folder import claims_git, git_folder
+from xscore.platform.git_folder import bare_repository, claims_git, git_folders
 from xscore.platform.hashing import digest
 from xscore.platform.text import readable_text
 
 STORE_DIR = ".xscore"
+"""Folder of the store of a plain folder; in a repository, where versions before schema 2 had it."""
+GIT_STORE_DIR = "xscore"
+"""Folder of the store within a repository's common git folder."""
 STORE_FILE = "memory.db"
 
 _ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
@@ -30,36 +34,89 @@ class RepositoryRoot(Struct, frozen=True):
 
     path: Path
     """Absolute, symlinks resolved."""
-    is_git: bool
     git_dir: Path | None
-    """The `.git` folder, or for a worktree or submodule the folder its `.git` file names."""
+    """The `.git` folder, or for a worktree or submodule the folder its `.git` file names. None: git is not used."""
     store_dir: Path
-    read_only: bool
-    """The root cannot be written, so the store is in the user's cache folder."""
+    worktree: str = ""
+    """Name of a linked worktree in its repository; empty for the main worktree and for plain folders."""
+    claims_git: bool = False
+    """There is a `.git`, or GIT_DIR is set: other people's commits may write here, so no store is used in the tree."""
+    read_only: bool = False
+    """The store's folder cannot be written: what the store holds is read, and nothing is kept."""
+
+    @property
+    def is_git(self) -> bool:
+        """Whether git is asked about this root."""
+        return self.git_dir is not None
 
     @property
     def store_file(self) -> Path:
         """The database."""
         return self.store_dir / STORE_FILE
 
+    @property
+    def earlier_store_dir(self) -> Path | None:
+        """The folder in the tree of a repository that versions before schema 2 used; None: a plain folder."""
+        return self.path / STORE_DIR if self.claims_git else None
+
 
 def find_root(start: Path) -> RepositoryRoot:
-    """Find the root of `start` : the nearest folder with a `.git`, else one with a store, else its own folder.
+    """Find the root of `start`: the nearest folder with a `.git`, else a bare repository, else a folder with a store.
 
-    A `.git` that leads elsewhere makes a plain folder (see `git_folder`). A store above counts only in plain folders
-    and only when this user owns it. Never raises: a path that does not exist is its own root.
+    A `.git` that leads elsewhere is not asked (see `git_folder`). A store above counts only in plain folders and only
+    when this user owns it. Never raises: a path that does not exist is its own root.
     """
     folder = Path(os.path.realpath(start))
     if folder.is_file():
         folder = folder.parent
     line = (folder, *folder.parents)
-    path = next(filter(claims_git, line), None) or next(filter(_has_own_store, line), folder)
-    git_dir = git_folder(path)
-    inside = path / STORE_DIR
+    path = next(filter(claims_git, line), None)
+    if path is not None:
+        folders = git_folders(path)
+        if folders is None:  # it leads elsewhere: nothing of ours is put there
+            store_dir, read_only = _store_place(path, None)
+            return RepositoryRoot(path, None, store_dir, claims_git=True, read_only=read_only)
+        store_dir, read_only = _store_place(path, folders.common / GIT_STORE_DIR)
+        own = folders.own if folders.is_contained else None
+        return RepositoryRoot(path, own, store_dir, folders.worktree, claims_git=True, read_only=read_only)
+    bare = next(filter(bare_repository, line), None)
+    if bare is not None:
+        store_dir, read_only = _store_place(bare, bare / GIT_STORE_DIR)
+        return RepositoryRoot(bare, None, store_dir, claims_git=True, read_only=read_only)
+    path = next(filter(_has_own_store, line), folder)
+    is_claimed = bool(os.environ.get("GIT_DIR"))
+    store_dir, read_only = _store_place(path, None if is_claimed else path / STORE_DIR)
+    return RepositoryRoot(path, None, store_dir, claims_git=is_claimed, read_only=read_only)
+
+
+def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
+    """Return the folder of a root's store, and whether it cannot be written.
+
+    inside: where the store belongs; None: the root has no place that is its own. A store that is there is used though
+    it cannot be written. One that could not be made there is in the user's own folder, never in the tree.
+    """
+    if inside is not None:
+        if _can_write(inside):
+            return inside, False
+        if os.path.lexists(inside / STORE_FILE):
+            return inside, True
+    name = digest("root", str(root))
+    earlier = user_cache_dir() / "stores" / name  # where versions before schema 2 had it
+    own = earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
+    return own, not _can_write(own)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a folder, or the nearest one above it that exists, can be written by this user."""
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
     effective = os.access in os.supports_effective_ids
-    read_only = not os.access(inside if inside.is_dir() else path, os.W_OK | os.X_OK, effective_ids=effective)
-    store_dir = user_cache_dir() / "stores" / digest("root", str(path)) if read_only else inside
-    return RepositoryRoot(path, git_dir is not None, git_dir, store_dir, read_only)
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
+
+
+def user_stores_dir() -> Path:
+    """The folder of the stores that have no place of their own, whether or not it exists."""
+    return _users("data") / "stores"
 
 
 def user_data_dir(chosen: Path | None) -> Path:

@@ -208,7 +208,7 @@ async def _opened(judging: ListJudging, options: JudgeOptions) -> AsyncGenerator
         if chosen is None:
             chosen = users = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xscore-")))
         folder = Path(chosen).expanduser().absolute()
-        root = RepositoryRoot(folder, is_git=False, git_dir=None, store_dir=folder, read_only=False)
+        root = RepositoryRoot(folder, git_dir=None, store_dir=folder)
         trust = judging.settings.store.trust
         store = stack.enter_context(Store.open(root, user_data_dir=users, trust=trust, user_learning=False))
         async with aclosing(judging.runs(store)) as runs:
