@@ -72,6 +72,18 @@ def commit_all(root: Path) -> Path:
     return root
 
 
+def store_dir(root: Path) -> Path:
+    """Return the folder of a root's store."""
+    from xscore.platform.paths import find_root
+
+    return find_root(root).store_dir
+
+
+def store_file(root: Path) -> Path:
+    """Return the database of a root's store."""
+    return store_dir(root) / "memory.db"
+
+
 MakeRepo = Callable[[Mapping[str, str]], Path]
 
 

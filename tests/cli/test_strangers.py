@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.servers.openai_server import OpenAIServer
 
 pytestmark = pytest.mark.verify
@@ -41,7 +41,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         assert "salvaged nothing: nothing shows that you made it here" in rebuilt.stdout
         paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
     assert paid["cached"] == 0 and paid["judged"] == paid["candidates"] > 0
-    assert (clone / ".xscore" / "aside-1" / "memory.db").is_file()
+    assert (store_dir(clone) / "aside-1" / "memory.db").is_file()
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,5 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
     assert done.returncode == 0, done.stderr
     first, again = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
     assert first["judged"] == again["cached"] > 0
-    assert not (root / ".xscore").exists() and (writable / ".xscore").exists()
+    assert not (store_dir(root)).exists() and (store_dir(writable)).exists()
     assert list(home.rglob("memory.db"))

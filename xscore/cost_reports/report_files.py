@@ -155,7 +155,7 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
             raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
         taken[place] = option
         is_report = option == "--output"
-        if (is_report or writes) and STORE_DIR in place.parts:
+        if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
             raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
         if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)

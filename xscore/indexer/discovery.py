@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from xscore.platform.git import run_git
-from xscore.platform.git_folder import claims_git
+from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded
 
@@ -61,7 +61,7 @@ def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
             return _listed(printed)
         if monotonic() - began >= LISTING_S:
             _too_slow.add(root.path)
-    if _is_bare(root.path):
+    if bare_repository(root.path):
         return FileListing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
     listing = walk_folder(root.path)
     if root.is_git and git:
@@ -127,15 +127,10 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
         if base not in _SILENT:
             listing.excluded.append(Excluded(portable_name(name) + "/", "dependencies"))
         return False
-    if os.path.lexists(top / name / ".git") or _is_bare(top / name):
+    if os.path.lexists(top / name / ".git") or bare_repository(top / name):
         listing.excluded.append(Excluded(portable_name(name) + "/", "nested_repository"))
         return False
     return True
-
-
-def _is_bare(folder: Path) -> bool:
-    """Whether a folder is a git directory, which is never indexed."""
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
 def _ignore_rules(file: Path) -> "GlobList | None":

@@ -9,7 +9,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,18 @@ class Schema(Struct, frozen=True):
     version: int
 
 
-def connect(path: Path, schema: Schema, keys: KeySource | None = None, *, create: bool = True) -> sqlite3.Connection:
+BeforeWriting = Callable[[sqlite3.Connection], None]
+"""Called with a connection that has read once and not written yet."""
+
+
+def connect(
+    path: Path,
+    schema: Schema,
+    keys: KeySource | None = None,
+    *,
+    create: bool = True,
+    before_writing: BeforeWriting = lambda _: None,
+) -> sqlite3.Connection:
     """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
 
     keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
@@ -42,7 +53,7 @@ def connect(path: Path, schema: Schema, keys: KeySource | None = None, *, create
     while True:  # again where it was replaced meanwhile: encrypted, decrypted or rebuilt
         before = inode_of(path)
         try:
-            connection = _connect(path, schema, keys)
+            connection = _connect(path, schema, keys, before_writing)
         except StoreError:
             if inode_of(path) == before:
                 raise
@@ -153,11 +164,13 @@ def _prepare(path: Path) -> None:
         raise StoreError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
 
 
-def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Connection:
+def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing: BeforeWriting) -> sqlite3.Connection:
     connection = open_unchecked(path, keys)
     try:
         with _unless_encrypted(path):
             _configure(connection)
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            before_writing(connection)
             _create_tables(connection, path, schema)
     except BaseException:
         connection.close()
@@ -188,6 +201,11 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
         if sqlite_drivers.read_note(path) is None and looks_encrypted(path):
             raise missing_note_error(path) from error
         raise
+
+
+def place_of(connection: sqlite3.Connection) -> Path:
+    """Return the file of a connection that this module opened."""
+    return Path(connection.place)  # type: ignore[attr-defined]  # of our connection class
 
 
 def inode_of(path: Path) -> int:

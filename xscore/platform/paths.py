@@ -108,9 +108,9 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
 
 def _can_write(folder: Path) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written by this user."""
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
     effective = os.access in os.supports_effective_ids
+    while not os.access(folder, os.F_OK, effective_ids=effective) and folder != folder.parent:
+        folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
 
 

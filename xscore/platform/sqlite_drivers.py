@@ -74,6 +74,7 @@ def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection
     except driver.Error as error:
         _translate(error, path)
     opened.place = path  # type: ignore[attr-defined]  # our subclass has a `__dict__`
+    opened.after_close = []  # type: ignore[attr-defined]  # functions to call once it is closed
     return opened
 
 
@@ -95,11 +96,18 @@ def _translating_connection(driver: Any) -> Any:
 
         return translated
 
+    def close(connection: Any) -> None:
+        driver.Connection.close(connection)
+        actions, connection.after_close = connection.after_close, []
+        for action in actions:
+            action()
+
     cursor: Any = type("Cursor", (driver.Cursor,), {name: translating(name) for name in _TRANSLATED_METHODS})
     methods = {
         "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
         "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
         "executemany": lambda self, sql, parameters: cursor(self).executemany(sql, parameters),
+        "close": close,
     }
     return type("Connection", (driver.Connection,), methods)
 
