@@ -89,7 +89,7 @@ ask(read_only)
 
 
 def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:
-    """Where the repository is read-only the store is in the user's cache folder, and asking again is free.
+    """Where the git folder is read-only the store is in the user's own folder, and asking again is free.
 
     Nothing is read-only to root, so root asks as the user `nobody`.
     """
@@ -99,7 +99,8 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
     if os.geteuid() == 0:
         for path in (root, home, *root.rglob("*")):
             os.chown(path, 65534, 65534)
-    root.chmod(0o555)
+    for folder in (root / ".git", root):
+        folder.chmod(0o555)
     try:
         with OpenAIServer() as server:
             flags, environ = with_judge(server)
@@ -112,7 +113,8 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
                 check=False,
             )
     finally:
-        root.chmod(0o755)
+        for folder in (root, root / ".git"):
+            folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
     first, again = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
     assert first["judged"] == again["cached"] > 0

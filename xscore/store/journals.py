@@ -28,6 +28,8 @@ _FIRST_NOTING_SCHEMA = 2
 _SCHEMA_OFFSET = 60
 """Of the schema's number (`user_version`) in the header of a database file."""
 _numbers = count()
+_notes_of_closed: dict[Path, list[Path]] = {}
+"""Notes of this process's closed connections to journals that were still there then, by the folder of their store."""
 
 
 def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
@@ -74,10 +76,14 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
         ) from error
 
     def forget() -> None:
-        # SQLite removes the journal when the last connection closes. While it stays, so does the note.
+        # SQLite removes the journal when its last connection closes. While it stays, so do the notes.
+        closed = _notes_of_closed.setdefault(note.parent, [])
+        closed.append(note)
         if not wal.exists():
-            with suppress(OSError):
-                note.unlink()
+            del _notes_of_closed[note.parent]
+            for own_note in closed:
+                with suppress(OSError):
+                    own_note.unlink()
 
     connection.after_close.append(forget)  # type: ignore[attr-defined]  # of our connection class
 
