@@ -72,10 +72,10 @@ def test_a_poisoned_store_in_a_branch_plants_nothing(
     assert "git tracks files under .xscore/" in first.stderr
     assert "git tracks" not in xscore("context", TASK, *judge, cwd=basket).stderr
     assert decisions(xscore, basket) == []
-    message = json.dumps(
-        {"session_id": "s", "cwd": str(basket), "hook_event_name": "SessionStart", "source": "startup"}
-    )
-    started = xscore("hook", "session-start", "--client", "claude-code", cwd=basket, stdin=message)
+    message = {"session_id": "s", "cwd": str(basket), "hook_event_name": "SessionStart", "source": "startup"}
+    # A process of its own, since a hook ends its process.
+    started = run("hook", "session-start", "--client", "claude-code", cwd=basket, stdin=json.dumps(message))
+    assert started.returncode == 0
     assert PLANTED not in started.stdout
 
 
