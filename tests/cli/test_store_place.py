@@ -11,6 +11,7 @@ import pytest
 from tests.cli.basket import TASK
 from tests.cli.conftest import Run
 from tests.conftest import git, store_dir, store_file, write_files
+from tests.programs import run
 from xscore.platform.paths import user_data_dir
 
 DECISION = "prices are whole cents, never floats"
