@@ -19,8 +19,15 @@ from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
 
-SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
-"""Schema of both kinds of store; the id is `xscr`."""
+
+def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
+    from xscore.store.migrations.steps import migrate_store  # hardly any opening meets an older store
+
+    return migrate_store(connection, path, SCHEMA, keys)
+
+
+SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2, migrate=_migrate)
+"""Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see `migrations.steps`."""
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""
 
