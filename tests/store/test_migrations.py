@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.make_schema_fixture import DIGESTS, schema_digest
-from tests.store.older_stores import NUMBERS, shapes_of, write_older_store
+from tests.store.older_stores import NUMBERS, common_columns, kept_rows, shapes_of, write_older_store
 from xscore.cache.judgments import read_judgments
 from xscore.platform import database
 from xscore.platform.errors import StoreTooNew
@@ -17,46 +17,6 @@ from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
 
 OLDER = [(number, shape) for number in NUMBERS if number < SCHEMA.version for shape in shapes_of(number)]
-KEPT_WHOLE = """
-    query judgment reason untrusted_score runner claim turn receipt turn_figures session checkpoint event call
-    reservation spending capability chars_per_token occurrence erased_memory muted_key project observation
-    repository_map evaluation job job_question job_ask job_request batch pack_slot evidence
-"""
-"""Tables of which every row is kept."""
-Rows = dict[str, list[tuple[object, ...]]]
-
-
-def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
-    """Return what a migration has to keep: rows of these columns, and ids of contents by hash."""
-    rows = {
-        table: sorted(connection.execute(f"SELECT {columns[table]} FROM {table}").fetchall(), key=repr)
-        for table in KEPT_WHOLE.split()
-    }
-    stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"
-    rows["memory"] = connection.execute(stated).fetchall()
-    rows["content"] = connection.execute("SELECT id, hash FROM content ORDER BY id").fetchall()
-    rows["mention"] = connection.execute(
-        "SELECT source, relation, name, hint FROM mention"
-        " WHERE source IN (SELECT id FROM memory WHERE source <> 'index') ORDER BY 1, 3, 4"
-    ).fetchall()
-    rows["edge"] = connection.execute(
-        "SELECT source, target, relation, weight FROM edge WHERE path = '' ORDER BY 1, 2"
-    ).fetchall()
-    rows["numbers"] = connection.execute("SELECT name, seq FROM sqlite_sequence ORDER BY name").fetchall()
-    rows["meta"] = connection.execute(
-        "SELECT key, value FROM meta WHERE key IN ('store_id', 'latest_turn') ORDER BY key"
-    ).fetchall()
-    return rows
-
-
-def common_columns(path: Path) -> dict[str, str]:
-    """Return the columns that each table has both in this store and in today's schema."""
-    with closing(database.open_in_memory(SCHEMA)) as today, closing(sqlite3.connect(path)) as older:
-        columns = {}
-        for table in (*KEPT_WHOLE.split(), "memory"):
-            names = [{row[1] for row in one.execute(f"PRAGMA table_info({table})")} for one in (today, older)]
-            columns[table] = ", ".join(sorted(names[0] & names[1]))
-        return columns
 
 
 def objects(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:

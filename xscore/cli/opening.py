@@ -98,6 +98,7 @@ def opened_store(
     if not make:
         _note_missing_store(start, flags.terminal.note)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
+        store.listen(flags.terminal.note)
         yield store
 
 

@@ -102,11 +102,10 @@ def schema_version(connection: sqlite3.Connection) -> int:
 def refuse_newer(path: Path, schema: Schema) -> None:
     """Raise StoreTooNew if the header says that a newer xscore made this database; SQLite is not asked.
 
-    An encrypted header, or one that a journal replaces, says nothing: then `connect` looks again.
+    An encrypted header says nothing, and a journal may hold a newer one: `connect` looks again.
     """
-    wal = path.with_name(f"{path.name}-wal")
     with suppress(OSError):
-        if not stat.S_ISREG(path.lstat().st_mode) or (wal.exists() and wal.lstat().st_size):
+        if not stat.S_ISREG(path.lstat().st_mode):
             return
         with path.open("rb") as file:
             header = file.read(_HEADER.size)

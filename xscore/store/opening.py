@@ -48,6 +48,17 @@ def connect_store(path: Path, keys: KeySource | None = None, *, create: bool = T
     return database.connect(path, SCHEMA, keys, create=create)
 
 
+def migration_note(connection: sqlite3.Connection) -> str:
+    """Say in one line that opening migrated the store; empty if it did not."""
+    migration = database.migration_of(connection)
+    if migration is None:
+        return ""
+    return (
+        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its judgments and"
+        f" memories from before is in {migration.copy}"
+    )
+
+
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
     """Open the store in this folder; create it if it is missing.
 
@@ -55,6 +66,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
+    database.refuse_newer(path, SCHEMA)  # first: even reading whether it is trusted would leave journals beside it
     while True:  # again where a rebuild set it aside meanwhile
         before = database.inode_of(path)
         try:

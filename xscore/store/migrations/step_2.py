@@ -50,6 +50,7 @@ def run(connection: sqlite3.Connection) -> None:
     script = script_of(2)
     has_edge_table = not table_columns(connection, "edge_row")
     mentions_of_files = "path" in table_columns(connection, "mention")
+    (files,) = connection.execute("SELECT count(*) FROM file WHERE excluded = ''").fetchone()
     reshape(
         connection,
         script,
@@ -66,6 +67,8 @@ def run(connection: sqlite3.Connection) -> None:
         connection.execute(_STATED_EDGES)
         connection.execute("DROP TABLE edge")
     _forget_indexed_memories(connection)
+    if files:  # until all are indexed again, nobody may take the judgments of their memories for useless
+        connection.execute("INSERT INTO meta (key, value) VALUES ('index_files_left', ?)", (str(files),))
     _add_terms(connection)
     create_others(connection, script)
 
