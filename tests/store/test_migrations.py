@@ -57,6 +57,20 @@ def test_judgments_of_an_older_store_count(path: Path, number: int, shape: str) 
     assert len(judged) == 6
 
 
+def test_names_in_statements_are_found_again(path: Path) -> None:
+    """The first shapes began a hint with its kind; today's index would not find what such a hint names."""
+    write_older_store(path, 1, shape=shapes_of(1)[-1])
+    hints = {"entity:nest": "::nest", "path:a/b.py": "a/b.py", "inside:a.py::f": "a.py::f", "memory:m_1": "m_1"}
+    with closing(sqlite3.connect(path)) as older:
+        (source,) = older.execute("SELECT id FROM memory WHERE source <> 'index'").fetchone()
+        older.execute("DELETE FROM mention")
+        rows = [(source, hint) for hint in hints]
+        older.executemany("INSERT INTO mention VALUES ('', ?, 'references', 'n', ?)", rows)
+        older.commit()
+    with closing(connect_store(path)) as connection:
+        assert {hint for (hint,) in connection.execute("SELECT hint FROM mention")} == set(hints.values())
+
+
 def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:
     """`schema.sql` is what is written down for its number, and each number is reached by a step."""
     written = json.loads(DIGESTS.read_text("utf-8"))

@@ -38,6 +38,8 @@ _STATED_EDGES = """
     SELECT one.number, other.number, relation, weight FROM edge
     JOIN edge_end AS one ON one.id = source JOIN edge_end AS other ON other.id = target WHERE path = ''
 """
+_HINTS = {"entity:": "::", "inside:": "", "path:": "", "memory:": ""}
+"""How the first shapes began the hint of a name in a statement -> how it begins now."""
 _SHOWN = """
     SELECT content_hash AS hash FROM memory
     UNION ALL SELECT text_hash FROM memory WHERE text_hash <> content_hash
@@ -79,6 +81,11 @@ def _forget_indexed_memories(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT id FROM memory)")
     connection.execute("DELETE FROM vec WHERE embedder GLOB 'terms-*'")  # now a column of `memory`
     connection.execute("DELETE FROM mention WHERE source NOT IN (SELECT id FROM memory)")
+    for before, after in _HINTS.items():
+        connection.execute(
+            "UPDATE OR REPLACE mention SET hint = ? || substr(hint, ?) WHERE hint GLOB ?",
+            (after, len(before) + 1, f"{before}*"),
+        )
     connection.execute("UPDATE content SET memories = 0 WHERE memories <> 0")
     shown = connection.execute(f"SELECT count(*), hash FROM ({_SHOWN}) GROUP BY hash").fetchall()
     connection.executemany("UPDATE content SET memories = ? WHERE hash = ?", shown)
