@@ -104,15 +104,28 @@ def refuse_newer(path: Path, schema: Schema) -> None:
 
     An encrypted header says nothing, and a journal may hold a newer one: `connect` looks again.
     """
+    facts = _read_header(path)
+    if facts is not None:
+        version, owner = facts
+        if owner == schema.application_id and version > schema.version:
+            raise too_new_error(path, version, schema.version)
+
+
+def has_plain_header(path: Path) -> bool:
+    """Whether the file begins as a database does that is not encrypted."""
+    return _read_header(path) is not None
+
+
+def _read_header(path: Path) -> tuple[int, int] | None:
+    """Return user_version and application_id as the file has them; None: it is no plain database."""
     with suppress(OSError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return
-        with path.open("rb") as file:
-            header = file.read(_HEADER.size)
-        if len(header) == _HEADER.size:
-            magic, version, owner = _HEADER.unpack(header)
-            if magic == _SQLITE_MAGIC and owner == schema.application_id and version > schema.version:
-                raise too_new_error(path, version, schema.version)
+        if stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
+            with path.open("rb") as file:
+                header = file.read(_HEADER.size)
+            if len(header) == _HEADER.size:
+                magic, version, owner = _HEADER.unpack(header)
+                return (version, owner) if magic == _SQLITE_MAGIC else None
+    return None
 
 
 def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from xscore.platform.sqlite_drivers import KeySource
 NO_ROWS = "false"
 """SQL condition: every row of the table can be made again."""
 _UNFINISHED = ".new"
+_COPY_ROWS = 'INSERT INTO main."{0}" SELECT * FROM source."{0}" WHERE {1}'
 _MARK = re.compile(r"schema-\d+\.txt")
 _MARK_TEXT = """\
 This is a copy of what could not be made again of {name}, from before it was brought from schema {before} to {after}.
@@ -59,7 +60,7 @@ def migrate(
             if before >= schema.version:
                 return None
             pending = [steps[number] for number in range(before + 1, schema.version + 1)]
-            copy = _write_copy(connection, path, (before, schema.version), pending[0].kept_rows, keys)
+            copy = _write_copy(path, (before, schema.version), pending[0].kept_rows, keys)
             try:
                 for step in pending:
                     step.run(connection)
@@ -84,13 +85,7 @@ def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _write_copy(
-    connection: sqlite3.Connection,
-    path: Path,
-    versions: tuple[int, int],
-    kept_rows: Mapping[str, str],
-    keys: KeySource | None,
-) -> Path:
+def _write_copy(path: Path, versions: tuple[int, int], kept_rows: Mapping[str, str], keys: KeySource | None) -> Path:
     """Copy what cannot be made again into a folder of its own; return it once it is on disk."""
     before, after = versions
     _remove_unfinished(path)
@@ -105,7 +100,7 @@ def _write_copy(
                 place.write_bytes(note)
         os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         with closing(database.open_unchecked(scratch, keys)) as copy:
-            _copy_rows(connection, copy, kept_rows)
+            _copy_rows(copy, path, kept_rows)
         mark = _MARK_TEXT.format(name=path.name, before=before, after=after)
         (folder / f"schema-{before}.txt").write_text(mark, "utf-8")
         _sync(scratch)
@@ -124,35 +119,37 @@ def _write_copy(
     return folder
 
 
-def _copy_rows(source: sqlite3.Connection, copy: sqlite3.Connection, kept_rows: Mapping[str, str]) -> None:
-    """Write all tables, and their rows that cannot be made again, into an empty database."""
+def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str]) -> None:
+    """Write all tables, and their rows that cannot be made again, into an empty database.
+
+    They are read by a connection of their own, which sees what is committed; the write lock keeps that as it is.
+    """
     copy.execute("PRAGMA journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
     copy.execute("PRAGMA synchronous = OFF")
     copy.execute("PRAGMA foreign_keys = OFF")
-    objects = source.execute(
-        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT GLOB 'sqlite_*' ORDER BY rowid"
+    place = f"{path.absolute().as_uri()}?mode=ro"
+    # A killed conversion leaves a plain database beside its note; else both have the same key.
+    is_plain_beside_note = sqlite_drivers.read_note(path) is not None and database.has_plain_header(path)
+    with_key = " KEY ''" if is_plain_beside_note else ""
+    copy.execute(f"ATTACH ? AS source{with_key}", (place,))
+    objects = copy.execute(
+        "SELECT type, name, sql FROM source.sqlite_master"
+        " WHERE sql IS NOT NULL AND name NOT GLOB 'sqlite_*' ORDER BY rowid"
     ).fetchall()
     with database.transaction(copy):
-        tables = [(name, sql) for kind, name, sql in objects if kind == "table"]
-        for name, sql in tables:
-            copy.execute(sql)
-            _copy_table(source, copy, name, kept_rows.get(name, "true"))
-        if source.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
-            copy.execute("DELETE FROM sqlite_sequence")
-            _copy_table(source, copy, "sqlite_sequence", "true")
+        for kind, name, sql in objects:
+            if kind == "table":
+                copy.execute(sql)
+                copy.execute(_COPY_ROWS.format(name, kept_rows.get(name, "true")))
+        if copy.execute("SELECT 1 FROM source.sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
+            copy.execute("DELETE FROM main.sqlite_sequence")
+            copy.execute(_COPY_ROWS.format("sqlite_sequence", "true"))
         for kind, _, sql in objects:
             if kind != "table":
                 copy.execute(sql)
         for fact in ("user_version", "application_id"):
-            (value,) = source.execute(f"PRAGMA {fact}").fetchone()
-            copy.execute(f"PRAGMA {fact} = {int(value)}")
-
-
-def _copy_table(source: sqlite3.Connection, copy: sqlite3.Connection, table: str, condition: str) -> None:
-    columns = source.execute(f'PRAGMA table_info("{table}")').fetchall()
-    marks = ", ".join("?" * len(columns))
-    rows: Sequence[object] = source.execute(f'SELECT * FROM "{table}" WHERE {condition}')  # type: ignore[assignment]
-    copy.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # type: ignore[arg-type]
+            (value,) = copy.execute(f"PRAGMA source.{fact}").fetchone()
+            copy.execute(f"PRAGMA main.{fact} = {int(value)}")
 
 
 def _new_folder(path: Path) -> Path:
