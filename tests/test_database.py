@@ -149,17 +149,6 @@ def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -
             connection.execute(statement)
 
 
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A newer xscore's store is left alone, and the hint names the command for this very store."""
-    for name, command in (("memory.db", "`xscore store rebuild`"), ("user.db", "`xscore store rebuild --user`")):
-        connection = connect_store(tmp_path / name)
-        connection.execute("PRAGMA user_version = 9999")
-        connection.close()
-        with pytest.raises(StoreDamaged, match="newer xscore") as raised:
-            connect_store(tmp_path / name)
-        assert command in raised.value.hint
-
-
 def test_a_link_is_refused(tmp_path: Path) -> None:
     """A database is never a link to another file."""
     (tmp_path / "memory.db").symlink_to(tmp_path / "elsewhere.db")

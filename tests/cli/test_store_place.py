@@ -169,10 +169,12 @@ def test_a_foreign_journal_is_not_replayed(basket: Path, xscore: Run, judge: Jud
     store = store_file(basket)
     with closing(sqlite3.connect(store)) as writer:  # what an archive of another day may hold
         writer.execute("PRAGMA wal_autocheckpoint = 0")
-        writer.execute("UPDATE session SET branch = 'theirs'")
-        writer.execute("UPDATE meta SET value = value")
+        writer.execute("INSERT INTO muted_key (key, at) VALUES ('theirs', 1.0)")
         writer.commit()
         journal = Path(f"{store}-wal").read_bytes()
+        writer.execute("DELETE FROM muted_key")
+        writer.commit()
+    assert journal
     Path(f"{store}-wal").write_bytes(journal)
     before = store.read_bytes()
     for command in (("status",), ("context", TASK, *judge), ("memory", "list")):

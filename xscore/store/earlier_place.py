@@ -21,7 +21,7 @@ from xscore.platform.hashing import digest
 from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
 from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
-from xscore.store.journals import accept_journals, has_journal
+from xscore.store.journals import JOURNALS, accept_journals, has_journal
 
 _MOVING = ".moving"
 """Suffix of a copy on its way from another file system."""
@@ -127,7 +127,7 @@ def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
     (hook,) = HOOKS["merge_store"]
     with closing(opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)) as connection:
         load(hook.target)(path, connection, keys)
-    for suffix in ("", *opening.JOURNALS, sqlite_drivers.NOTE_SUFFIX):
+    for suffix in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

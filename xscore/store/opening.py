@@ -19,11 +19,19 @@ from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
+from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
 from xscore.store.journals import JOURNALS, accept_journals, note_journal, refuse_foreign_journal
 
-SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
-"""Schema of both kinds of store; the id is `xscr`."""
+
+def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
+    from xscore.store.migrations.steps import migrate_store  # hardly any opening meets an older store
+
+    return migrate_store(connection, path, SCHEMA, keys)
+
+
+SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2, migrate=_migrate)
+"""Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see `migrations.steps`."""
 
 
 class StoreKeys(Struct, frozen=True):
@@ -58,6 +66,17 @@ def connect_store(path: Path, keys: StoreKeys | None = None, *, create: bool = T
     return database.connect(path, SCHEMA, keys, create=create, before_writing=before_writing)
 
 
+def migration_note(connection: sqlite3.Connection) -> str:
+    """Say in one line that opening migrated the store; empty if it did not."""
+    migration = database.migration_of(connection)
+    if migration is None:
+        return ""
+    return (
+        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its judgments and"
+        f" memories from before is in {migration.copy}"
+    )
+
+
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
     """Open the store in this folder; create it if it is missing.
 
@@ -65,6 +84,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
+    database.refuse_newer(path, SCHEMA)  # first: even reading whether it is trusted would leave journals beside it
     while True:  # again where a rebuild set it aside meanwhile
         before = database.inode_of(path)
         try:

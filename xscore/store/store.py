@@ -64,8 +64,8 @@ class Store:
         self.clock = clock
         self.siblings = siblings
         """Finds the stores of other clones that may be read (`store.siblings`)."""
-        self.notes: tuple[str, ...] = tuple(notes)
-        """What opening it has to tell the user, a sentence each."""
+        self._note: Callable[[str], None] | None = None
+        self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
@@ -156,7 +156,17 @@ class Store:
         path = self.user_path
         if self._user is None and path is not None and (create or path.exists()):
             self._user = opening.open_user_store(path.parent)
+            note = opening.migration_note(self._user)
+            if note:
+                self._unheard.append(note)
+                self.listen(self._note)
         return self._user
+
+    def listen(self, note: Callable[[str], None] | None) -> None:
+        """Report, now and later, what opening did that the user should know; None: keep it for the next listener."""
+        self._note = note
+        while note is not None and self._unheard:
+            note(self._unheard.pop(0))
 
     def connections(self) -> list[sqlite3.Connection]:
         """Return the repository's database and the user's own. Raises StoreError if an existing one cannot be read."""

@@ -57,6 +57,7 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
             refuse_foreign_journal(root.store_file, data_dir)
         if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
+        database.refuse_newer(root.store_file, opening.SCHEMA)
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
             try:
