@@ -12,6 +12,7 @@ from tests.cli.basket import FILES
 from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo, store_dir, store_file
 from tests.store.older_stores import write_older_store
+from tests.waiting import wait_until
 from xscore.cache.prune import prune_judgments
 from xscore.platform.database import Migration
 from xscore.platform.errors import UsageError
@@ -87,6 +88,23 @@ def test_a_hook_on_an_older_store_is_silent(older: Path, process: Run) -> None:
     assert done.returncode == 0
     assert "schema" not in done.stdout + done.stderr
     assert (store_dir(older) / "aside-1").is_dir()
+
+
+@pytest.mark.verify
+def test_a_hook_leaves_a_long_migration_to_the_background(older: Path, process: Run) -> None:
+    """A hook whose time is up before the store is migrated ends in time; the background process goes on."""
+    path = older / ".xscore" / "memory.db"
+    event = {"session_id": "s", "cwd": str(older), "hook_event_name": "SessionStart", "source": "startup"}
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert process("hook", "session-start", cwd=older, stdin=json.dumps(event)).returncode == 0
+        other.execute("ROLLBACK")
+
+    def is_migrated() -> bool:
+        with closing(sqlite3.connect(path)) as connection:
+            return bool(connection.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,))
+
+    wait_until(is_migrated, otherwise="the background process did not migrate the store")
 
 
 def test_nothing_is_paid_again_after_a_migration(

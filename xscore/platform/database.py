@@ -122,6 +122,12 @@ def refuse_newer(path: Path, schema: Schema) -> None:
             raise too_new_error(path, version, schema.version)
 
 
+def has_older_header(path: Path, schema: Schema) -> bool:
+    """Whether the header says that opening this database will migrate it; an encrypted one does not say."""
+    facts = _read_header(path)
+    return facts is not None and facts[1] == schema.application_id and 0 < facts[0] < schema.version
+
+
 def has_plain_header(path: Path) -> bool:
     """Whether the file begins as a database does that is not encrypted."""
     return _read_header(path) is not None
