@@ -57,6 +57,13 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def store_file(root: Path) -> Path:
+    """Return the database file of a root's store, whether or not it is there."""
+    from xscore.platform.paths import find_root
+
+    return find_root(root).store_file
+
+
 def write_files(root: Path, files: Mapping[str, str]) -> None:
     """Write files of `path -> text`, with the folders that they need."""
     for name, text in files.items():

@@ -19,7 +19,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
 
-SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
+SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2)
 """Schema of both kinds of store; the id is `xscr`."""
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""

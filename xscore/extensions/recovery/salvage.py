@@ -126,7 +126,7 @@ class DamagedReader:
 _INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory"
+    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory_row"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
 _JUDGMENTS = """
@@ -154,6 +154,7 @@ _HAS_QUESTION_AND_ASK = """
     EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
     AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)
 """
+_HAS_MEMORY = "EXISTS (SELECT 1 FROM memory_row WHERE id = :memory_id)"
 _WITHOUT_BATCH = """
     UPDATE job_request SET state = 'planned', batch = 0 WHERE state = 'sent'
     AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.job = job_request.job AND number = job_request.batch)
@@ -333,6 +334,12 @@ _TABLES = (
 )
 """In an order in which what a row refers to comes first."""
 _AFTER_MEMORIES = (
-    _Table("occurrence", "occurrences", "id"),
-    _Table("evidence", "citations", "memory_id", is_valid=lambda row: 0 <= row["start_line"] <= row["end_line"]),
+    _Table("occurrence", "occurrences", "id", needs=_HAS_MEMORY),
+    _Table(
+        "evidence",
+        "citations",
+        "memory_id",
+        is_valid=lambda row: 0 <= row["start_line"] <= row["end_line"],
+        needs=_HAS_MEMORY,
+    ),
 )
