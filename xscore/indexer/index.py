@@ -76,6 +76,7 @@ def index_repository(
     run = IndexRun(connection, root, settings, now, allow_pii, until, languages, progress)
     with lock_wait_until(connection, until):
         try:
+            enter_worktree(connection, root.worktree, must_know=True)
             run.forget_removed_worktrees()
             taken = run.take_over(siblings)
             run.update()

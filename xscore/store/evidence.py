@@ -203,11 +203,11 @@ _BROKEN = f"""
 """
 _MENDED = f"""
     SELECT memory_id FROM stale_memory WHERE worktree = {HERE} AND memory_id NOT IN ({_CHANGED_HERE})
-    AND EXISTS (SELECT 1 FROM main.evidence WHERE evidence.memory_id = stale_memory.memory_id)
+    AND EXISTS (SELECT 1 FROM evidence WHERE evidence.memory_id = stale_memory.memory_id)
 """
 _STALE_EVERYWHERE = f"""
     SELECT id FROM memory_row WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale' AND version = 0
-    AND EXISTS (SELECT 1 FROM main.evidence WHERE memory_id = id)
+    AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
 """
 """Written as stale before what they cite was stored; each worktree has to look for itself."""
 _UPDATE = f"""
@@ -234,9 +234,9 @@ def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: 
 
     The next `refresh_evidence` verifies them and sets the memory's status.
     """
-    connection.execute("DELETE FROM main.evidence WHERE memory_id = ?", (memory_id,))
+    connection.execute("DELETE FROM evidence WHERE memory_id = ?", (memory_id,))
     connection.executemany(
-        "INSERT INTO main.evidence (memory_id, path, span_hash, start_line, end_line, changed)"
+        "INSERT INTO evidence (memory_id, path, span_hash, start_line, end_line, changed)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         ((memory_id, one.path, one.span_hash, one.start_line, one.end_line, one.is_changed) for one in citations),
     )
@@ -246,7 +246,7 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     """Return the citations of these memories, by path and line; memories without any are missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
-        "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence"
+        "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence_here"
         f" WHERE memory_id {memory_rows.IN_JSON_LIST}"
         " ORDER BY memory_id, path, start_line, end_line",
         (json.dumps(list(ids)),),
@@ -264,7 +264,7 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
     updates = []
     for path, memory, hash_, first, last, *known in connection.execute(
-        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence"
+        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence_here"
         f" WHERE path {memory_rows.IN_JSON_LIST}",
         (json.dumps(list(seen)),),
     ).fetchall():
@@ -294,7 +294,7 @@ def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
     found: dict[str, None] = {}
-    for path, *stamp in connection.execute("SELECT DISTINCT path, size, mtime_ns FROM evidence").fetchall():
+    for path, *stamp in connection.execute("SELECT DISTINCT path, size, mtime_ns FROM evidence_here").fetchall():
         if path not in current:
             current[path] = _stamp(prefix + (path if "%" not in path else native_name(path)))
         if current[path] != tuple(stamp):

@@ -23,7 +23,7 @@ _SHARED_WITH = "shared_with"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
-    ("evidence", "main.evidence", f"memory_id {IN_JSON_LIST}"),
+    ("evidence", "evidence", f"memory_id {IN_JSON_LIST}"),
     ("edges", "edge_row", f"source {_ENDS}"),
     ("edges", "edge_row", f"target {_ENDS}"),
     ("", "pack_slot", f"memory_id {IN_JSON_LIST}"),

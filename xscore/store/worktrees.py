@@ -2,19 +2,24 @@
 
 What parsing a file gave belongs to a version of the file (`file_version`) and is shared by the worktrees that list it
 (`file_row`); edges and the state of cited code belong to one worktree. A connection enters its worktree once: temporary
-views named `memory`, `file`, `edge`, `evidence` and `here` then show what that worktree has. Writers name the tables
-(`memory_row`, `file_row`, `edge_row`). Trade-off: every look at an indexed memory asks whether its version is listed.
+views named `memory`, `file`, `edge`, `evidence_here` and `here` then show what that worktree has. None is named like a
+table, which VACUUM would take for the table. Writers name the tables (`memory_row`, `file_row`, `edge_row`). Trade-off:
+every look at an indexed memory asks whether its version is listed.
 """
 
 import os
 import sqlite3
+import time
 
+from xscore.platform.database import is_busy, lock_wait_until
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import git_folders
 from xscore.platform.paths import RepositoryRoot
 
 NOWHERE = -1
 """Number of a worktree that is unknown to a store which cannot be written: it has no files."""
+PATIENCE_S = 0.25
+"""How long to wait for a process that writes, where the store can be read without."""
 HERE = "(SELECT number FROM temp.here)"
 """SQL: the number of the connection's worktree."""
 IS_VISIBLE = f"""(version = 0 OR EXISTS (
@@ -56,7 +61,7 @@ _VIEWS = {
         FROM main.edge_row JOIN main.edge_end AS one ON one.number = source
         JOIN main.edge_end AS other ON other.number = target WHERE worktree IN (0, {number})
     """,
-    "evidence": """
+    "evidence_here": """
         SELECT stated.memory_id, stated.path, stated.span_hash,
                coalesce(seen.start_line, stated.start_line) AS start_line,
                coalesce(seen.end_line, stated.end_line) AS end_line, coalesce(seen.size, -1) AS size,
@@ -70,14 +75,16 @@ _OWN_TABLES = ("file_row", "edge_row", "evidence_state", "stale_memory", "pack_s
 """Tables with rows of one worktree alone."""
 
 
-def enter_worktree(connection: sqlite3.Connection, name: str = "") -> int:
+def enter_worktree(connection: sqlite3.Connection, name: str = "", *, must_know: bool = False) -> int:
     """Let a connection see what the worktree of this name has; return its number.
 
-    Writes only if the store does not know the worktree yet; one that cannot be written shows it without files.
+    Writes only if the store does not know the worktree yet. If that fails, or another process writes for a while, the
+    worktree has no files (`NOWHERE`); with must_know it is tried again as long as locks are waited for, and StoreError
+    is raised.
     """
     number = _number_of(connection, name)
     if number is None:
-        number = _add(connection, name)
+        number = _add(connection, name, must_know=must_know)
     is_elsewhere = connection.execute("SELECT 1 FROM sqlite_temp_master WHERE name = 'here'").fetchone() is not None
     if is_elsewhere and worktree_number(connection) == number:
         return number
@@ -123,11 +130,14 @@ def _number_of(connection: sqlite3.Connection, name: str) -> int | None:
     return int(row[0]) if row else None
 
 
-def _add(connection: sqlite3.Connection, name: str) -> int:
+def _add(connection: sqlite3.Connection, name: str, *, must_know: bool) -> int:
+    until = None if must_know else time.monotonic() + PATIENCE_S
     try:
-        connection.execute("INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,))
+        with lock_wait_until(connection, until):
+            connection.execute("INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,))
     except StoreError as error:
-        if getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
+        is_read_only = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        if must_know or not (is_read_only or is_busy(error)):
             raise
         return NOWHERE
     number = _number_of(connection, name)

@@ -26,7 +26,6 @@ from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
 from xscore.store.opening import user_store_path
-from xscore.store.worktrees import enter_worktree
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -68,7 +67,6 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
         scratch = opening.create_scratch(path, store_id, keys if keep_note else None)
         if trusted_id:
             with closing(opening.connect_store(scratch, keys)) as connection:
-                enter_worktree(connection)
                 salvaged = salvage_store(path, connection, keys)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             refuse_busy_store(path, keys)  # a process may have started meanwhile

@@ -28,6 +28,7 @@ from xscore.records.judgment import Judgment
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName
 from xscore.store.mention_links import link_mentions
+from xscore.store.worktrees import enter_worktree
 
 DamagedRow = tuple[Any, ...]
 
@@ -188,6 +189,7 @@ class SalvageReport(Struct):
 def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> SalvageReport:
     """Copy the valid rows of the database at `damaged` into a new store, in one transaction."""
     found = SalvageReport()
+    enter_worktree(target)
     is_encrypted = sqlite_drivers.read_note(damaged) is not None
     reader = DamagedReader(partial(database.open_unchecked, damaged, keys), reopens=is_encrypted)
     with closing(reader), database.transaction(target):
