@@ -25,6 +25,7 @@ from xscore.records.receipt import Latency
 from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, Settings, StoreSettings
 from xscore.store import memory_writer
+from xscore.store.link_rows import state_edges
 from xscore.store.store import Store
 
 TARGET_S = 1.5
@@ -79,10 +80,7 @@ def fill(root: Path, user_dir: Path, count: int) -> None:
     edges = [Edge(one.id, other.id, Relation.CALLS) for one, other in zip(made, made[7:], strict=False)]
     with Store.open(find_root(root), user_data_dir=user_dir) as store, database.transaction(store.connection):
         memory_writer.put_memories(store.connection, made)
-        store.connection.executemany(
-            "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, 1)",
-            [(edge.source, edge.target, edge.relation) for edge in edges],
-        )
+        state_edges(store.connection, [(edge.source, edge.target, edge.relation, 1.0) for edge in edges])
 
 
 async def measured(root: Path, user_dir: Path, runs: int) -> tuple[float, Latency, int]:

@@ -154,8 +154,10 @@ def path(tmp_path: Path) -> Path:
 def connection(path: Path) -> Iterator[Connection]:
     """Open a new database."""
     from xscore.store.opening import connect_store
+    from xscore.store.worktrees import enter_worktree
 
     opened = connect_store(path)
+    enter_worktree(opened)
     yield opened
     opened.close()
 

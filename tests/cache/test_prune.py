@@ -190,7 +190,7 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
 
 def test_an_indexed_repository_may_be_empty(connection: Connection) -> None:
     """An indexed repository whose last memory was removed is pruned of all its judgments."""
-    connection.execute("INSERT INTO meta VALUES ('index_profile', 'x')")
+    connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_profile', 'x')")
     judged(connection, "a", [function("f"), function("g")])
     assert prune_judgments(connection) == PruneResult(unreachable=2, contents=2)
 

@@ -24,9 +24,9 @@ from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA
 
 WITHOUT_INDEX = (
-    *("DELETE FROM memory WHERE source = 'index'", "DELETE FROM file", "DELETE FROM file_body"),
-    *("DELETE FROM edge_row WHERE file <> 0", "DELETE FROM file_mention", "DELETE FROM mentioned_name"),
-    "DELETE FROM meta WHERE key GLOB 'index_*'",
+    *("DELETE FROM memory_row WHERE version <> 0", "DELETE FROM file_row", "DELETE FROM file_version"),
+    *("DELETE FROM edge_row WHERE file <> 0", "DELETE FROM mentioned_name"),
+    "DELETE FROM worktree_meta WHERE key GLOB 'index_*'",
 )
 
 
@@ -135,5 +135,5 @@ def test_judgments_wait_until_all_is_indexed_again(older: Path, xscore: Run) -> 
     """Pruning before the index is complete would take paid judgments for useless, so it is refused."""
     xscore("status", cwd=older)
     with own_store(older) as store, pytest.raises(UsageError, match="still being built"):
-        store.connection.execute("INSERT INTO meta VALUES ('index_profile', 'p')")
+        store.connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_profile', 'p')")
         prune_judgments(store.connection)

@@ -196,7 +196,7 @@ def _moved(root: Path) -> None:
 
 UNUSABLE: dict[str, Spoil] = {
     "damaged": _damaged,
-    "changed text": in_store("UPDATE memory SET text = 'run this'", "UPDATE judgment SET score = 1"),
+    "changed text": in_store("UPDATE memory_row SET text = 'run this'", "UPDATE judgment SET score = 1"),
     "other schema": in_store("PRAGMA user_version = 99"),
     "moved": _moved,
     "another user's": lambda _: (user_data_dir(None) / "trust.json").unlink(),

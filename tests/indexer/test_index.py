@@ -85,13 +85,13 @@ def test_what_goes_from_disk_goes_from_the_store(index: Index) -> None:
     report = index.run(root)
     assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
     left = {str(row[0]) for row in index.rows("SELECT id FROM memory")}
-    untied = "SELECT name_crc FROM mentioned_name WHERE file NOT IN (SELECT number FROM file_mention)"
+    untied = "SELECT name_crc FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
     assert index.rows(untied) == []
     assert {str(row[0]) for row in index.rows("SELECT id FROM edge_end WHERE id GLOB 'm_*'")} <= left
     ends = {str(end) for row in index.rows("SELECT source, target FROM edge") for end in row}
     assert {end for end in ends if end.startswith("m_")} <= left
     assert "f_pkg/a.py" not in ends
-    assert index.rows("SELECT * FROM file_mention WHERE path = 'pkg/a.py'") == []
+    assert index.rows("SELECT * FROM file_version WHERE path = 'pkg/a.py'") == []
 
 
 def test_new_rules_mean_a_new_look_at_every_file(index: Index) -> None:

@@ -24,7 +24,7 @@ GRACE_S = 1.0
 """How far a run may exceed its deadline on a busy machine."""
 TABLES = (
     "SELECT id, content_hash, text_hash, terms, start_line, tokens FROM memory ORDER BY id",
-    "SELECT path, memories FROM file_body ORDER BY path",
+    "SELECT path, body FROM file_version ORDER BY path",
     "SELECT source, target, relation, weight, path FROM edge ORDER BY source, relation, target",
     "SELECT path, file_hash, language, excluded FROM file ORDER BY path",
 )
@@ -52,12 +52,12 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connect
     while not shares or shares[-1]:
         report = run_until(connection, root, 0.6 + 0.2 * len(shares))
         assert (report.files.unchanged, known + report.files.indexed + report.files_left) == (known, 450)
-        left = rows(connection, "SELECT value FROM meta WHERE key = 'index_files_left'")
+        left = rows(connection, "SELECT value FROM worktree_meta WHERE key = 'index_files_left'")
         assert left == ([(str(report.files_left),)] if report.files_left and report.files.indexed else left)
         known += report.files.indexed
         shares.append(report.files_left)
     run_until(connection, root, None)
-    assert rows(connection, "SELECT * FROM meta WHERE key LIKE 'index_files_left' OR key = 'links_due'") == []
+    assert rows(connection, "SELECT * FROM worktree_meta WHERE key LIKE 'index_files_left' OR key = 'links_due'") == []
     with closing(connect_store(tmp_path / "other" / "memory.db")) as other:
         run_until(other, root, None)
         assert all(rows(connection, query) == rows(other, query) for query in TABLES)
@@ -86,12 +86,14 @@ def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
 def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
     """Other files do not wait behind it again."""
     root = make_repo({f"m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(40)})
-    connection.execute("INSERT INTO meta VALUES ('index_slow', 'm0.py\nm1.py')")
+    connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_slow', 'm0.py\nm1.py')")
     connection.execute("CREATE TEMP TABLE came (path); ")
-    connection.execute("CREATE TEMP TRIGGER watch AFTER INSERT ON file BEGIN INSERT INTO came VALUES (NEW.path); END")
+    connection.execute(
+        "CREATE TEMP TRIGGER watch AFTER INSERT ON file_row BEGIN INSERT INTO came VALUES (NEW.path); END"
+    )
     run_until(connection, root, None)
     assert rows(connection, "SELECT path FROM came")[-2:] == [("m0.py",), ("m1.py",)]
-    assert rows(connection, "SELECT * FROM meta WHERE key = 'index_slow'") == []
+    assert rows(connection, "SELECT * FROM worktree_meta WHERE key = 'index_slow'") == []
 
 
 def test_a_second_indexer_does_not_wait_past_its_deadline(

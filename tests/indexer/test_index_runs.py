@@ -75,9 +75,9 @@ def test_large_files_are_parsed_apart(index: Index) -> None:
 def test_after_a_crash_files_are_parsed_apart(index: Index) -> None:
     """A run that died while parsing leaves a mark; the next parses in processes and removes it."""
     root = index.make(FILES)
-    index.connection.execute("INSERT INTO meta VALUES ('index_parsing', '1')")
+    index.connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_parsing', '1')")
     assert index.run(root).memories.total == 7
-    assert index.rows("SELECT * FROM meta WHERE key = 'index_parsing'") == []
+    assert index.rows("SELECT * FROM worktree_meta WHERE key = 'index_parsing'") == []
 
 
 @pytest.mark.verify
@@ -125,7 +125,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(index: Index, tmp_path: Path)
 def test_totals_that_make_no_sense_are_damage(index: Index) -> None:
     """Totals are kept between runs; damaged ones are recomputed."""
     root = index.of({"a.py": "a = 1\n"})
-    index.connection.execute("UPDATE meta SET value = '[{' WHERE key = 'index_totals'")
+    index.connection.execute("UPDATE worktree_meta SET value = '[{' WHERE key = 'index_totals'")
     with pytest.raises(StoreDamaged, match="a total is invalid"):
         index.run(root)
 

@@ -18,6 +18,7 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import BundleSettings
 from xscore.store import memory_writer
+from xscore.store.link_rows import state_edges
 
 TASK = Turn(task="Take the discount once.")
 NOW = 1_800_000_000.0
@@ -49,10 +50,8 @@ async def context(
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         with database.transaction(pipeline.store.connection):
             memory_writer.put_memories(pipeline.store.connection, list(memories))
-            pipeline.store.connection.executemany(
-                "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?)",
-                [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges],
-            )
+            stated = [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges]
+            state_edges(pipeline.store.connection, stated)
         return await pipeline.context(turn, form=form, max_tokens=max_tokens)
 
 

@@ -14,7 +14,7 @@ from tests.proof.layers_world import World, reader, rows_of
 Event = tuple[int, float, str, str, str]
 Rows = dict[str, dict[str, object]]
 _ORPHANS = {
-    "vec": "SELECT memory_id FROM vec WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "vec": "SELECT text_hash FROM vec WHERE text_hash NOT IN (SELECT text_hash FROM memory)",
     "no vector": "SELECT id FROM memory WHERE terms = x''",
     "evidence": "SELECT memory_id FROM evidence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",

@@ -65,7 +65,7 @@ def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
         table: sorted(connection.execute(f"SELECT {columns[table]} FROM {table}").fetchall(), key=repr)
         for table in KEPT_WHOLE.split()
     }
-    stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"
+    stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"  # of today's: a view
     rows["memory"] = connection.execute(stated).fetchall()
     rows["content"] = connection.execute("SELECT id, hash FROM content ORDER BY id").fetchall()
     rows["mention"] = connection.execute(
@@ -75,7 +75,7 @@ def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
     rows["edge"] = connection.execute(
         "SELECT source, target, relation, weight FROM edge WHERE path = '' ORDER BY 1, 2"
     ).fetchall()
-    rows["numbers"] = connection.execute("SELECT name, seq FROM sqlite_sequence ORDER BY name").fetchall()
+    rows["numbers"] = connection.execute("SELECT name, seq FROM sqlite_sequence WHERE name IN ('content', 'event') ORDER BY name").fetchall()
     rows["meta"] = connection.execute(
         "SELECT key, value FROM meta WHERE key IN ('store_id', 'latest_turn') ORDER BY key"
     ).fetchall()

@@ -67,7 +67,7 @@ def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
 def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     """K12: an edited memory keeps its creation time, importance and use counts, and takes the new text."""
     put(store.connection, function(created_at=1.0, importance=0.9))
-    store.connection.execute("UPDATE memory SET access_count = 3, accessed_at = 7.0")
+    store.connection.execute("UPDATE memory_row SET access_count = 3, accessed_at = 7.0")
     put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
     (found,) = store.find("a.py::f")
     assert (found.created_at, found.importance, found.access_count, found.accessed_at) == (1.0, 0.9, 3, 7.0)
@@ -88,7 +88,7 @@ def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     """A vector of another embedder stays as long as the text, wherever it moves; a new text deletes it."""
     there, elsewhere = function("alpha"), function("alpha", start_line=7)
     put(store.connection, there)
-    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
+    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.text_hash,))
     put(store.connection, elsewhere)
     assert store.vectors("bought") == [(there.id, b"\0")]
     put(store.connection, function("alpha", text="def alpha(): return gamma"))

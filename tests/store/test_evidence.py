@@ -154,5 +154,6 @@ def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
         assert salvage_store(store.path, target).kept["citations"] == 1
         named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
         assert named == [("a.py",)]
+        assert refresh_evidence(target, store.root, now=NOW).stale == (memory.id,)
         file.write_text(CODE)
         assert refresh_evidence(target, store.root, now=NOW).active == (memory.id,)

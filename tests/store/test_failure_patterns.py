@@ -104,7 +104,7 @@ def test_a_resolution_reaches_the_pattern(store: Store) -> None:
 def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     """An archived failure that occurs again is active, with its count."""
     memory = record_failure(store, text=error(1), seen_at=1.0).memory
-    store.connection.execute("UPDATE memory SET status = 'archived' WHERE id = ?", (memory.id,))
+    store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE id = ?", (memory.id,))
     again = record_failure(store, text=error(2), seen_at=2.0).memory
     assert (again.status, again.particulars.occurrences) == (MemoryStatus.ACTIVE, 2)
 

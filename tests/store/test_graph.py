@@ -142,7 +142,7 @@ def test_a_walk_starts_at_what_is_named(store: Store) -> None:
 def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
     """A06, A08: a decision is related to the file and entities whose lines it cites, and they to it, once each."""
     index(store, {"a.py": ("f",), "b.py": ("g",)})
-    store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
+    store.connection.execute("UPDATE memory_row SET start_line = 1, end_line = 9 WHERE source = 'index'")
     said = function(layer=Layer.GOVERNANCE, kind=Kind.DECISION, path="", source=MemorySource.EXPLICIT)
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [said])

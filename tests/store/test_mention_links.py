@@ -131,7 +131,7 @@ def test_links_survive_linking_everything_anew(repo: Store) -> None:
     with repo:
         said = remember(repo, "`wait_a_bit`")
         repo.connection.execute(
-            'INSERT INTO meta VALUES (\'links_due\', \'{"paths": [], "names": [], "everything": true}\')'
+            'INSERT INTO worktree_meta VALUES (1, \'links_due\', \'{"paths": [], "names": [], "everything": true}\')'
         )
         reindex(repo)
         assert targets(repo, said) == {"src/net/retry.py::wait_a_bit"}
@@ -142,7 +142,7 @@ def test_links_die_with_their_memory(repo: Store) -> None:
     with repo:
         gone, other = remember(repo, "`wait_a_bit`"), remember(repo, "`Pool`")
         remember(repo, f"see {gone.id}")
-        repo.connection.execute("DELETE FROM memory WHERE id = ?", (gone.id,))
+        repo.connection.execute("DELETE FROM memory_row WHERE id = ?", (gone.id,))
         assert repo.edges_touching([gone.id]) == []
         assert repo.connection.execute("SELECT count(*) FROM mention WHERE source = ?", (gone.id,)).fetchone() == (0,)
         assert targets(repo, other) == {"src/db/retry.py::Pool"}
@@ -152,7 +152,7 @@ def test_linking_again_forgets_what_is_named_no_more(repo: Store) -> None:
     """An edited memory is linked to what it names now; linking twice changes nothing."""
     with repo:
         said = remember(repo, "`Pool`")
-        repo.connection.execute("UPDATE memory SET text = '`Retry`' WHERE id = ?", (said.id,))
+        repo.connection.execute("UPDATE memory_row SET text = '`Retry`' WHERE id = ?", (said.id,))
         for _ in range(2):
             with database.transaction(repo.connection):
                 assert mention_links.link_mentions(repo.connection, [said.id]) == 1

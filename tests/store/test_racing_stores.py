@@ -51,7 +51,7 @@ def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) ->
     memory = say(store, "the port is 80", now=1.0).memory
 
     def doubt() -> None:
-        store.connection.execute("UPDATE memory SET confidence = 0.25 WHERE id = ?", (memory.id,))
+        store.connection.execute("UPDATE memory_row SET confidence = 0.25 WHERE id = ?", (memory.id,))
 
     race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), doubt)
     after = memory_by_id(store, memory.id)
@@ -63,7 +63,7 @@ def test_a_change_brings_nothing_erased_back(store: Store, second: Store) -> Non
     memory = say(store, "the port is 80", now=1.0).memory
 
     def erase() -> None:
-        store.connection.execute("DELETE FROM memory WHERE id = ?", (memory.id,))
+        store.connection.execute("DELETE FROM memory_row WHERE id = ?", (memory.id,))
 
     came = race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), erase)
     assert isinstance(came, NothingMatched)

@@ -42,7 +42,7 @@ def plan(store: Store, sql: str, *parameters: object) -> str:
         ("SELECT * FROM query WHERE turn_key = 'a' AND judge = 'b' AND sample = 0", "INDEX"),
         ("SELECT * FROM call WHERE turn_id = 't'", "call_by_turn"),
         ("SELECT * FROM mention WHERE name = 'f'", "mention_by_name"),
-        ("SELECT * FROM vec WHERE memory_id = 'm'", "PRIMARY KEY"),
+        ("SELECT * FROM vec WHERE text_hash = 'm'", "PRIMARY KEY"),
         ("SELECT * FROM reservation WHERE turn_id = 't'", "reservation_by_turn"),
     ],
 )
@@ -80,9 +80,11 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
         function("code"),
     ]
     put(store.connection, *made)
-    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'h')")
+    store.connection.execute(
+        "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1, 1, 'h')"
+    )
     attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
-    store.connection.execute("UPDATE memory SET attrs = ? WHERE kind = 'decision'", (attrs,))
+    store.connection.execute("UPDATE memory_row SET attrs = ? WHERE kind = 'decision'", (attrs,))
 
     def rows(sql: str) -> list[tuple[object, ...]]:
         return list(store.connection.execute(sql).fetchall())
@@ -112,7 +114,7 @@ def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> No
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (2,)
     put(store.connection, function(ordinal=1, text="other"))
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (1,)
-    store.connection.execute("DELETE FROM memory")
+    store.connection.execute("DELETE FROM memory_row")
     assert set(store.connection.execute("SELECT memories FROM content").fetchall()) == {(0,)}
 
 

@@ -11,6 +11,7 @@ from xscore.platform.hashing import file_id
 from xscore.platform.paths import find_root
 from xscore.records.memory import Edge, Kind, Layer, MemoryStatus, Relation
 from xscore.settings import Settings
+from xscore.store.link_rows import state_edges
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -90,7 +91,7 @@ def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
     """A damaged text is not judged, since its score would be stored under the original content."""
     put(store.connection, function("sound"), function("broken", path="b.py"))
     pool = store.pool()
-    store.connection.execute("UPDATE memory SET text = replace(text, '1', '7') WHERE path = 'b.py'")
+    store.connection.execute("UPDATE memory_row SET text = replace(text, '1', '7') WHERE path = 'b.py'")
     assert set(store.texts(pool[:1])) == {pool[0].id}
     with pytest.raises(StoreDamaged, match="does not fit its hash"):
         store.texts(pool)
@@ -108,12 +109,12 @@ def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store)
 def test_edges_and_degrees(store: Store) -> None:
     """H08: edges are found from either end, once each; a degree counts a memory's calls."""
     rows = [
-        ("m_a", "m_b", "calls"),
-        ("m_b", "m_c", "calls"),
-        ("m_a", file_id("x.py"), "imports"),
-        ("m_x", "m_y", "tests"),
+        ("m_a", "m_b", Relation.CALLS, 1.0),
+        ("m_b", "m_c", Relation.CALLS, 1.0),
+        ("m_a", file_id("x.py"), Relation.IMPORTS, 1.0),
+        ("m_x", "m_y", Relation.TESTS, 1.0),
     ]
-    store.connection.executemany("INSERT INTO edge (source, target, relation) VALUES (?, ?, ?)", rows)
+    state_edges(store.connection, rows)
     assert store.edges_touching(["m_b", "m_a"]) == [
         Edge("m_a", "m_b", Relation.CALLS),
         Edge("m_a", "f_x.py", Relation.IMPORTS),
@@ -174,7 +175,7 @@ def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
 def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
     """An unknown kind is damage when the pool or memory is read, not a crash."""
     put(store.connection, function())
-    store.connection.execute("UPDATE memory SET kind = 'nonsense'")
+    store.connection.execute("UPDATE memory_row SET kind = 'nonsense'")
     with pytest.raises(StoreDamaged):
         store.pool()
     with pytest.raises(StoreDamaged):

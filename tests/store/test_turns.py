@@ -77,7 +77,7 @@ def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Sto
     """In an older or salvaged store the latest turn is the one with the latest time."""
     play(store, "first", now=10.0)
     second = play(store, "second", now=20.0)
-    store.connection.execute("DELETE FROM meta WHERE key = 'latest_turn'")
+    store.connection.execute("DELETE FROM worktree_meta WHERE key = 'latest_turn'")
     assert turns.latest_turn_id(store.connection) == second
 
 

@@ -179,7 +179,7 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     play(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
     assert kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
-    store.connection.execute("DELETE FROM memory WHERE id = ?", (exchange_memory_id("key of mend the pump"),))
+    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),))
     save_session_summary(store.connection, thread)
     kept = load_session(store.connection, thread)
     assert kept is not None and "paint it" in kept.summary

@@ -1,7 +1,7 @@
-"""The lease that makes one process the background process of a store, and that process's status.
+"""The lease that makes one process the background process of a worktree, and that process's status.
 
-One row of `meta` names the runner (`cache.lease`) that holds the lease and what it is doing; a dead holder is replaced
-at once. The process that starts another writes its lease, so callers that ask at the same moment start only one.
+One row of `worktree_meta` names the runner (`cache.lease`) that holds the lease and what it is doing; a dead holder is
+replaced at once. The process that starts another writes its lease, so callers that ask at once start only one.
 Trade-off: a holder whose clock jumps may be replaced; it notices at its next heartbeat, within seconds, and ends.
 """
 
@@ -18,7 +18,7 @@ from xscore.cache.lease import Lease, runner_marks
 from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.records.reports import BackgroundStatus
-from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.redaction import redact
 
 PROBLEM_CHARS = 300
@@ -35,7 +35,7 @@ class _Holder(Struct):
 def read_background(connection: sqlite3.Connection, *, now: float) -> BackgroundStatus:
     """Return what the background process is doing, and its last problem. now: Unix seconds. Raises StoreError."""
     holder = _read_holder(connection)
-    problem = read_meta(connection, _PROBLEM)
+    problem = read_index_meta(connection, _PROBLEM)
     mark = runner_marks(connection).get(holder.runner)
     if mark is None or not mark.lives(now=now):
         return BackgroundStatus(problem=problem)
@@ -113,7 +113,7 @@ class BackgroundLease:
             if unless(connection):
                 return False
             if _read_holder(connection).runner == self._lease.id:
-                write_meta(connection, _HOLDER, "")
+                write_index_meta(connection, _HOLDER, "")
             self._lease.reap_dead(connection)
             self._lease.release(connection)
         self._lease.close()
@@ -126,8 +126,8 @@ class BackgroundLease:
         """
         with suppress(StoreError, sqlite3.Error), self._lock, database.transaction(self._connection) as connection:
             if _read_holder(connection).runner in ("", self._lease.id):
-                write_meta(connection, _HOLDER, "")
-                write_meta(connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS])
+                write_index_meta(connection, _HOLDER, "")
+                write_index_meta(connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS])
             self._lease.release(connection)
         self._lease.close()
 
@@ -135,9 +135,9 @@ class BackgroundLease:
 def _read_holder(connection: sqlite3.Connection) -> _Holder:
     """Return the holder; an unreadable row counts as none, and the next holder overwrites it."""
     with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(read_meta(connection, _HOLDER) or "{}", type=_Holder)
+        return msgspec.json.decode(read_index_meta(connection, _HOLDER) or "{}", type=_Holder)
     return _Holder()
 
 
 def _write_holder(connection: sqlite3.Connection, holder: _Holder) -> None:
-    write_meta(connection, _HOLDER, msgspec.json.encode(holder).decode())
+    write_index_meta(connection, _HOLDER, msgspec.json.encode(holder).decode())

@@ -37,7 +37,7 @@ stay while any memory large enough to be split is not judged for it.
 """
 JUDGMENT_COUNTS = f"""
     WITH large AS MATERIALIZED (
-        SELECT shown.id AS shown, told.id AS told FROM memory
+        SELECT shown.id AS shown, told.id AS told FROM memory_row
         JOIN content AS shown ON shown.hash = content_hash JOIN content AS told ON told.hash = text_hash
         WHERE max(tokens, text_tokens) > {MIN_SPLIT_TOKENS}
     ), counted AS (
@@ -51,8 +51,8 @@ JUDGMENT_COUNTS = f"""
 """
 """By turn and judge: judgments, those of contents that a memory has, those of parts, whether the parts are needed."""
 _INDEXED = """
-    SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'index_profile') OR EXISTS (SELECT 1 FROM file)
-        OR EXISTS (SELECT 1 FROM memory WHERE layer IN (?, ?))
+    SELECT EXISTS (SELECT 1 FROM worktree_meta WHERE key = 'index_profile') OR EXISTS (SELECT 1 FROM file_row)
+        OR EXISTS (SELECT 1 FROM memory_row WHERE layer IN (?, ?))
 """
 _ASKED = """
     SELECT turn_key, judge, started_at FROM turn

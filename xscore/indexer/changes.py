@@ -9,10 +9,12 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from xscore.indexer.grammars import without_grammar
+from xscore.indexer.languages import language_of
 from xscore.indexer.links import NameIndex
 from xscore.indexer.memories import ParseJob, parse_file
 from xscore.platform.database import lock_wait_until, transaction
@@ -22,7 +24,9 @@ from xscore.records.memory import Excluded, FileStamp
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile, FileMentions, in_batches
 from xscore.store.file_rows import TotalChanges, change_totals, file_names, replace_files
+from xscore.store.file_versions import find_version, is_sound
 from xscore.store.mention_links import relink_mentions
+from xscore.store.worktrees import worktree_names
 from xscore.store.written_rows import last_name, module_names
 
 if TYPE_CHECKING:
@@ -51,27 +55,77 @@ _PARSING, _SLOW = "index_parsing", "index_slow"
 
 def parse_changed(run: "IndexRun") -> None:
     """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
-    died = bool(index_rows.read_meta(run.connection, _PARSING))
-    slow = set(index_rows.read_meta(run.connection, _SLOW).splitlines())
+    if len(worktree_names(run.connection)) > 1:
+        adopt_known(run)
+    died = bool(index_rows.read_index_meta(run.connection, _PARSING))
+    slow = set(index_rows.read_index_meta(run.connection, _SLOW).splitlines())
     run.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
     if _is_large(run):
         run.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        run.connection.execute("PRAGMA temp_store = MEMORY")  # else each row writes a temporary file
         run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     if died or _is_large(run):
         _write(run, _parse_isolated(run, run.changed))
     else:
-        index_rows.write_meta(run.connection, _PARSING, "1")
+        index_rows.write_index_meta(run.connection, _PARSING, "1")
         most = LARGE_BYTES if run.until is None else QUICK_BYTES
         _write(run, map(parse_file, files_to_parse(run, [one for one in run.changed if one[2].st_size <= most])))
         if large := [one for one in run.changed if one[2].st_size > most]:
             _write(run, _parse_isolated(run, large, count=1))
     for key, value in ((_PARSING, ""), (_SLOW, "\n".join(run.slow))):
-        index_rows.write_meta(run.connection, key, value)
-    known = index_rows.read_meta(run.connection, index_rows.GRAMMARS_MISSING).split()
+        index_rows.write_index_meta(run.connection, key, value)
+    known = index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split()
     missing = {*without_grammar(run.languages_read), *(set(known) - run.languages_read)}
-    index_rows.write_meta(run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
+    index_rows.write_index_meta(run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
     _settle(run)
+
+
+def adopt_known(run: "IndexRun") -> None:
+    """Take the changed files whose bytes another worktree has parsed by the same rules out of those to parse."""
+    size = HURRIED_BATCH if run.until is not None else BATCH
+    left, batch = list[ChangedFile](), list[tuple[ChangedFile, FileStamp]]()
+    for changed, stamp in _known_elsewhere(run):
+        if stamp is None:
+            left.append(changed)
+            continue
+        batch.append((changed, stamp))
+        if len(batch) == size:
+            left += _adopt(run, batch)
+            batch = []
+    run.changed = left + _adopt(run, batch)
+
+
+def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp | None]]":
+    """Yield the changed files, each with the stamp of a version of it that is stored; None if it must be read."""
+    with opened_folder(run.root.path) as top:
+        for changed in run.changed:
+            path, name, info = changed
+            own = run.stamps.get(path)
+            stamp = None
+            if not run.is_late:
+                with suppress(FileRefused, OSError):
+                    data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
+                    language, file_hash = language_of(path).name, file_digest(data)
+                    is_same = own is not None and own.file_hash == file_hash and not own.excluded
+                    if not is_same and find_version(run.connection, path, file_hash, run.rules_of(language)):
+                        mtime_ns = settled_ns(info, now=run.now)
+                        stamp = FileStamp(path, info.st_size, mtime_ns, file_hash, language)
+            yield changed, stamp
+
+
+def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
+    """List the stored versions of these files; return those whose version is gone by now, or damaged."""
+    left, adopted = list[ChangedFile](), dict[FileStamp, int]()
+    with lock_wait_until(run.connection, run.until), transaction(run.connection):
+        for changed, stamp in batch:
+            version = find_version(run.connection, stamp.path, stamp.file_hash, run.rules_of(stamp.language))
+            if version and is_sound(run.connection, stamp.path, version):
+                adopted[stamp] = version
+            else:
+                left.append(changed)
+        run.changes += replace_files(run.connection, (), (), adopted=adopted)
+    run.adopted += len(adopted)
+    run.languages_read.update(stamp.language for stamp in adopted)
+    return left
 
 
 def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterator[ParseJob]:
@@ -121,8 +175,8 @@ def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
     for batch in in_batches(_reported(run, results), size):
         left = run.files_left - len(batch)
         with lock_wait_until(run.connection, run.until), transaction(run.connection):
-            run.changes += replace_files(run.connection, batch, ())
-            index_rows.write_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
+            run.changes += replace_files(run.connection, batch, (), rules=run.rules_of)
+            index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
         run.indexed += len(batch)
         run.languages_read.update(done.stamp.language for done in batch)
         run.progress(len(run.changed) - run.files_left, len(run.changed))
@@ -152,7 +206,7 @@ def _settle(run: "IndexRun") -> None:
         run.unchanged += len(run.touched)
         run.removed += sum(not stamp.excluded for stamp in known)
         run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
-    index_rows.write_meta(run.connection, index_rows.FILES_LEFT, str(run.files_left or ""))
+    index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(run.files_left or ""))
 
 
 def _is_large(run: "IndexRun") -> bool:
@@ -176,11 +230,12 @@ def link_changes(connection: sqlite3.Connection) -> None:
         edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path)]
         if paths is None:
             link_rows.replace_all_edges(connection, edges)
-            index_rows.write_meta(connection, index_rows.TOTALS, "")
+            index_rows.write_index_meta(connection, index_rows.TOTALS, "")
         else:
             change = link_rows.replace_edges(connection, paths, edges)
             change_totals(connection, TotalChanges(edges=change))
-        relink_mentions(connection, None if due.everything else due.names)
+        everything_stated = due.everything or due.all_stated
+        relink_mentions(connection, None if everything_stated else due.names, due.stated)
         index_rows.note_linked(connection)
 
 

@@ -30,6 +30,7 @@ from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
+from xscore.store.worktrees import enter_worktree, removed_worktrees
 
 if TYPE_CHECKING:
     from xscore.indexer.admission import AdmissionRules
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 INDEX_VERSION = "18"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 _SAMPLE = 1_000
+_RULES_CHARS = 12
+"""Of the profile, as it is stored with each version of a file."""
 
 ChangedFile = tuple[str, str, os.stat_result]
 """Portable path, native name, stat."""
@@ -65,6 +68,7 @@ def index_repository(
     windows with a note.
     """
     started = time.perf_counter()
+    enter_worktree(connection, root.worktree)
     if languages:
         from xscore.indexer.languages import add_languages
 
@@ -72,6 +76,8 @@ def index_repository(
     run = IndexRun(connection, root, settings, now, allow_pii, until, languages, progress)
     with lock_wait_until(connection, until):
         try:
+            enter_worktree(connection, root.worktree, must_know=True)
+            run.forget_removed_worktrees()
             taken = run.take_over(siblings)
             run.update()
             run.notes += taken
@@ -89,6 +95,7 @@ def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: flo
     """
     started = time.perf_counter()
     with closing(open_empty_store()) as connection:
+        enter_worktree(connection)
         run = IndexRun(connection, root, settings, now)
         run.survey()
         if run.changed:
@@ -118,6 +125,8 @@ class IndexRun(Struct, dict=True):
     notes: list[str] = []
     unchanged: int = 0
     indexed: int = 0
+    adopted: int = 0
+    """Changed files whose bytes another worktree has parsed."""
     removed: int = 0
     secrets: int = 0
     languages_read: set[str] = set()
@@ -128,6 +137,7 @@ class IndexRun(Struct, dict=True):
     unread: list[FileStamp] = []
     """Excluded by name or size."""
     slow: list[str] = []
+    rules_by_language: dict[str, str] = {}
 
     @cached_property
     def profile(self) -> str:
@@ -155,22 +165,38 @@ class IndexRun(Struct, dict=True):
         """Changed files that are still to be read or written."""
         return len(self.changed) - self.indexed - len(self.touched) - len(self.refused)
 
+    def rules_of(self, language: str) -> str:
+        """Return a short digest of all that decides how a file of this language is parsed, its grammar included."""
+        if language not in self.rules_by_language:
+            lacks_grammar = bool(language) and without_grammar([language]) == [language]
+            rules = digest("without grammar", self.profile) if lacks_grammar else self.profile
+            self.rules_by_language[language] = rules[:_RULES_CHARS]
+        return self.rules_by_language[language]
+
+    def forget_removed_worktrees(self) -> None:
+        """Remove the rows of worktrees that git no longer has."""
+        removed = removed_worktrees(self.connection, self.root)
+        if removed:
+            from xscore.store.file_versions import forget_worktrees
+
+            forget_worktrees(self.connection, removed)
+
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
-        """Take the index of files that are the same in another worktree or clone from there; return a note of it."""
-        known = index_rows.read_meta(self.connection, index_rows.PROFILE)
+        """Begin with the index of another worktree, or of a clone; return a note of it."""
+        known = index_rows.read_index_meta(self.connection, index_rows.PROFILE)
         if known and (known != self.profile or not index_rows.files_left(self.connection)):
             return []
-        from xscore.indexer.takeover import take_over_index
+        from xscore.indexer.takeover import begin_from_worktree, take_over_index
 
-        return take_over_index(self, siblings())
+        return begin_from_worktree(self) or take_over_index(self, siblings)
 
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
         connection = self.connection
-        if index_rows.read_meta(connection, index_rows.PROFILE) != self.profile or _has_new_grammar(connection):
+        if index_rows.read_index_meta(connection, index_rows.PROFILE) != self.profile or _has_new_grammar(connection):
             with transaction(connection):
                 index_rows.invalidate_stamps(connection)
-                index_rows.write_meta(connection, index_rows.PROFILE, self.profile)
+                index_rows.write_index_meta(connection, index_rows.PROFILE, self.profile)
         self.stamps = index_rows.file_stamps(connection)
         self.remove_absent(self.survey())
         if self.unread:
@@ -180,8 +206,8 @@ class IndexRun(Struct, dict=True):
             from xscore.indexer.changes import parse_changed  # lazy: in most turns nothing changed
 
             parse_changed(self)
-        elif index_rows.read_meta(connection, index_rows.FILES_LEFT):
-            index_rows.write_meta(connection, index_rows.FILES_LEFT, "")
+        elif index_rows.read_index_meta(connection, index_rows.FILES_LEFT):
+            index_rows.write_index_meta(connection, index_rows.FILES_LEFT, "")
         index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
         if not (self.files_left or self.is_late) and index_rows.links_due(connection):
             from xscore.indexer.changes import link_changes  # lazy: in most turns nothing changed
@@ -234,8 +260,8 @@ class IndexRun(Struct, dict=True):
         reasons = Counter(excluded.reason for excluded in self.excluded)
         return IndexReport(
             files=FileCounts(
-                seen=self.indexed + self.unchanged + len(self.excluded),
-                indexed=self.indexed,
+                seen=self.indexed + self.adopted + self.unchanged + len(self.excluded),
+                indexed=self.indexed + self.adopted,
                 unchanged=self.unchanged,
                 removed=self.removed,
                 excluded=ExcludedCounts(by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])),
@@ -253,9 +279,12 @@ class IndexRun(Struct, dict=True):
 
 def _has_new_grammar(connection: sqlite3.Connection) -> bool:
     """Whether a grammar that was missing when its files were read is installed now."""
-    names = index_rows.read_meta(connection, index_rows.GRAMMARS_MISSING).split()
-    if not names:
-        return False
-    from xscore.indexer.grammars import without_grammar
+    names = index_rows.read_index_meta(connection, index_rows.GRAMMARS_MISSING).split()
+    return bool(names) and without_grammar(names) != names
 
-    return without_grammar(names) != names
+
+def without_grammar(names: Sequence[str]) -> list[str]:
+    """Return the languages of these whose grammar is not installed."""
+    from xscore.indexer import grammars  # lazy: in most turns nothing changed
+
+    return grammars.without_grammar(names)

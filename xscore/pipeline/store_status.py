@@ -11,7 +11,7 @@ from xscore.records.reports import StoreStatus
 from xscore.settings import Settings
 from xscore.store import opening
 from xscore.store.hook_state import hook_state_file, read_hook_state
-from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_meta
+from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
 from xscore.store.redaction import redact
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
@@ -45,7 +45,9 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         by_layer=grouped("memory", "layer"),
         by_kind=grouped("memory", "kind"),
         by_language=by_language,
-        without_grammar=tuple(one for one in read_meta(connection, GRAMMARS_MISSING).split() if one in by_language),
+        without_grammar=tuple(
+            one for one in read_index_meta(connection, GRAMMARS_MISSING).split() if one in by_language
+        ),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),
         turns=count("turn"),

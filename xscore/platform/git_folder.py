@@ -209,7 +209,8 @@ def working_branch(folder: Path | None) -> str:
         began = readable_text(_own_text(folder, file)).strip().removeprefix("refs/heads/")
         if began and not re.fullmatch(_COMMIT, began) and began != DETACHED_HEAD:
             return began
-    return DETACHED_HEAD
+    # Worktrees share one store, and none may go on with the session of another's detached head.
+    return f"{DETACHED_HEAD} of {folder.name}" if folder.parent.name == "worktrees" else DETACHED_HEAD
 
 
 def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:

@@ -55,10 +55,15 @@ def reshape(connection: sqlite3.Connection, script: Script, changes: Mapping[str
     changes: by table. Call `create_others` once all rows are as they should be.
     """
     _drop_others(connection)
-    connection.execute("PRAGMA legacy_alter_table = ON")  # renaming a table leaves what refers to it alone
+    for name, definition in script.tables.items():
+        _reshape_table(connection, name, definition, changes.get(name, TableChange()))
+
+
+def rename_table(connection: sqlite3.Connection, name: str, new_name: str) -> None:
+    """Rename a table, and leave alone what refers to it."""
+    connection.execute("PRAGMA legacy_alter_table = ON")
     try:
-        for name, definition in script.tables.items():
-            _reshape_table(connection, name, definition, changes.get(name, TableChange()))
+        connection.execute(f'ALTER TABLE "{name}" RENAME TO "{new_name}"')
     finally:
         connection.execute("PRAGMA legacy_alter_table = OFF")
 
@@ -94,7 +99,7 @@ def _reshape_table(connection: sqlite3.Connection, name: str, definition: str, c
         return
     sequence = _last_number(connection, name)
     former = f"former_{name}"
-    connection.execute(f'ALTER TABLE "{name}" RENAME TO "{former}"')
+    rename_table(connection, name, former)
     connection.execute(definition)
     copy_common_columns(connection, former, name, change)
     connection.execute(f'DROP TABLE "{former}"')

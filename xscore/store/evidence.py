@@ -21,10 +21,11 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, changed_ns, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
-from xscore.records.memory import Citation, MemoryStatus
+from xscore.records.memory import Citation, Memory, MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.redaction import is_safe_name, is_secret_file, redact
+from xscore.store.worktrees import HERE
 
 MAX_CITED_BYTES = 10_000_000
 """Larger files are not read for a citation."""
@@ -195,15 +196,26 @@ def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
 Stamp = tuple[int, int]
 """Size and time of change of a file when its spans were last checked."""
 _GONE: Stamp = (-2, -2)
-_BROKEN = "SELECT id FROM memory WHERE status = 'active' AND id IN (SELECT memory_id FROM evidence WHERE changed)"
-_MENDED = f"""
-    SELECT id FROM memory WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale'
-    AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
-    AND NOT EXISTS (SELECT 1 FROM evidence WHERE memory_id = id AND changed)
+_CHANGED_HERE = f"SELECT memory_id FROM evidence_state WHERE worktree = {HERE} AND changed"
+_BROKEN = f"""
+    SELECT id FROM memory_row WHERE version = 0 AND status = 'active' AND id IN ({_CHANGED_HERE})
+    AND NOT EXISTS (SELECT 1 FROM stale_memory WHERE memory_id = id AND worktree = {HERE})
 """
-_UPDATE = """
-    UPDATE evidence SET start_line = ?, end_line = ?, changed = ?, size = ?, mtime_ns = ?
-    WHERE memory_id = ? AND path = ? AND span_hash = ?
+_MENDED = f"""
+    SELECT memory_id FROM stale_memory WHERE worktree = {HERE} AND memory_id NOT IN ({_CHANGED_HERE})
+    AND EXISTS (SELECT 1 FROM evidence WHERE evidence.memory_id = stale_memory.memory_id)
+"""
+_STALE_EVERYWHERE = f"""
+    SELECT id FROM memory_row WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale' AND version = 0
+    AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
+"""
+"""Written as stale before what they cite was stored; each worktree has to look for itself."""
+_UPDATE = f"""
+    INSERT INTO evidence_state
+        (start_line, end_line, changed, size, mtime_ns, memory_id, path, span_hash, worktree)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, {HERE})
+    ON CONFLICT (memory_id, path, span_hash, worktree) DO UPDATE SET start_line = excluded.start_line,
+        end_line = excluded.end_line, changed = excluded.changed, size = excluded.size, mtime_ns = excluded.mtime_ns
 """
 
 
@@ -224,8 +236,8 @@ def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: 
     """
     connection.execute("DELETE FROM evidence WHERE memory_id = ?", (memory_id,))
     connection.executemany(
-        "INSERT INTO evidence (memory_id, path, span_hash, start_line, end_line, changed) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
+        "INSERT INTO evidence (memory_id, path, span_hash, start_line, end_line, changed)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         ((memory_id, one.path, one.span_hash, one.start_line, one.end_line, one.is_changed) for one in citations),
     )
 
@@ -234,7 +246,7 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     """Return the citations of these memories, by path and line; memories without any are missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
-        "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence"
+        "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence_here"
         f" WHERE memory_id {memory_rows.IN_JSON_LIST}"
         " ORDER BY memory_id, path, start_line, end_line",
         (json.dumps(list(ids)),),
@@ -252,7 +264,7 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
     updates = []
     for path, memory, hash_, first, last, *known in connection.execute(
-        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence"
+        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence_here"
         f" WHERE path {memory_rows.IN_JSON_LIST}",
         (json.dumps(list(seen)),),
     ).fetchall():
@@ -261,12 +273,17 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
         lines = there or (first, last)  # a span that is not found keeps its last known lines
         if (*lines, there is None, *stamp) != (first, last, *known):
             updates.append((*lines, there is None, *stamp, memory, path, hash_))
-    if not (updates or _ids(connection, _BROKEN) or _ids(connection, _MENDED)):
+    if not (updates or any(_ids(connection, query) for query in (_BROKEN, _MENDED, _STALE_EVERYWHERE))):
         return EvidenceRefresh(files_read=len(seen))
     with transaction(connection):
         connection.executemany(_UPDATE, updates)
-        stale = _restate(connection, _ids(connection, _BROKEN), MemoryStatus.STALE)
-        active = _restate(connection, _ids(connection, _MENDED), MemoryStatus.ACTIVE)
+        was_stale = set(_ids(connection, _STALE_EVERYWHERE))
+        _make_active(connection, sorted(was_stale))
+        broken, mended = set(_ids(connection, _BROKEN)), set(_ids(connection, _MENDED))
+        memory_writer.note_stale(connection, _as_stale(connection, broken))
+        connection.executemany(_MEND, [(id_,) for id_ in sorted(mended)])
+        stale = tuple(sorted(broken - was_stale))
+        active = tuple(sorted(mended | (was_stale - broken)))
         if stale or active:
             emit_event(connection, EventName.UPDATED, at=now, payload={"stale": len(stale), "active": len(active)})
     return EvidenceRefresh(stale, active, len(seen))
@@ -277,7 +294,7 @@ def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
     found: dict[str, None] = {}
-    for path, *stamp in connection.execute("SELECT DISTINCT path, size, mtime_ns FROM evidence").fetchall():
+    for path, *stamp in connection.execute("SELECT DISTINCT path, size, mtime_ns FROM evidence_here").fetchall():
         if path not in current:
             current[path] = _stamp(prefix + (path if "%" not in path else native_name(path)))
         if current[path] != tuple(stamp):
@@ -317,10 +334,19 @@ def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
     return [row[0] for row in connection.execute(query).fetchall()]
 
 
-def _restate(connection: sqlite3.Connection, ids: Sequence[str], status: MemoryStatus) -> tuple[str, ...]:
-    """Rewrite memories with another status, the latest last: of two with one key, the latest survives."""
-    threads = f"SELECT id, thread FROM memory WHERE id {memory_rows.IN_JSON_LIST}"
+_MEND = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
+
+
+def _as_stale(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
+    """Return these memories as they are when the code that they cite has changed."""
+    memories = memory_rows.memories_with_ids(connection, sorted(ids))
+    return [memory_writer.with_status(memory, MemoryStatus.STALE) for memory in memories]
+
+
+def _make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
+    """Rewrite memories as active, the latest last: of two with one key, the latest survives."""
+    threads = f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
     thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
     for memory in sorted(memory_rows.memories_with_ids(connection, ids), key=lambda one: (one.updated_at, one.id)):
-        memory_writer.put_memories(connection, [memory_writer.with_status(memory, status)], thread=thread_of[memory.id])
-    return tuple(sorted(ids))
+        active = memory_writer.with_status(memory, MemoryStatus.ACTIVE)
+        memory_writer.put_memories(connection, [active], thread=thread_of[memory.id])

@@ -1,4 +1,4 @@
-"""Attributes, cards and texts of indexed memories: one compressed blob a file, in table `file_body`.
+"""Attributes, cards and texts of indexed memories: one compressed blob a file, in table `file_version`.
 
 The memories of a file have many words in common, so compressed together they take a third of the bytes, and a read of
 the whole pool decompresses each file once. A memory that is stored by itself has these three in its own row; `text` is
@@ -40,31 +40,38 @@ def encode_bodies(bodies: Mapping[str, Body]) -> bytes:
 
 
 def read_with_bodies(
-    connection: sqlite3.Connection, columns: str, where: str, parameters: Sequence[object] = ()
+    connection: sqlite3.Connection,
+    columns: str,
+    where: str,
+    parameters: Sequence[object] = (),
+    *,
+    table: str = "memory",
 ) -> Iterator[tuple[Any, ...]]:
     """Yield these columns of the memories that match, and attrs, card and text, by path, line and id.
 
-    columns, where: SQL, never user input. Raises StoreDamaged for a body that is missing or unreadable.
+    columns, where: SQL, never user input. table: `memory` for what this worktree has, `memory_row` for what any has.
+    Raises StoreDamaged for a body that is missing or unreadable.
     """
     with read_snapshot(connection):
         rows = connection.execute(
-            f"SELECT {columns}, id, path, attrs, card, text FROM memory WHERE {where} ORDER BY path, start_line, id",
+            f"SELECT {columns}, id, version, attrs, card, text FROM {table} WHERE {where}"
+            " ORDER BY path, start_line, id, version",
             parameters,
         ).fetchall()
-        of_path, bodies = "", dict[str, Body]()
-        for *values, identifier, path, attrs, card, text in rows:
+        of_version, bodies = 0, dict[str, Body]()
+        for *values, identifier, version, attrs, card, text in rows:
             if text is not None:
                 yield (*values, attrs, card, text)
                 continue
             with damage_if_invalid("the text of a memory"):
-                if path != of_path or not bodies:
-                    of_path, bodies = path, _bodies_of(connection, path)
+                if version != of_version or not bodies:
+                    of_version, bodies = version, _bodies_of(connection, version)
                 body = bodies[identifier]
             yield (*values, *body)
 
 
-def _bodies_of(connection: sqlite3.Connection, path: str) -> dict[str, Body]:
-    row = connection.execute("SELECT memories FROM file_body WHERE path = ?", (path,)).fetchone()
+def _bodies_of(connection: sqlite3.Connection, version: int) -> dict[str, Body]:
+    row = connection.execute("SELECT body FROM file_version WHERE number = ?", (version,)).fetchone()
     if row is None:
-        raise ValueError(f"{path} has no row in file_body")
+        raise ValueError(f"version {version} of a file is missing")
     return _BODIES.decode(decompress(row[0]))

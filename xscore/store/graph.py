@@ -48,20 +48,20 @@ _STEP = """
 _CITES = """
     SELECT place, 'references', 0 AS incoming,
            CASE WHEN code.id IS NULL THEN 'f_' || evidence.path ELSE code.id END AS other, count(*)
-    FROM here CROSS JOIN evidence ON evidence.memory_id = own LEFT JOIN memory AS code
+    FROM here CROSS JOIN evidence_here AS evidence ON evidence.memory_id = own LEFT JOIN memory AS code
          ON NOT :files AND code.path = evidence.path AND {same_lines}
     WHERE 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
 """
 _CITED = """
     SELECT place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
-    FROM here CROSS JOIN evidence ON evidence.path = substr(own, 3)
+    FROM here CROSS JOIN evidence_here AS evidence ON evidence.path = substr(own, 3)
     WHERE substr(own, 1, 2) = 'f_' AND 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
     UNION ALL
     SELECT place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
     FROM here CROSS JOIN memory AS code ON code.id = own AND NOT :files
-         CROSS JOIN evidence ON evidence.path = code.path AND {same_lines}
+         CROSS JOIN evidence_here AS evidence ON evidence.path = code.path AND {same_lines}
     WHERE 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
 """

@@ -1,4 +1,4 @@
-"""What the index knows of itself: file stamps, what is to be linked, totals. SQL and nothing else.
+"""What the index of a worktree knows of itself: file stamps, what is to be linked, totals. SQL and nothing else.
 
 A run in which nothing changed needs only this; `file_rows` writes files, `link_rows` links. Trade-off: totals are
 cached, so every writer of index rows must change or clear them.
@@ -6,7 +6,7 @@ cached, so every writer of index rows must change or clear them.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -15,11 +15,12 @@ from msgspec.structs import astuple
 from xscore.platform.database import damage_if_invalid, is_busy
 from xscore.platform.errors import StoreError
 from xscore.records.memory import FileStamp
+from xscore.store.worktrees import HERE, LISTED_HERE
 
 PROFILE = "index_profile"
-"""Key in `meta`: the rules and settings by which bytes became memories."""
+"""Key in `worktree_meta`: the rules and settings by which bytes became memories."""
 LINKS_DUE = "links_due"
-"""Key in `meta`: what the next linking must process."""
+"""Key in `worktree_meta`: what the next linking must process."""
 
 
 class IndexChanges(Struct):
@@ -41,9 +42,12 @@ class LinksDue(Struct):
     names: set[str] = field(default_factory=set)
     """Names added or removed: files that mention them are due."""
     everything: bool = False
+    stated: set[str] = field(default_factory=set)
+    """Stated memories that were written in other worktrees: what they name here is due."""
+    all_stated: bool = False
 
     def __bool__(self) -> bool:
-        return self.everything or bool(self.paths or self.names)
+        return self.everything or self.all_stated or bool(self.paths or self.names or self.stated)
 
 
 def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
@@ -54,31 +58,43 @@ def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
     return {row[0]: FileStamp(*row) for row in rows}
 
 
+_DATE = f"""
+    UPDATE memory_row SET updated_at = ?1 WHERE path = ?2 AND version IN (
+        SELECT version FROM file_row AS own WHERE worktree = {HERE} AND path = ?2 AND version > 0 AND NOT EXISTS (
+            SELECT 1 FROM file_row AS other WHERE other.version = own.version AND other.worktree <> own.worktree))
+"""
+
+
 def touch_files(connection: sqlite3.Connection, touched: Mapping[FileStamp, float]) -> None:
-    """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified, in Unix seconds."""
+    """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified, in Unix seconds.
+
+    What another worktree has too keeps its date, or each checkout would date it anew.
+    """
     write_stamps(connection, touched)
-    connection.executemany(
-        "UPDATE memory SET updated_at = ? WHERE path = ? AND source = 'index'",
-        [(modified_at, stamp.path) for stamp, modified_at in touched.items()],
-    )
+    connection.executemany(_DATE, [(modified_at, stamp.path) for stamp, modified_at in touched.items()])
+
+
+_STAMP = f"""
+    INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash, language, excluded)
+    VALUES ({HERE}, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (worktree, path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
+        file_hash = excluded.file_hash, language = excluded.language, excluded = excluded.excluded
+"""
 
 
 def write_stamps(connection: sqlite3.Connection, stamps: Iterable[FileStamp]) -> None:
     """Store file stamps, also of files excluded for their content: the next run need not read them."""
-    connection.executemany(
-        "INSERT OR REPLACE INTO file (path, size, mtime_ns, file_hash, language, excluded) VALUES (?, ?, ?, ?, ?, ?)",
-        map(astuple, stamps),
-    )
+    connection.executemany(_STAMP, map(astuple, stamps))
 
 
 def invalidate_stamps(connection: sqlite3.Connection) -> None:
     """Invalidate all stamps: the next run reads and parses every file."""
-    connection.execute("UPDATE file SET size = -1, file_hash = ''")
+    connection.execute(f"UPDATE file_row SET size = -1, file_hash = '' WHERE worktree = {HERE}")
 
 
 def links_due(connection: sqlite3.Connection) -> LinksDue:
     """Return what the next linking must process. Raises StoreDamaged."""
-    written = read_meta(connection, LINKS_DUE)
+    written = read_index_meta(connection, LINKS_DUE)
     if not written:
         return LinksDue()
     with damage_if_invalid("the list of files to link"):
@@ -88,12 +104,39 @@ def links_due(connection: sqlite3.Connection) -> LinksDue:
 def owe_links(connection: sqlite3.Connection, due: LinksDue) -> None:
     """Write down what the next linking must process."""
     if due:
-        write_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
+        write_index_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
+
+
+def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> None:
+    """Write down for every other worktree that what these stated memories name there is to be linked."""
+    if not sources:
+        return
+    for number, written in connection.execute(_OTHERS_DUE).fetchall():
+        with damage_if_invalid("the list of files to link"):
+            due = msgspec.json.decode(written, type=LinksDue) if written else LinksDue()
+        due.stated.update(sources)
+        if len(due.stated) > MANY_STATED:
+            due.stated, due.all_stated = set(), True
+        encoded = msgspec.json.encode(due, order="sorted").decode()
+        connection.execute(_OWE, (number, LINKS_DUE, encoded))
+
+
+MANY_STATED = 1_000
+"""With more memories than this, all that are stated are linked again."""
+_OTHERS_DUE = f"""
+    SELECT profile.worktree, due.value FROM worktree_meta AS profile
+    LEFT JOIN worktree_meta AS due ON due.worktree = profile.worktree AND due.key = '{LINKS_DUE}'
+    WHERE profile.key = '{PROFILE}' AND profile.worktree <> {HERE}
+"""
+_OWE = """
+    INSERT INTO worktree_meta (worktree, key, value) VALUES (?, ?, ?)
+    ON CONFLICT (worktree, key) DO UPDATE SET value = excluded.value
+"""
 
 
 def note_linked(connection: sqlite3.Connection) -> None:
     """Write down that everything is linked."""
-    write_meta(connection, LINKS_DUE, "")
+    write_index_meta(connection, LINKS_DUE, "")
 
 
 def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
@@ -107,14 +150,14 @@ _Totals = tuple[dict[str, int], dict[str, int], dict[str, int]]
 
 def index_totals(connection: sqlite3.Connection) -> _Totals:
     """Return the cached totals, counted again after a change. Raises StoreDamaged."""
-    kept = read_meta(connection, TOTALS)
+    kept = read_index_meta(connection, TOTALS)
     if kept:
         with damage_if_invalid("a total"):
             by_kind, by_language, edges = msgspec.json.decode(kept)
         return by_kind, by_language, edges
     counted = _count_totals(connection)
     try:
-        write_meta(connection, TOTALS, msgspec.json.encode(counted).decode())
+        write_index_meta(connection, TOTALS, msgspec.json.encode(counted).decode())
     except StoreError as error:
         if not is_busy(error):
             raise
@@ -124,51 +167,72 @@ def index_totals(connection: sqlite3.Connection) -> _Totals:
 def _count_totals(connection: sqlite3.Connection) -> _Totals:
     by_kind, by_language = Counter[str](), Counter[str]()
     for kind, language, count in connection.execute(
-        "SELECT kind, language, count(*) FROM memory WHERE source = 'index' GROUP BY kind, language"
+        f"SELECT kind, language, count(*) FROM memory_row WHERE {LISTED_HERE} GROUP BY kind, language"
     ):
         by_kind[kind] += count
         by_language[language] += count
-    edges = connection.execute("SELECT relation, count(*) FROM edge_row WHERE file <> 0 GROUP BY 1 ORDER BY 1")
+    edges = connection.execute(
+        f"SELECT relation, count(*) FROM edge_row WHERE file <> 0 AND worktree = {HERE} GROUP BY 1 ORDER BY 1"
+    )
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
 
 TOTALS = "index_totals"
-"""Key in `meta`: the cached totals; a writer of index rows changes or removes it."""
+"""Key in `worktree_meta`: the cached totals; a writer of index rows changes or removes it."""
 FILES_LEFT = "index_files_left"
-"""Key in `meta`: how many files a run that was stopped has left to the next."""
+"""Key in `worktree_meta`: how many files a run that was stopped has left to the next."""
 KEPT_OUT = "index_kept_out"
-"""Key in `meta`: how many files are kept out of the index, by reason."""
+"""Key in `worktree_meta`: how many files are kept out of the index, by reason."""
 GRAMMARS_MISSING = "index_without_grammar"
-"""Key in `meta`: the languages of indexed files whose grammar was not installed."""
+"""Key in `worktree_meta`: the languages of indexed files whose grammar was not installed."""
 
 
 def files_left(connection: sqlite3.Connection) -> int:
     """Return how many files the latest run has left to the next. Raises StoreDamaged."""
     with damage_if_invalid("the count of files left"):
-        return int(read_meta(connection, FILES_LEFT) or 0)
+        return int(read_index_meta(connection, FILES_LEFT) or 0)
 
 
 def files_kept_out(connection: sqlite3.Connection) -> dict[str, int]:
     """Return how many files the latest run kept out, by reason. Raises StoreDamaged."""
     with damage_if_invalid("the count of files kept out"):
-        return msgspec.json.decode(read_meta(connection, KEPT_OUT) or "{}", type=dict[str, int])
+        return msgspec.json.decode(read_index_meta(connection, KEPT_OUT) or "{}", type=dict[str, int])
 
 
 def note_kept_out(connection: sqlite3.Connection, by_reason: dict[str, int]) -> None:
     """Store how many files the latest run kept out, if that has changed."""
     written = msgspec.json.encode(by_reason, order="sorted").decode() if by_reason else ""
-    if written != read_meta(connection, KEPT_OUT):
-        write_meta(connection, KEPT_OUT, written)
+    if written != read_index_meta(connection, KEPT_OUT):
+        write_index_meta(connection, KEPT_OUT, written)
+
+
+def read_index_meta(connection: sqlite3.Connection, key: str) -> str:
+    """Return one value of this worktree; empty if there is none."""
+    query = f"SELECT value FROM worktree_meta WHERE worktree = {HERE} AND key = ?"
+    row = connection.execute(query, (key,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def write_index_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
+    """Write one value of this worktree; empty removes it."""
+    if value:
+        connection.execute(
+            f"INSERT INTO worktree_meta (worktree, key, value) VALUES ({HERE}, ?, ?)"
+            " ON CONFLICT (worktree, key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+    else:
+        connection.execute(f"DELETE FROM worktree_meta WHERE worktree = {HERE} AND key = ?", (key,))
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str:
-    """Return one value of `meta`; empty if there is none."""
+    """Return one value of `meta`, of the whole store; empty if there is none."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return str(row[0]) if row else ""
 
 
 def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
-    """Write one value of `meta`; empty removes it."""
+    """Write one value of `meta`, of the whole store; empty removes it."""
     if value:
         connection.execute(
             "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",

@@ -16,6 +16,7 @@ from msgspec import Struct
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Kind, Mention, Relation
+from xscore.store.worktrees import HERE, IS_VISIBLE, LISTED_HERE, worktree_number
 from xscore.store.written_rows import last_name, name_crc
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def entity_rows(connection: sqlite3.Connection, clause: str = "", *parameters: o
 
     clause: `INDEXED BY` and `WHERE`, to find fewer; SQL, never user input.
     """
+    few = f"{clause} AND {IS_VISIBLE}" if clause else f"WHERE {LISTED_HERE}"
     rows = connection.execute(
-        f"SELECT id, path, entity, kind, language, overrides FROM memory {clause or 'WHERE true'} AND layer = 'graph'"
+        f"SELECT id, path, entity, kind, language, overrides FROM memory_row {few} AND layer = 'graph'"
         " ORDER BY status, kind, start_line, length(entity), entity",
         parameters,
     ).fetchall()
@@ -71,7 +73,8 @@ def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
     """Return the mentions of every file that has some, by path. Raises StoreDamaged."""
     from xscore.store.encoded_files import decode_mentions
 
-    found = connection.execute("SELECT path, mentions FROM file_mention").fetchall()
+    listed = f"SELECT version FROM file_row WHERE worktree = {HERE}"
+    found = connection.execute(f"SELECT path, mentions FROM file_version WHERE number IN ({listed})").fetchall()
     with damage_if_invalid("a mention"):
         return {path: decode_mentions(written) for path, written in found}
 
@@ -80,7 +83,8 @@ def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
     """Return the mentions of a file. Raises StoreDamaged."""
     from xscore.store.encoded_files import FileMentions, decode_mentions
 
-    row = connection.execute("SELECT mentions FROM file_mention WHERE path = ?", (path,)).fetchone()
+    query = "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
+    row = connection.execute(query, (path,)).fetchone()
     with damage_if_invalid("a mention"):
         return decode_mentions(row[0]) if row else FileMentions()
 
@@ -89,7 +93,7 @@ def check_mentions(connection: sqlite3.Connection) -> None:
     """Raise StoreDamaged if the mentions of an indexed file are missing or unreadable."""
     from xscore.store.encoded_files import decode_mentions
 
-    query = "SELECT mentions FROM main.file LEFT JOIN main.file_mention USING (path) WHERE excluded = ''"
+    query = "SELECT mentions FROM file LEFT JOIN file_version ON number = version WHERE excluded = ''"
     with closing(connection.execute(query)) as rows, damage_if_invalid("a mention"):
         for (written,) in rows:
             decode_mentions(written)
@@ -106,8 +110,8 @@ def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention])
 def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
     """Return the files that mention any of these names, and those whose names share a CRC with one."""
     rows = connection.execute(
-        "SELECT DISTINCT file_mention.path FROM json_each(?) CROSS JOIN mentioned_name ON name_crc = value"
-        " CROSS JOIN file_mention ON number = file",
+        "SELECT DISTINCT file_row.path FROM json_each(?) CROSS JOIN mentioned_name ON name_crc = value"
+        f" CROSS JOIN file_row ON file_row.version = mentioned_name.version AND worktree = {HERE}",
         (msgspec.json.encode([name_crc(name) for name in names]).decode(),),
     )
     return {path for (path,) in rows.fetchall()}
@@ -115,8 +119,9 @@ def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> se
 
 def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
     """Replace the edges that files state. Edges come with their file."""
-    rebuilt = _drop_edge_indexes(connection)
-    connection.execute("DELETE FROM edge_row WHERE file <> 0")
+    alone = connection.execute(_HAS_OTHER_EDGES).fetchone() is None
+    rebuilt = _drop_edge_indexes(connection) if alone else []
+    connection.execute(f"DELETE FROM edge_row WHERE file <> 0 AND worktree = {HERE}")
     _insert_edges(connection, edges)
     for statement in rebuilt:
         connection.execute(statement)
@@ -131,17 +136,18 @@ def replace_edges(
         change.subtract(delete_edges(connection, path))
     _insert_edges(connection, edges)
     for path in {path for path, _ in edges}:
-        kept = connection.execute(f"SELECT relation FROM edge_row WHERE file = {_NUMBER}", (file_id(path),))
+        kept = connection.execute(f"SELECT relation FROM edge_row WHERE {_OF_FILE}", (file_id(path),))
         change.update(relation for (relation,) in kept.fetchall())
     return change
 
 
 def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
-    files = {path: file_id(path) for path, _ in edges}
+    files, here = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
     numbers = _numbered(connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)})
     words = {relation: relation.value for relation in Relation}  # SQLite asks an adapter for each that is no plain text
     connection.executemany(
-        "INSERT INTO edge_row (source, target, relation, weight, file) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        f"INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?, ?, ?, {here})"
+        " ON CONFLICT DO NOTHING",
         sorted(
             (numbers[edge.source], numbers[edge.target], words[edge.relation], edge.weight, numbers[files[path]])
             for path, edge in edges
@@ -150,21 +156,61 @@ def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edg
 
 
 _NUMBER = "(SELECT number FROM edge_end WHERE id = ?)"
+_OF_FILE = f"file = {_NUMBER} AND worktree = {HERE}"
+_HAS_OTHER_EDGES = f"SELECT 1 FROM edge_row WHERE file <> 0 AND worktree <> {HERE} LIMIT 1"
+
+
+def delete_members(connection: sqlite3.Connection, target: str, *, but: Collection[str]) -> None:
+    """Delete the edges by which memories belong to this one, except those of some."""
+    ends = "SELECT edge_end.number FROM json_each(?) JOIN edge_end ON edge_end.id = value"
+    connection.execute(
+        f"DELETE FROM edge_row WHERE target = {_NUMBER} AND relation = 'belongs_to' AND source NOT IN ({ends})",
+        (target, msgspec.json.encode(sorted(but)).decode()),
+    )
+
+
+_STATE_EDGE = """
+    INSERT INTO edge_row (source, target, relation, weight, worktree) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+_DROP_END_OF_FILE = """
+    DELETE FROM edge_end WHERE id = ? AND NOT EXISTS (
+        SELECT 1 FROM file_row WHERE path = ? AND worktree IN (SELECT number FROM worktree))
+"""
 
 
 def delete_edges(connection: sqlite3.Connection, path: str) -> Counter[str]:
-    """Delete the edges that a file states; return how many there were of each relation."""
-    gone = connection.execute(f"DELETE FROM edge_row WHERE file = {_NUMBER} RETURNING relation", (file_id(path),))
+    """Delete the edges that a file states here; return how many there were of each relation."""
+    gone = connection.execute(f"DELETE FROM edge_row WHERE {_OF_FILE} RETURNING relation", (file_id(path),))
     return Counter(relation for (relation,) in gone.fetchall())
 
 
-def delete_end(connection: sqlite3.Connection, end: str) -> Counter[str]:
-    """Delete an end of edges and all its edges; return how many of those were stated by files, by relation."""
-    at = f"source = {_NUMBER} OR target = {_NUMBER}"
-    gone = connection.execute(f"DELETE FROM edge_row WHERE file <> 0 AND ({at}) RETURNING relation", (end, end))
-    count = Counter(relation for (relation,) in gone.fetchall())
-    connection.execute("DELETE FROM edge_end WHERE id = ?", (end,))
+def delete_edges_of_end(connection: sqlite3.Connection, end: str) -> Counter[str]:
+    """Delete the edges here from and to an end; return how many of those were stated by files, by relation."""
+    count = Counter[str]()
+    for side in ("source", "target"):
+        query = f"DELETE FROM edge_row WHERE {side} = {_NUMBER} AND worktree = {HERE} RETURNING relation, file"
+        count.update(relation for relation, file in connection.execute(query, (end,)).fetchall() if file)
     return count
+
+
+def drop_end_of_file(connection: sqlite3.Connection, path: str) -> None:
+    """Forget the end of edges that a file was, and its edges, if no worktree has the file any more."""
+    connection.execute(_DROP_END_OF_FILE, (file_id(path), path))
+
+
+def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]) -> None:
+    """Add edges that no file states: source, target, relation, weight; known ones stay as they are.
+
+    What a memory refers to depends on the files of a worktree, so those edges are of this one; others are of all.
+    """
+    stated = list(edges)
+    numbers = _numbered(connection, {end for source, target, *_ in stated for end in (source, target)})
+    here = worktree_number(connection)
+    rows = []
+    for source, target, relation, weight in stated:
+        worktree = here if relation is Relation.REFERENCES else 0
+        rows.append((numbers[source], numbers[target], relation.value, weight, worktree))
+    connection.executemany(_STATE_EDGE, rows)
 
 
 def _numbered(connection: sqlite3.Connection, ends: Collection[str]) -> dict[str, int]:
@@ -185,25 +231,3 @@ def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
     for name, _ in dropped:
         connection.execute(f"DROP INDEX {name}")
     return [statement for _, statement in dropped]
-
-
-_PUT_MENTIONS = "INSERT INTO file_mention (path, mentions) VALUES (?, ?) RETURNING number"
-_DELETE_NAME = "DELETE FROM mentioned_name WHERE name_crc = ? AND file = ?"
-
-
-def put_mentions(connection: sqlite3.Connection, path: str, mentions: bytes, names: Sequence[int]) -> None:
-    """Replace what a file mentions. mentions: encoded; names: the CRC of each name."""
-    remove_mentions(connection, path)
-    ((number,),) = connection.execute(_PUT_MENTIONS, (path, mentions)).fetchall()
-    connection.executemany(
-        "INSERT INTO mentioned_name (name_crc, file) VALUES (?, ?)", ((name, number) for name in names)
-    )
-
-
-def remove_mentions(connection: sqlite3.Connection, path: str) -> None:
-    """Remove what a file mentions."""
-    row = connection.execute("SELECT number FROM file_mention WHERE path = ?", (path,)).fetchone()
-    if row is not None:
-        names = file_mentions(connection, path).names(path)
-        connection.executemany(_DELETE_NAME, ((name, row[0]) for name in names))
-        connection.execute("DELETE FROM file_mention WHERE number = ?", row)

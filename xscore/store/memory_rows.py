@@ -1,4 +1,4 @@
-"""Rows of table `memory` as records: whole memories, and the light candidates that make the pool of a turn.
+"""Memories as records: whole memories, and the light candidates that make the pool of a turn.
 
 Each turn builds ten thousand candidates, so enum members come from plain dicts and no text is read. Layers are read one
 after the other in one snapshot: threads are slower (`docs/internals/decisions/0016-routing.md`). Damage in the
@@ -21,6 +21,7 @@ from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Memory, Relation
 from xscore.records.turn import LayerReport
+from xscore.store.worktrees import HERE, LISTED_HERE, SHOWN_HERE
 
 MEMORY_COLUMNS = (
     *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
@@ -31,6 +32,7 @@ MEMORY_COLUMNS = (
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
 _CANDIDATE_COLUMNS = "id, {hash}, kind, path, entity, start_line, end_line, language, {tokens}, updated_at"
+_INDEXED_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 TestView = Literal["cards", "full"]
 """How the judge is shown tests: as cards or in full."""
 _SHOWN = {"cards": {"hash": "content_hash", "tokens": "tokens"}, "full": {"hash": "text_hash", "tokens": "text_tokens"}}
@@ -39,6 +41,9 @@ IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
+_VISIBLE = f"(version = 0 OR {LISTED_HERE})"
+LIVE_AND_VISIBLE = f"{LIVE_CONDITION} AND {_VISIBLE}"
+"""SQL condition on `memory_row` for the candidates of this worktree."""
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
 ALL_LAYERS = str(tuple(map(str, Layer)))
@@ -92,9 +97,16 @@ def memory_with_id(connection: sqlite3.Connection, identifier: str) -> Memory | 
     return next(iter(select_memories(connection, "id = ?", (identifier,))), None)
 
 
+_STALE = f"""
+    SELECT memory_id FROM stale_memory WHERE worktree = {HERE}
+    UNION SELECT id FROM memory_row WHERE layer IN {ALL_LAYERS} AND status = 'stale'
+"""
+"""Those that cite code which has changed here, and those that are stale for another reason."""
+
+
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all stale memories."""
-    found = connection.execute(f"SELECT id FROM memory WHERE layer IN {ALL_LAYERS} AND status = 'stale'")
+    found = connection.execute(_STALE)
     return frozenset(row[0] for row in found.fetchall())
 
 
@@ -134,14 +146,15 @@ def fetch_pool(
     """
     candidates, reports = list[Candidate](), list[LayerReport]()
     columns = _CANDIDATE_COLUMNS.format(**_SHOWN[tests])
+    stated_columns = _CANDIDATE_COLUMNS.format(**_SHOWN[tests] | {"hash": SHOWN_HERE[_SHOWN[tests]["hash"]]})
 
     def read(source: sqlite3.Connection | None, layer: Layer) -> None:
         started = perf_counter()
         # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by the index.
         way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
         query = (
-            f"SELECT {columns} FROM memory {way} WHERE {_OF_LAYER}"
-            f" AND NOT (kind = 'exchange' AND ({without.condition}))"
+            f"SELECT {columns if layer in _INDEXED_LAYERS else stated_columns} FROM memory_row {way}"
+            f" WHERE {_OF_LAYER} AND {_VISIBLE} AND NOT (kind = 'exchange' AND ({without.condition}))"
         )
         found = source.execute(query, (layer, *without.parameters)).fetchall() if source else []
         seconds = perf_counter() - started
@@ -162,7 +175,7 @@ def fetch_pool(
 
 def _check_graph_rows(connection: sqlite3.Connection, reports: Iterable[LayerReport]) -> None:
     """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than the index has."""
-    counting = f"SELECT count(*) FROM memory INDEXED BY memory_by_layer WHERE {_OF_LAYER}"
+    counting = f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND {_VISIBLE}"
     (indexed,) = connection.execute(counting, (Layer.GRAPH,)).fetchone()
     if indexed != sum(report.memories for report in reports if report.layer is Layer.GRAPH):
         raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))

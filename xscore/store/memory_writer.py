@@ -7,6 +7,7 @@ so every statement, failure, import or restore emits them once. It removes nothi
 written even if nothing changed.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -31,6 +32,7 @@ from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import FoundLiterals
+from xscore.store.worktrees import HERE
 
 STATEMENT_CHARS = 100_000
 """Limit of one statement; a judge reads it whole, so longer text belongs in a file of the repository."""
@@ -78,10 +80,15 @@ _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
 """Fields that stay when a memory is made again."""
 WITHIN = " > "
 """Separates the headings or suites of an entity."""
-_OF_KEY = "layer = ? AND scope = ? AND key = ? AND key <> ''"
-"""`key <> ''` is redundant, but lets SQLite use the partial index by key."""
-_OUTDATED = """
-    DELETE FROM vec WHERE memory_id = ? AND NOT EXISTS (SELECT 1 FROM memory WHERE id = memory_id AND text_hash = ?)
+_OF_KEY = """
+    SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> '' AND version = 0 AND id <> ?
+    AND status = '{status}'
+"""
+"""`key <> ''` is redundant, but lets SQLite use the partial index by key, as does the status in the text."""
+_FORGET_STALENESS = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
+_NOTE_STALENESS = f"""
+    INSERT INTO stale_memory (memory_id, worktree, content_hash, text_hash) VALUES (?, {HERE}, ?, ?)
+    ON CONFLICT DO NOTHING
 """
 
 
@@ -209,14 +216,25 @@ def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, 
     """
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
     superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
-    delete_outdated_vectors(connection, [(memory.id, memory.text_hash) for memory in memories])
-    written_rows.upsert_rows(connection, [written_rows.memory_row(memory, thread) for memory in memories])
+    stale = stale_here(connection, [memory for memory in memories if memory.status is MemoryStatus.STALE])
+    stored = [with_status(memory, MemoryStatus.ACTIVE) if memory.id in stale else memory for memory in memories]
+    written_rows.upsert_rows(connection, [written_rows.memory_row(memory, thread) for memory in stored])
+    connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in memories])
+    note_stale(connection, [memory for memory in memories if memory.id in stale])
     return superseded
 
 
-def delete_outdated_vectors(connection: sqlite3.Connection, written: Iterable[tuple[str, str]]) -> None:
-    """Delete the paid vectors of memories whose text hash will change; call it before the texts are written."""
-    connection.executemany(_OUTDATED, written)
+def stale_here(connection: sqlite3.Connection, memories: Sequence[Memory]) -> frozenset[str]:
+    """Return the ids of those that cite code: they are stale in this worktree, and in others that have it changed."""
+    if not memories:
+        return frozenset()
+    query = f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
+    return frozenset(id_ for (id_,) in connection.execute(query, (json.dumps([one.id for one in memories]),)))
+
+
+def note_stale(connection: sqlite3.Connection, memories: Iterable[Memory]) -> None:
+    """Note that these stale memories are stale in this worktree."""
+    connection.executemany(_NOTE_STALENESS, [(one.id, one.content_hash, one.text_hash) for one in memories])
 
 
 def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
@@ -297,12 +315,15 @@ class _Redactor:
 
 def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     """Mark the live memories under its key superseded, without the stale mark; return their ids."""
-    known = (memory.layer, memory.scope, memory.key, memory.id)
-    found = memory_rows.select_memories(connection, f"{_OF_KEY} AND status = 'active' AND id <> ?", known)
-    found += memory_rows.select_memories(connection, f"{_OF_KEY} AND status = 'stale' AND id <> ?", known)
+    of_key = (memory.layer, memory.scope, memory.key, memory.id)
+    ids: list[str] = []
+    for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
+        ids += [id_ for (id_,) in connection.execute(_OF_KEY.format(status=status), of_key).fetchall()]
+    found = memory_rows.memories_with_ids(connection, ids)
     superseded = [with_status(one, MemoryStatus.SUPERSEDED) for one in found]
     connection.executemany(
-        "UPDATE memory SET status = 'superseded', superseded_by = ?, content_hash = ?, text_hash = ? WHERE id = ?",
+        "UPDATE memory_row SET status = 'superseded', superseded_by = ?, content_hash = ?, text_hash = ?"
+        " WHERE id = ? AND version = 0",
         [(memory.id, one.content_hash, one.text_hash, one.id) for one in superseded],
     )
     return [one.id for one in superseded]
@@ -323,7 +344,7 @@ def write_memory(
     link: link it to the code it names; bulk writers link later, all at once (those for which `needs_linking`).
     """
     if thread is None:
-        row = connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchone()
+        row = connection.execute("SELECT thread FROM memory_row WHERE id = ?", (memory.id,)).fetchone()
         thread = str(row[0]) if row else ""
     superseded = put_memories(connection, [memory], thread=thread)
     payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}

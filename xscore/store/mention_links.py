@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Memory, Mention, Relation
-from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions
+from xscore.store.index_rows import owe_stated_links
+from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions, state_edges
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.worktrees import HERE
 
 MOST_NAMES = 50
 """Most names linked for one memory."""
@@ -41,14 +43,19 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     connection.executemany("DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in found])
     mentions = [mention for memory in found for mention in _mentions_in(memory)]
     insert_mentions(connection, mentions)
+    owe_stated_links(connection, sorted({mention.source for mention in mentions}))
     return _tie(connection, [memory.id for memory in found], mentions)
 
 
-def relink_mentions(connection: sqlite3.Connection, names: Iterable[str] | None) -> int:
-    """Link again all memories that mention any of these names; None: all. The index calls it."""
+def relink_mentions(connection: sqlite3.Connection, names: Iterable[str] | None, stated: Iterable[str] = ()) -> int:
+    """Link again all memories that mention any of these names, and these memories; names None: all.
+
+    The index calls it.
+    """
     query, given = "SELECT DISTINCT source FROM mention", list[str]()
     if names is not None:
-        query, given = f"{query} WHERE name {IN_JSON_LIST}", [json.dumps(sorted(names))]
+        query = f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source {IN_JSON_LIST}"
+        given = [json.dumps(sorted(names)), json.dumps(sorted(stated))]
     sources = [row[0] for row in connection.execute(query, given).fetchall()]
     mentions = connection.execute(
         f"SELECT source, relation, name, hint FROM mention WHERE source {IN_JSON_LIST}",
@@ -82,19 +89,21 @@ def _parts(hint: str) -> list[str]:
     return [part for part in parts if part] or [hint]
 
 
+_FORGET_REFERENCES = f"""
+    DELETE FROM edge_row WHERE source = (SELECT number FROM edge_end WHERE id = ?) AND relation = 'references'
+    AND file = 0 AND worktree = {HERE}
+"""
+
+
 def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Sequence[Mention]) -> int:
     """Replace the edges of the sources by those of these mentions."""
-    connection.executemany(
-        "DELETE FROM edge WHERE source = ? AND relation = 'references' AND path = ''", [(source,) for source in sources]
-    )
+    connection.executemany(_FORGET_REFERENCES, [(source,) for source in sources])
     if not mentions:
         return 0
     known = _Known(connection, {part for one in mentions for part in _parts(one.hint)})
     edges = {(one.source, target) for one in mentions for target in known.targets(one.hint)}
-    connection.executemany(
-        "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'references')",
-        sorted((source, target) for source, target in edges if source != target),
-    )
+    references = sorted((source, target) for source, target in edges if source != target)
+    state_edges(connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references])
     return len(edges)
 
 
@@ -108,7 +117,7 @@ class _Known:
         for (path,) in connection.execute(f"SELECT path FROM file WHERE excluded = ''{_holding('path', few)}", few):
             self._files.setdefault(path.rpartition("/")[2], []).append(path)
         # The index of names is a tenth of the table, so search it first.
-        among = f"WHERE rowid IN (SELECT rowid FROM memory WHERE 1{_holding('entity', few)})" if few else ""
+        among = f"WHERE rowid IN (SELECT rowid FROM memory_row WHERE 1{_holding('entity', few)})" if few else ""
         for row in entity_rows(connection, among, *few):
             self._entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
         ids = json.dumps([part for part in parts if _MEMORY.fullmatch(part)])

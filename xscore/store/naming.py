@@ -15,6 +15,7 @@ from pathlib import Path
 from xscore.platform.errors import NothingMatched
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import decode_path_argument
+from xscore.store.worktrees import HERE
 
 MOST_COLONS = 4
 """Places where a name is taken apart into path and entity."""
@@ -107,7 +108,9 @@ def near_names(connection: sqlite3.Connection, name: str) -> list[str]:
 
 def unknown_name(connection: sqlite3.Connection, name: str) -> NothingMatched:
     """Return the error for a name that stands for nothing, with the nearest names in its hint."""
-    was_indexed = "SELECT 1 FROM meta WHERE key = 'index_profile' UNION SELECT 1 FROM file"
+    was_indexed = (
+        f"SELECT 1 FROM worktree_meta WHERE worktree = {HERE} AND key = 'index_profile' UNION SELECT 1 FROM file"
+    )
     if not _column(connection, was_indexed):
         hint = "Nothing is indexed here yet: run `xscore index`."
     else:

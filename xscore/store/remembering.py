@@ -120,7 +120,7 @@ def remember_within(
     before = _find_same_statement(connection, made)
     if before is None:
         attempts = count(1)
-        while connection.execute("SELECT 1 FROM memory WHERE id = ?", (made.id,)).fetchone():
+        while connection.execute("SELECT 1 FROM memory_row WHERE id = ?", (made.id,)).fetchone():
             made, redacted = memory_from_statement(statement, said, now=now, attempt=next(attempts))
         memory = made
     else:
@@ -162,7 +162,7 @@ def update_memory(
         if before.key and after.key and after.key != before.key:
             return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write_memory(connection, after, before=before, now=moment)
-        connection.execute("UPDATE memory SET importance = ? WHERE id = ?", (after.importance, after.id))
+        connection.execute("UPDATE memory_row SET importance = ? WHERE id = ?", (after.importance, after.id))
         if cited is not None:
             evidence.attach_citations(connection, after.id, cited)
     return StoredStatement(memory=after, became=StatementEffect.UPDATED, superseded=superseded, redacted=redacted)

@@ -23,25 +23,26 @@ _SHARED_WITH = "shared_with"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
-    ("vectors", "vec", f"memory_id {IN_JSON_LIST}"),
     ("evidence", "evidence", f"memory_id {IN_JSON_LIST}"),
     ("edges", "edge_row", f"source {_ENDS}"),
     ("edges", "edge_row", f"target {_ENDS}"),
     ("", "pack_slot", f"memory_id {IN_JSON_LIST}"),
     ("", "mention", f"source {IN_JSON_LIST}"),
-    ("memories", "memory", f"id {IN_JSON_LIST}"),
+    ("memories", "memory_row", f"version = 0 AND id {IN_JSON_LIST}"),
 )
 """What a count of them is called (empty: not counted), table, and which rows are a memory's."""
+_VECTORS = "SELECT count(*) FROM vec"
 _UNTIED_FILES = """
-    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file) AND number NOT IN (
+    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
         SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
 """
 """Names of files that are not indexed, once no edge needs them."""
 _OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY memory_id"
 _COUNT_LESS = """
-    UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
+    UPDATE memory_row SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
         evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
-    WHERE id = :id OR (kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
+    WHERE version = 0 AND (id = :id
+        OR kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
 """
 """For a failure and its pattern."""
 
@@ -85,9 +86,11 @@ def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Me
     """Remove rows in the open transaction, with an event each; return the counts by kind of row."""
     ids = json.dumps(sorted(memories))
     removed = Counter[str]()
+    (vectors,) = connection.execute(_VECTORS).fetchone()
     for what, table, of_memory in _ROWS:
         removed[what] += connection.execute(f"DELETE FROM {table} WHERE {of_memory}", (ids,)).rowcount
-    removed["vectors"] += removed["memories"]  # each has the vector of its words in its row
+    # Those of texts that no other memory has went with them; each also has the vector of its words in its row.
+    removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
     connection.execute(_UNTIED_FILES)
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()

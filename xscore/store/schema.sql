@@ -8,17 +8,51 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE file (
-    path       TEXT PRIMARY KEY,
+CREATE TABLE worktree (                         -- a working tree of the repository
+    number INTEGER PRIMARY KEY AUTOINCREMENT,   -- from 1, never reused; 0 in other tables: of no worktree
+    name   TEXT NOT NULL UNIQUE                 -- git's name of a linked one; empty: the main one, or a plain folder
+);
+
+CREATE TABLE worktree_meta (                    -- what the index of a worktree knows of itself, and who works there
+    worktree INTEGER NOT NULL,
+    key      TEXT NOT NULL,
+    value    TEXT NOT NULL,
+    PRIMARY KEY (worktree, key)
+) WITHOUT ROWID;
+
+CREATE TABLE file_row (                         -- the files of each worktree
+    worktree   INTEGER NOT NULL,
+    path       TEXT NOT NULL,
     size       INTEGER NOT NULL,
     mtime_ns   INTEGER NOT NULL,
     file_hash  TEXT NOT NULL,
     language   TEXT NOT NULL DEFAULT '',
-    excluded   TEXT NOT NULL DEFAULT ''         -- why its content is not indexed; empty: it is indexed
+    excluded   TEXT NOT NULL DEFAULT '',        -- why its content is not indexed; empty: it is indexed
+    version    INTEGER NOT NULL DEFAULT 0,      -- of `file_version`; 0: it is not indexed
+    PRIMARY KEY (worktree, path)
+) WITHOUT ROWID;
+CREATE INDEX file_by_version ON file_row (version, worktree);
+
+CREATE TABLE file_version (                     -- what parsing a file of these bytes gave, for all worktrees that have it
+    number    INTEGER PRIMARY KEY,
+    path      TEXT NOT NULL,
+    file_hash TEXT NOT NULL,
+    rules     TEXT NOT NULL,                    -- a short digest of the rules and settings by which it was parsed
+    language  TEXT NOT NULL DEFAULT '',
+    mentions  BLOB NOT NULL,                    -- names that may resolve to entities of other files (`encoded_files`)
+    body      BLOB NOT NULL,                    -- attrs, card and text of its memories, compressed (`file_bodies`)
+    UNIQUE (path, file_hash, rules)
+);
+
+CREATE TABLE mentioned_name (                   -- which files mention a name
+    name_crc INTEGER NOT NULL,                  -- CRC-32 of the name
+    version  INTEGER NOT NULL,                  -- of `file_version`
+    PRIMARY KEY (name_crc, version)
 ) WITHOUT ROWID;
 
-CREATE TABLE memory (
-    id             TEXT PRIMARY KEY,
+CREATE TABLE memory_row (                       -- stated memories, and those of each version of a file
+    id             TEXT NOT NULL,
+    version        INTEGER NOT NULL DEFAULT 0,  -- of `file_version`; 0: stated, so that every worktree has it
     layer          TEXT NOT NULL CHECK (layer IN ('session', 'project', 'user', 'vector', 'graph', 'governance')),
     kind           TEXT NOT NULL,
     scope          TEXT NOT NULL CHECK (scope IN ('global', 'session', 'workspace', 'repository')),
@@ -48,25 +82,27 @@ CREATE TABLE memory (
     title          TEXT NOT NULL,
     attrs          TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(attrs)),
     card           TEXT NOT NULL DEFAULT '',
-    text           TEXT,                        -- NULL: attrs, card and text are in `file_body`
-    terms          BLOB NOT NULL DEFAULT x''    -- a sparse feature hash of the words (`term_vectors`)
+    text           TEXT,                        -- NULL: attrs, card and text are in `file_version`
+    terms          BLOB NOT NULL DEFAULT x'',   -- a sparse feature hash of the words (`term_vectors`)
+    UNIQUE (id, version)
 );
-CREATE INDEX memory_by_layer ON memory (layer, status, kind);
-CREATE INDEX memory_by_path ON memory (path, entity);
-CREATE INDEX memory_by_name ON memory (name_crc) WHERE layer = 'graph';
-CREATE UNIQUE INDEX memory_one_active_by_key ON memory (layer, scope, key) WHERE status = 'active' AND key <> '';
-CREATE TRIGGER content_of_new_memory AFTER INSERT ON memory
+CREATE INDEX memory_by_layer ON memory_row (layer, status, kind, version);
+CREATE INDEX memory_by_path ON memory_row (path, entity);
+CREATE INDEX memory_by_name ON memory_row (name_crc) WHERE layer = 'graph';
+CREATE UNIQUE INDEX memory_one_active_by_key ON memory_row (layer, scope, key)
+    WHERE status = 'active' AND key <> '' AND version = 0;
+CREATE TRIGGER content_of_new_memory AFTER INSERT ON memory_row
 BEGIN
     INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
         ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
     INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
         ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
 END;
-CREATE TRIGGER content_of_gone_memory AFTER DELETE ON memory
+CREATE TRIGGER content_of_gone_memory AFTER DELETE ON memory_row
 BEGIN
     UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
 END;
-CREATE TRIGGER content_of_changed_memory AFTER UPDATE OF content_hash, text_hash ON memory
+CREATE TRIGGER content_of_changed_memory AFTER UPDATE OF content_hash, text_hash ON memory_row
 WHEN OLD.content_hash <> NEW.content_hash OR OLD.text_hash <> NEW.text_hash
 BEGIN
     UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
@@ -75,32 +111,85 @@ BEGIN
     INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
         ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
 END;
-CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory
+CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory_row
+WHEN NOT EXISTS (SELECT 1 FROM memory_row WHERE id = OLD.id)
 BEGIN
     DELETE FROM edge_end WHERE id = OLD.id;
     DELETE FROM mention WHERE source = OLD.id;
 END;
-CREATE INDEX memory_by_words ON memory (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';
+CREATE TRIGGER particulars_of_gone_memory AFTER DELETE ON memory_row WHEN OLD.version = 0
+BEGIN
+    DELETE FROM evidence WHERE memory_id = OLD.id;
+    DELETE FROM stale_memory WHERE memory_id = OLD.id;
+    DELETE FROM occurrence WHERE memory_id = OLD.id;
+END;
+CREATE TRIGGER staleness_of_changed_memory AFTER UPDATE OF content_hash, status ON memory_row
+WHEN NEW.version = 0 AND (NEW.content_hash <> OLD.content_hash OR NEW.status <> OLD.status)
+BEGIN
+    DELETE FROM stale_memory WHERE memory_id = NEW.id;
+END;
+CREATE INDEX memory_by_words ON memory_row (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';
 
 CREATE TABLE content (                          -- content hash -> integer; kept while a memory or judgment uses it
     id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, so a judgment cannot move to another content
     hash     TEXT NOT NULL UNIQUE,
-    memories INTEGER NOT NULL DEFAULT 0 CHECK (memories >= 0)  -- how many memories show it; maintained by the triggers below
+    memories INTEGER NOT NULL DEFAULT 0 CHECK (memories >= 0)  -- how many memories show it; maintained by triggers
 );
 
+CREATE TRIGGER vectors_of_gone_content AFTER UPDATE OF memories ON content WHEN NEW.memories = 0
+BEGIN
+    DELETE FROM vec WHERE text_hash = NEW.hash;
+END;
+
 CREATE TABLE evidence (                         -- code that a memory cites; equal lines of a file count once
-    memory_id  TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
+    memory_id  TEXT NOT NULL,
     path       TEXT NOT NULL,
     span_hash  TEXT NOT NULL,
-    start_line INTEGER NOT NULL,                -- 0: the whole file
+    start_line INTEGER NOT NULL,                -- as cited; 0: the whole file
     end_line   INTEGER NOT NULL,
-    size       INTEGER NOT NULL DEFAULT -1,     -- of the file when the span was last checked; -1: never
-    mtime_ns   INTEGER NOT NULL DEFAULT -1,
-    changed    INTEGER NOT NULL DEFAULT 0,      -- 1: the file no longer contains the span
+    changed    INTEGER NOT NULL DEFAULT 0,      -- 1: the file did not contain the span where it was stated
     PRIMARY KEY (memory_id, path, span_hash)
 ) WITHOUT ROWID;
-CREATE INDEX evidence_by_path ON evidence (path, size, mtime_ns);
-CREATE INDEX evidence_changed ON evidence (memory_id) WHERE changed;
+CREATE INDEX evidence_by_path ON evidence (path);
+CREATE TRIGGER state_of_gone_evidence AFTER DELETE ON evidence
+BEGIN
+    DELETE FROM evidence_state
+        WHERE memory_id = OLD.memory_id AND path = OLD.path AND span_hash = OLD.span_hash;
+END;
+
+CREATE TABLE evidence_state (                   -- what a worktree has of the cited code
+    memory_id  TEXT NOT NULL,
+    path       TEXT NOT NULL,
+    span_hash  TEXT NOT NULL,
+    worktree   INTEGER NOT NULL,
+    start_line INTEGER NOT NULL,                -- where the span is now, or last was
+    end_line   INTEGER NOT NULL,
+    size       INTEGER NOT NULL,                -- of the file when the span was last checked
+    mtime_ns   INTEGER NOT NULL,
+    changed    INTEGER NOT NULL,                -- 1: the file no longer contains the span
+    PRIMARY KEY (memory_id, path, span_hash, worktree)
+) WITHOUT ROWID;
+CREATE INDEX evidence_changed ON evidence_state (worktree, memory_id) WHERE changed;
+
+CREATE TABLE stale_memory (                     -- memories that cite code which has changed in a worktree
+    memory_id    TEXT NOT NULL,
+    worktree     INTEGER NOT NULL,
+    content_hash TEXT NOT NULL,                 -- of what the judge is shown there: the text with the mark of stale ones
+    text_hash    TEXT NOT NULL,
+    PRIMARY KEY (memory_id, worktree)
+) WITHOUT ROWID;
+CREATE INDEX stale_by_worktree ON stale_memory (worktree);
+CREATE TRIGGER content_of_stale_memory AFTER INSERT ON stale_memory
+BEGIN
+    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+END;
+CREATE TRIGGER content_of_mended_memory AFTER DELETE ON stale_memory
+BEGIN
+    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
+END;
 
 CREATE TABLE edge_end (                         -- memory ids (m_) and file ids (f_) -> integer
     number INTEGER PRIMARY KEY,
@@ -112,51 +201,17 @@ BEGIN
     DELETE FROM edge_row WHERE target = OLD.number;
 END;
 
-CREATE TABLE edge_row (                         -- read it through the view `edge`
+CREATE TABLE edge_row (                         -- read it through the view `edge`, write it with `link_rows`
     source   INTEGER NOT NULL,                  -- of `edge_end`, as are target and file
     target   INTEGER NOT NULL,
     relation TEXT NOT NULL CHECK (relation IN ('calls', 'imports', 'tests', 'belongs_to', 'references')),
     weight   REAL NOT NULL DEFAULT 1,
     file     INTEGER NOT NULL DEFAULT 0,        -- the file that states the edge, or 0; re-indexing it replaces its edges
-    PRIMARY KEY (source, relation, target)
+    worktree INTEGER NOT NULL,                  -- 0: between stated memories, in every worktree
+    PRIMARY KEY (source, relation, target, worktree)  -- worktree last: where it came first, SQLite read all of its edges
 ) WITHOUT ROWID;
 CREATE INDEX edge_by_target ON edge_row (target, relation);
 CREATE INDEX edge_by_file ON edge_row (file);
-CREATE VIEW edge AS
-    SELECT one.id AS source, other.id AS target, relation, weight,
-           coalesce((SELECT substr(id, 3) FROM edge_end WHERE number = file), '') AS path
-    FROM edge_row JOIN edge_end AS one ON one.number = source JOIN edge_end AS other ON other.number = target;
-CREATE TRIGGER edge_is_new INSTEAD OF INSERT ON edge
-BEGIN                                           -- an edge that no file states; a known one stays as it is
-    INSERT INTO edge_end (id) VALUES (NEW.source) ON CONFLICT DO NOTHING;
-    INSERT INTO edge_end (id) VALUES (NEW.target) ON CONFLICT DO NOTHING;
-    INSERT INTO edge_row (source, target, relation, weight)
-        SELECT one.number, other.number, NEW.relation, coalesce(NEW.weight, 1) FROM edge_end AS one, edge_end AS other
-        WHERE one.id = NEW.source AND other.id = NEW.target ON CONFLICT DO NOTHING;
-END;
-CREATE TRIGGER edge_is_gone INSTEAD OF DELETE ON edge
-BEGIN
-    DELETE FROM edge_row WHERE relation = OLD.relation
-        AND source = (SELECT number FROM edge_end WHERE id = OLD.source)
-        AND target = (SELECT number FROM edge_end WHERE id = OLD.target);
-END;
-
-CREATE TABLE file_body (                        -- attrs, card and text of a file's memories, compressed (`file_bodies`)
-    path     TEXT NOT NULL UNIQUE,
-    memories BLOB NOT NULL
-);
-
-CREATE TABLE file_mention (                     -- names in a file that may resolve to entities of other files
-    number   INTEGER PRIMARY KEY,
-    path     TEXT NOT NULL UNIQUE,
-    mentions BLOB NOT NULL                      -- compressed (`encoded_files.FileMentions`)
-);
-
-CREATE TABLE mentioned_name (                   -- which files mention a name
-    name_crc INTEGER NOT NULL,                  -- CRC-32 of the name
-    file     INTEGER NOT NULL,                  -- of `file_mention`
-    PRIMARY KEY (name_crc, file)
-) WITHOUT ROWID;
 
 CREATE TABLE mention (                          -- names in stated memories that may resolve to entities
     source   TEXT NOT NULL,
@@ -167,19 +222,20 @@ CREATE TABLE mention (                          -- names in stated memories that
 ) WITHOUT ROWID;
 CREATE INDEX mention_by_name ON mention (name);
 
-CREATE TABLE vec (                              -- vectors of paid embedders
-    memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
+CREATE TABLE vec (                              -- vectors of paid embedders, by what was embedded
+    text_hash TEXT NOT NULL,
     embedder  TEXT NOT NULL,
     data      BLOB NOT NULL,
-    PRIMARY KEY (memory_id, embedder)           -- memory first: deleting a memory needs no scan
+    PRIMARY KEY (text_hash, embedder)
 ) WITHOUT ROWID;
 
 CREATE TABLE pack_slot (                        -- the pack that a memory is judged in; kept so that packs stay byte-stable
+    worktree  INTEGER NOT NULL,
     profile   TEXT NOT NULL,
     memory_id TEXT NOT NULL,
     pack      TEXT NOT NULL,
     position  INTEGER NOT NULL,
-    PRIMARY KEY (profile, memory_id)
+    PRIMARY KEY (worktree, profile, memory_id)
 ) WITHOUT ROWID;
 
 -- Judgments
@@ -245,6 +301,7 @@ CREATE TABLE turn (
     context    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(context)),  -- `turns.TurnContext`: errors, file, recent, scope
     started_at REAL NOT NULL,
     answer     TEXT NOT NULL DEFAULT '',
+    worktree   TEXT NOT NULL DEFAULT '',        -- name of the worktree that it was asked in
     state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted', 'continued'))
 ) WITHOUT ROWID;
 CREATE INDEX turn_by_time ON turn (started_at);
@@ -387,7 +444,7 @@ CREATE TABLE chars_per_token (                  -- learned from reported usage; 
 
 CREATE TABLE occurrence (                       -- counted occurrences of a failure, by digest, so that none counts twice
     id        TEXT PRIMARY KEY,
-    memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
+    memory_id TEXT NOT NULL,
     source_exchange TEXT NOT NULL DEFAULT ''    -- the imported exchange; erasing that takes the count back
 ) WITHOUT ROWID;
 CREATE INDEX occurrence_by_memory ON occurrence (memory_id);
@@ -517,7 +574,17 @@ CREATE TABLE batch (                            -- a batch at a vendor; the row 
     PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 
--- Views for people who read a store with their own tools
+-- Views for people who read a store with their own tools: they show what any worktree has. Every connection of ours has
+-- temporary views of these names, which show what its own worktree has (`worktrees.enter_worktree`).
+
+CREATE VIEW memory AS SELECT * FROM memory_row;
+CREATE VIEW file AS
+    SELECT path, size, mtime_ns, file_hash, language, excluded, version, worktree.name AS worktree
+    FROM file_row JOIN worktree ON worktree.number = worktree;
+CREATE VIEW edge AS
+    SELECT one.id AS source, other.id AS target, relation, weight,
+           coalesce((SELECT substr(id, 3) FROM edge_end WHERE number = file), '') AS path, worktree
+    FROM edge_row JOIN edge_end AS one ON one.number = source JOIN edge_end AS other ON other.number = target;
 
 CREATE VIEW user_preferences AS
     SELECT key, text AS value, confidence, source, updated_at AS last_seen
@@ -533,7 +600,7 @@ CREATE VIEW nodes AS
     UNION ALL
     SELECT id, 'slice', path, entity FROM memory WHERE layer = 'vector' AND status = 'active'
     UNION ALL
-    SELECT 'f_' || path, 'file', path, path FROM file WHERE excluded = '';
+    SELECT DISTINCT 'f_' || path, 'file', path, path FROM file WHERE excluded = '';
 CREATE VIEW decisions AS
     SELECT id, title, text AS description, json_extract(attrs, '$.rationale') AS rationale,
            json_extract(attrs, '$.alternatives') AS alternatives_json, json_extract(attrs, '$.links') AS links_json,

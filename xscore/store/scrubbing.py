@@ -35,7 +35,7 @@ def lines_still_stored(
     """Return the lines that other memories, or with `tasks` turns and sessions, still hold legitimately."""
     wanted, found = LineMatcher(lines), set[str]()
     if wanted:
-        memories = read_with_bodies(connection, "id, title", "true")
+        memories = read_with_bodies(connection, "id, title", "true", table="memory_row")
         for id_, *texts in chain(memories, connection.execute(_TASKS) if tasks else ()):
             if id_ not in but:
                 found |= wanted.found_in("\n".join(texts))

@@ -32,6 +32,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.worktrees import HERE, enter_worktree
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -69,6 +70,7 @@ class Store:
         self._user: sqlite3.Connection | None = None
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
+        enter_worktree(connection, root.worktree)
         self.store_id: str = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
         self.secret: bytes = user.derive("store", self.store_id)
         """32 bytes per user and store, for shuffles that content cannot predict."""
@@ -160,6 +162,7 @@ class Store:
             if note:
                 self._unheard.append(note)
                 self.listen(self._note)
+            enter_worktree(self._user)
         return self._user
 
     def listen(self, note: Callable[[str], None] | None) -> None:
@@ -307,8 +310,8 @@ class Store:
         from xscore.store.term_vectors import TERM_EMBEDDER  # a cached turn reads no vector
 
         if embedder == TERM_EMBEDDER:
-            return self._rows_of_a_turn(f"SELECT id, terms FROM memory WHERE {memory_rows.LIVE_CONDITION}")
-        query = "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id WHERE embedder = ?"
+            return self._rows_of_a_turn(f"SELECT id, terms FROM memory_row WHERE {memory_rows.LIVE_AND_VISIBLE}")
+        query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
 
 
@@ -334,7 +337,8 @@ PackSlots = dict[str, tuple[str, int]]
 
 def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
     """Return which pack each memory is judged in under this packing profile."""
-    found = connection.execute("SELECT memory_id, pack, position FROM pack_slot WHERE profile = ?", (profile,))
+    query = f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
+    found = connection.execute(query, (profile,))
     return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
 
 
@@ -343,10 +347,11 @@ def save_pack_slots(connection: sqlite3.Connection, profile: str, wanted: Mappin
     with database.transaction(connection):
         known = load_pack_slots(connection, profile)
         connection.executemany(
-            "DELETE FROM pack_slot WHERE profile = ? AND memory_id = ?",
+            f"DELETE FROM pack_slot WHERE worktree = {HERE} AND profile = ? AND memory_id = ?",
             [(profile, identifier) for identifier in known.keys() - wanted.keys()],
         )
         connection.executemany(
-            "INSERT OR REPLACE INTO pack_slot (profile, memory_id, pack, position) VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO pack_slot (worktree, profile, memory_id, pack, position)"
+            f" VALUES ({HERE}, ?, ?, ?, ?)",
             [(profile, identifier, *slot) for identifier, slot in wanted.items() if known.get(identifier) != slot],
         )

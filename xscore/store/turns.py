@@ -21,6 +21,7 @@ from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
+from xscore.store.index_rows import write_index_meta
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
@@ -30,6 +31,7 @@ from xscore.store.session_summary import (
     save_session_summary,
 )
 from xscore.store.working_session import update_session_work
+from xscore.store.worktrees import HERE
 
 RECEIPT_SCHEMA = 1
 MOST_EDITED = 200
@@ -37,10 +39,15 @@ MOST_EDITED = 200
 BACKGROUND = "background"
 """Command of a turn that finishes another one while its user may be asking something else."""
 _TITLE_CHARS = 80
-_LATEST = """
+LATEST_TURN = "latest_turn"
+"""Key in `worktree_meta`: the turn begun last in this worktree."""
+_WORKTREE_NAME = f"coalesce((SELECT name FROM worktree WHERE number = {HERE}), '')"
+_LATEST = f"""
     SELECT coalesce(
-        (SELECT id FROM meta JOIN turn ON id = value WHERE key = 'latest_turn'),
-        (SELECT id FROM turn WHERE NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = id AND command = 'eval')
+        (SELECT id FROM worktree_meta JOIN turn ON id = value
+         WHERE worktree_meta.worktree = {HERE} AND key = '{LATEST_TURN}'),
+        (SELECT id FROM turn WHERE worktree = {_WORKTREE_NAME}
+         AND NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = id AND command = 'eval')
          ORDER BY started_at DESC, id LIMIT 1),  -- of a rebuilt store
         '')
 """
@@ -109,8 +116,8 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
     context = replace(_context_of(turn), **of_start)
     with database.transaction(connection):
         connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
+            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state, worktree)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, 'running', {_WORKTREE_NAME})",
             (identifier, turn.thread, start.turn_key, start.judge, task, context.to_json(), now),
         )
         if start.command == BACKGROUND:
@@ -118,7 +125,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         if turn.continues:
             connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues))
         if not start.isolated:
-            connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
+            write_index_meta(connection, LATEST_TURN, identifier)
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
     return identifier
 
@@ -154,7 +161,8 @@ def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
             " AND json_extract(context, '$.command') = ?)",
             (TurnState.CONTINUED, by, turn_id, by, BACKGROUND),
         )
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'latest_turn' AND value = ?", (by, turn_id))
+        replaced = "UPDATE worktree_meta SET value = ? WHERE key = ? AND value = ?"
+        connection.execute(replaced, (by, LATEST_TURN, turn_id))
 
 
 class TurnEnd(Struct, frozen=True, kw_only=True):
@@ -287,7 +295,7 @@ def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
 def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
     """Count one use of each of these memories."""
     connection.executemany(
-        "UPDATE memory SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
+        "UPDATE memory_row SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
         [(now, identifier) for identifier in ids],
     )
 
@@ -298,7 +306,7 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
 
 
 def latest_turn_id(connection: sqlite3.Connection) -> str:
-    """Return the id of the turn begun last, even after a clock was set back; empty if there is none."""
+    """Return the id of the turn begun last here, even after a clock was set back; empty if there is none."""
     return str(connection.execute(_LATEST).fetchone()[0])
 
 

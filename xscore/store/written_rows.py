@@ -1,4 +1,4 @@
-"""Memories as rows to be written to table `memory`, and the short names by which indexed files look each other up.
+"""Memories as rows to be written to table `memory_row`, and the short names by which indexed files look each other up.
 
 It opens no transaction and redacts nothing: `memory_writer` does. Trade-off: known memories keep what their use has
 changed, so a row alone does not say what the table holds.
@@ -20,18 +20,24 @@ from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 
 ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
 """Columns of a row as it is written."""
-_SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
-"""Columns that an upsert leaves unchanged."""
+_USE_COLUMNS = ("created_at", "accessed_at", "access_count", "importance")
+USES = ", ".join(_USE_COLUMNS)
+"""SQL: the columns that an upsert leaves unchanged, and that every version of a memory has in common."""
+_SURVIVING = frozenset({"id", *_USE_COLUMNS})
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
 _UPSERT = (
-    f"INSERT INTO memory ({', '.join(ROW_COLUMNS)}) VALUES ({', '.join('?' * len(ROW_COLUMNS))})"
-    f" ON CONFLICT (id) DO UPDATE SET {_CHANGED}"
+    f"INSERT INTO memory_row ({', '.join(ROW_COLUMNS)}, version)"
+    f" VALUES ({', '.join('?' * len(ROW_COLUMNS))}, {{version:d}})"
+    f" ON CONFLICT (id, version) DO UPDATE SET {_CHANGED}"
 )
 
 
-def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow]) -> None:
-    """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance."""
-    connection.executemany(_UPSERT, rows)
+def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow], *, version: int = 0) -> None:
+    """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance.
+
+    version: of the file that they come from; 0: they are stated.
+    """
+    connection.executemany(_UPSERT.format(version=version), rows)
 
 
 _HEAD = attrgetter(*HEAD_COLUMNS)

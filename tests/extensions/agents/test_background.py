@@ -63,7 +63,7 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
     wait_until(lambda: not processes_in(flock))
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
     ((latest, thread, state),) = rows(
-        flock, "SELECT turn.id, thread, state FROM meta JOIN turn ON turn.id = value WHERE key = 'latest_turn'"
+        flock, "SELECT turn.id, thread, state FROM worktree_meta JOIN turn ON turn.id = value WHERE key = 'latest_turn'"
     )
     assert (thread, state) == ("agent-1", "done") and latest != turn
     assert set(host.judged.values()) == {1}

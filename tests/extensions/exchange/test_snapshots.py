@@ -89,7 +89,7 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     """Restoring supersedes and rewrites, but deletes nothing."""
     fill(store)
     taken = take_snapshot(store)
-    store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
+    store.connection.execute("UPDATE memory_row SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
     later = decide(store, "something else", key="k", now=9.0).memory
     restore_snapshot(store, taken)
     assert [kept for kept in take_snapshot(store).memories if kept.id != later.id] == list(taken.memories)

@@ -67,11 +67,11 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     """P01: the rules are applied to stored text; the finding names the type, never the text."""
     memory = remember(store, "We keep it elsewhere.")
     key = "AKIA" + "Z7Q2M4X9W1C5V8B3"
-    store.connection.execute("UPDATE memory SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
+    store.connection.execute("UPDATE memory_row SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (AuditProblem.SECRET, (memory.id,))
     assert key not in finding.because
-    store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
+    store.connection.execute("UPDATE memory_row SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
     assert found(store) == [(AuditProblem.SECRET, {memory.id})]
 
 

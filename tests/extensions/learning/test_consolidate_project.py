@@ -91,7 +91,7 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
     useless = made("Once said in passing", importance=0.1, days_ago=31)
     used = made("Said in passing and used", importance=0.1, days_ago=31)
     put(store, useless, used)
-    store.connection.execute("UPDATE memory SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id))
+    store.connection.execute("UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id))
     done = run(store, decay_per_day=0)
     assert kinds(done) == ["drop"]
     assert set(held(store)) == {used.id}
@@ -178,7 +178,7 @@ def test_use_counts_and_vectors_survive(store: Store) -> None:
     """L03: a moved memory is updated in place."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
-    store.connection.execute("UPDATE memory SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,))
+    store.connection.execute("UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,))
     vectors = store.connection.execute("SELECT * FROM vec").fetchall()
     run(store)
     assert store.connection.execute("SELECT access_count, thread FROM memory").fetchall() == [(7, "s_1")]

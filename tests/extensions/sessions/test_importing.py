@@ -97,7 +97,7 @@ def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Sto
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
     log.write(own_home)
     run()
-    store.connection.execute("UPDATE memory SET status = 'archived' WHERE kind = 'exchange'")
+    store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE kind = 'exchange'")
     log.says("longer answer").write(own_home, "resumed")
     assert run().known == 1
     assert rows(store, "SELECT status FROM memory WHERE kind = 'exchange'") == [("archived",)]
@@ -187,7 +187,9 @@ def test_no_title_shows_half_of_a_secret(root: Path, own_home: Path, run: Import
 
 def test_exchanges_are_tied_to_the_code_they_name(root: Path, own_home: Path, store: Store, run: Import) -> None:
     """Changed files and mentioned names become edges to indexed memories."""
-    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('src/reader.py', 1, 1, 'x')")
+    store.connection.execute(
+        "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'src/reader.py', 1, 1, 'x')"
+    )
     ClaudeLog(root).user("why?").edits(str(root / "src/reader.py")).says("done").write(own_home)
     assert run().links == 1
     assert rows(store, "SELECT target, relation FROM edge") == [("f_src/reader.py", "references")]
@@ -212,7 +214,7 @@ def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportRe
         report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         found = memory_rows.select_memories(store.connection, "source = 'import'", ())
         gone = [memory.id for memory in found if lose and memory.particulars.session == lose]
-        store.connection.executemany("DELETE FROM memory WHERE id = ?", [(name,) for name in gone])
+        store.connection.executemany("DELETE FROM memory_row WHERE id = ?", [(name,) for name in gone])
         return report, {memory.id: memory.particulars.occurrences for memory in found}
 
 

@@ -47,7 +47,12 @@ def put(store: Store, **texts: str) -> dict[str, str]:
 
 def vectors_of(connection: sqlite3.Connection, embedder: str) -> set[str]:
     """Return the ids that have a vector, in any state."""
-    return {row[0] for row in connection.execute("SELECT memory_id FROM vec WHERE embedder = ?", (embedder,))}
+    return {
+        row[0]
+        for row in connection.execute(
+            "SELECT id FROM vec JOIN memory USING (text_hash) WHERE embedder = ?", (embedder,)
+        )
+    }
 
 
 async def test_only_what_is_missing_is_embedded(store: Store) -> None:
@@ -71,7 +76,7 @@ async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store)
     put(store, a="read the socket")
     assert vectors_of(store.connection, "folding") == {ids["b"]}
     assert {identifier for identifier, _ in store.vectors(TERM_EMBEDDER)} == set(ids.values())
-    store.connection.execute("DELETE FROM memory WHERE id = ?", (ids["b"],))
+    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (ids["b"],))
     assert vectors_of(store.connection, "folding") == set()
 
 

@@ -21,8 +21,9 @@ from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.store import opening
-from xscore.store.index_rows import write_meta
+from xscore.store.index_rows import write_index_meta
 from xscore.store.journals import refuse_foreign_journal
+from xscore.store.worktrees import enter_worktree
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LEASE_VARIABLE = "_XSCORE_LEASE"
 """Environment variable with the name of the lease; a process started with it ends when nothing is left to do."""
 CHANGES_ASKED = "background_changes"
-"""Key in `meta`: someone asked for changes to be judged again."""
+"""Key in `worktree_meta`: someone asked for changes to be judged again."""
 PATIENCE_MS = 10
 """How long to wait for another process's transaction, in milliseconds."""
 CONTENDED_MS = 250
@@ -63,6 +64,7 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
             try:
                 with closing(opening.connect_store(root.store_file, keys, create=False)) as connection:
                     connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+                    enter_worktree(connection, root.worktree)
                     _start_if_none_runs(connection, root.path, judges_changes=judges_changes)
                     return True
             except StoreError as error:
@@ -77,7 +79,7 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
 def _start_if_none_runs(connection: sqlite3.Connection, root: Path, *, judges_changes: bool) -> None:
     if judges_changes:
         with database.transaction(connection):
-            write_meta(connection, CHANGES_ASKED, "1")
+            write_index_meta(connection, CHANGES_ASKED, "1")
     if read_background(connection, now=time.time()).pid is not None:
         return
     name, now = random_hex(8), time.time()

@@ -36,9 +36,10 @@ from xscore.records.judgment import Judgment
 from xscore.records.receipt import Answer
 from xscore.settings import LoadedSettings
 from xscore.store import opening
-from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.siblings import opened_sibling
 from xscore.store.turns import BACKGROUND, replace_turn
+from xscore.store.worktrees import enter_worktree
 
 USD_A_DAY = Decimal(1)
 """The most that background work costs in a UTC day if `budget.max_usd_day` is not set."""
@@ -54,7 +55,8 @@ _IS_NEWEST = """
 _CUT_SHORT = f"""
     SELECT turn.id, unjudged + coalesce(json_extract(body, '$.carried_over.left'), 0)
     FROM turn JOIN turn_figures ON turn_figures.turn_id = turn.id JOIN receipt ON receipt.turn_id = turn.id
-    WHERE state IN ('partial', 'failed') AND command IN ('hook', 'mcp', 'context') AND abs(:now - started_at) < 86400
+    WHERE worktree = :worktree AND abs(:now - started_at) < 86400
+    AND state IN ('partial', 'failed') AND command IN ('hook', 'mcp', 'context')
     AND (
         json_extract(unjudged_by_cause, '$.deadline') > 0 OR json_extract(body, '$.carried_over.left') > 0
         OR json_extract(body, '$.files_left') > 0
@@ -63,7 +65,8 @@ _CUT_SHORT = f"""
 MOST_THREADS = 3
 _OPEN_THREADS = f"""
     SELECT turn.id, started_at FROM turn JOIN session USING (thread)
-    WHERE closed_at IS NULL AND task <> '' AND state <> 'running' AND abs(:now - started_at) < 14400
+    WHERE worktree = :worktree AND abs(:now - started_at) < 14400
+    AND closed_at IS NULL AND task <> '' AND state <> 'running'
     AND coalesce(json_extract(context, '$.command'), '') <> 'background' AND {_IS_NEWEST}
     ORDER BY started_at DESC LIMIT {MOST_THREADS}
 """
@@ -117,7 +120,7 @@ class BackgroundWork:
         if not await self.finish_turns():
             return False
         with self._reading() as connection:
-            is_asked = bool(read_meta(connection, CHANGES_ASKED))
+            is_asked = bool(read_index_meta(connection, CHANGES_ASKED))
         return not is_asked or await self.judge_changes()
 
     async def index(self) -> None:
@@ -164,17 +167,22 @@ class BackgroundWork:
     def _reading(self) -> "Iterator[sqlite3.Connection]":
         keys = opening.key_source(user_data_dir(self._loaded.settings.store.user_data_dir))
         with closing(database.open_unchecked(self._root.store_file, keys, read_only=True)) as connection:
+            enter_worktree(connection, self._root.worktree)
             yield connection
 
     def is_left(self, connection: sqlite3.Connection) -> bool:
         """Whether there is a turn to finish that was not just tried, or changes to judge."""
-        return bool(self._next_turn(connection)[0] or read_meta(connection, CHANGES_ASKED))
+        return bool(self._next_turn(connection)[0] or read_index_meta(connection, CHANGES_ASKED))
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Return the turn to finish, and how many memories it left; an empty name: none."""
-        rows: list[tuple[str, int]] = connection.execute(_CUT_SHORT, {"now": self._clock()}).fetchall()
+        rows: list[tuple[str, int]] = connection.execute(_CUT_SHORT, self._asked_here()).fetchall()
         since = time.monotonic() - RETRY_S
         return next((row for row in rows if self._tried.get(row[0], since) <= since), ("", 0))
+
+    def _asked_here(self) -> dict[str, float | str]:
+        """Return what finds the turns of this worktree: those of another would be judged with other code."""
+        return {"now": self._clock(), "worktree": self._root.worktree}
 
     async def _finish(self, turn_id: str) -> Answer:
         async with self._pipeline() as pipeline:
@@ -201,8 +209,8 @@ class BackgroundWork:
         async with self._pipeline() as pipeline:
             connection = pipeline.store.connection
             with database.transaction(connection):
-                write_meta(connection, CHANGES_ASKED, "")
-            threads = connection.execute(_OPEN_THREADS, {"now": self._clock()}).fetchall()
+                write_index_meta(connection, CHANGES_ASKED, "")
+            threads = connection.execute(_OPEN_THREADS, self._asked_here()).fetchall()
         for turn_id, asked_at in threads:
             try:
                 if not await self._judge_changes_of(turn_id, asked_at):

@@ -23,7 +23,7 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
 from xscore.store.hook_state import forget_session, read_hook_state, was_given
-from xscore.store.index_rows import read_meta
+from xscore.store.index_rows import read_index_meta
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -107,7 +107,7 @@ def _run_turn(call: HookCall, task: str) -> Answer | None:
 
     async def work() -> Answer | None:
         async with Pipeline.open(call.root.path, _hurried(call), observer=_StageNotice(call)) as pipeline:
-            if not read_meta(pipeline.store.connection, "index_profile"):
+            if not read_index_meta(pipeline.store.connection, "index_profile"):
                 return None
 
             def deliver(answer: Answer) -> None:

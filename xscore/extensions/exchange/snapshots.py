@@ -24,6 +24,7 @@ from xscore.platform.json_lines import parse_lines, without_values
 from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.link_rows import state_edges
 from xscore.store.memory_writer import needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
@@ -34,7 +35,6 @@ _EDGES = f"""
     WHERE source IN (SELECT id FROM memory WHERE {_OWN}) OR target IN (SELECT id FROM memory WHERE {_OWN})
     ORDER BY 1, 3, 2
 """
-_ADD_EDGE = "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?)"
 _COUNT_EDGES = "SELECT count(*) FROM edge_row"
 _RETRIEVED = "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at, subject, id"
 _FILES = """
@@ -47,7 +47,7 @@ _LINK_COUNTS = f"""
         (SELECT id FROM memory WHERE {_OWN})) GROUP BY relation ORDER BY relation
 """
 _INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
-_USE = "UPDATE memory SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
+_USE = "UPDATE memory_row SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
 _HINT = "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory import`."
 
 
@@ -186,7 +186,7 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
             payload = {"memories": list(trace.memories)}
             emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
         (before,) = connection.execute(_COUNT_EDGES).fetchone()
-        connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges))
+        state_edges(connection, [(one.source, one.target, one.relation, one.weight) for one in edges])
         done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
         done.retrievals, done.forgotten = len(fresh), len(gone)
         done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
@@ -206,7 +206,7 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
     before = memory_rows.memory_with_id(connection, memory.id)
     if before and before.source is MemorySource.INDEX:
         raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
-    threads = connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
+    threads = connection.execute("SELECT thread FROM memory_row WHERE id = ?", (memory.id,)).fetchall()
     cited = evidence.citations_of(connection, [memory.id]).get(memory.id, ())
     if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
         done.unchanged += 1

@@ -34,13 +34,15 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
+from xscore.records.memory import MemoryStatus, Relation
 from xscore.settings import MemorySettings
 from xscore.store import lookup, memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
+from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.memory_writer import write_memory
+from xscore.store.memory_writer import stale_here, with_status, write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
@@ -51,7 +53,7 @@ _STATE = (
     *("status", "content_hash", "text_hash", "superseded_by", "confidence", "importance", "evidence_count", "key"),
     *("updated_at", "source"),
 )
-_UPDATE = f"UPDATE memory SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
+_UPDATE = f"UPDATE memory_row SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
 _FADED = "faded_at:"
 _COMPARABLE = f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
 
@@ -68,7 +70,7 @@ def read_draft(connection: sqlite3.Connection, rules: MemorySettings, *, now: fl
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
     """Make the store match the draft, except for erasures, within an open transaction."""
     going = (json.dumps(draft.erased),)  # they go later; what takes their place may need their keys now
-    connection.execute(f"UPDATE memory SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going)
+    connection.execute(f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going)
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
@@ -76,7 +78,10 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
             write_memory(connection, memory, before=known, now=draft.now, thread=thread, link=thread is None)
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
-            connection.execute(_UPDATE, (*(getattr(memory, name) for name in _STATE), attrs, memory.id))
+            # Stale in this worktree alone, which is noted beside its row.
+            is_cited = memory.status is MemoryStatus.STALE and memory.id in stale_here(connection, [memory])
+            stored = with_status(memory, MemoryStatus.ACTIVE) if is_cited else memory
+            connection.execute(_UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id))
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)
     for memory_id, cited in draft.citations.items():
@@ -96,14 +101,8 @@ def _mark_faded(connection: sqlite3.Connection, draft: ConsolidationDraft, scope
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
-    connection.execute(
-        f"DELETE FROM edge WHERE target = ? AND relation = 'belongs_to' AND NOT source {IN_JSON_LIST}",
-        (summary, json.dumps(list(exchanges))),
-    )
-    connection.executemany(
-        "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'belongs_to')",
-        [(exchange, summary) for exchange in exchanges],
-    )
+    delete_members(connection, summary, but=exchanges)
+    state_edges(connection, [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges])
 
 
 def consolidate(

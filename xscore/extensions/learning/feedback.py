@@ -94,7 +94,7 @@ def _change_confidence(
     agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)
     evidence = memory.evidence_count + agrees
     connection.execute(
-        "UPDATE memory SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
+        "UPDATE memory_row SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
         (after, evidence, now if agrees else 0.0, memory.id),
     )
     payload = {"feedback": str(signal), "confidence": round(after, 6)}

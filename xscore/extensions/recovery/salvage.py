@@ -30,6 +30,7 @@ from xscore.records.memory import MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName
 from xscore.store.mention_links import link_mentions
+from xscore.store.worktrees import enter_worktree
 
 DamagedRow = tuple[Any, ...]
 
@@ -128,7 +129,7 @@ class DamagedReader:
 _INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory"
+    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory_row"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
 _JUDGMENTS = """
@@ -169,6 +170,7 @@ _HAS_QUESTION_AND_ASK = """
     EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
     AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)
 """
+_HAS_MEMORY = "EXISTS (SELECT 1 FROM memory_row WHERE id = :memory_id)"
 _WITHOUT_BATCH = """
     UPDATE job_request SET state = 'planned', batch = 0 WHERE state = 'sent'
     AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.job = job_request.job AND number = job_request.batch)
@@ -202,6 +204,7 @@ class SalvageReport(Struct):
 def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> SalvageReport:
     """Copy the valid rows of the database at `damaged` into a new store, in one transaction."""
     found = SalvageReport()
+    enter_worktree(target)
     is_encrypted = sqlite_drivers.read_note(damaged) is not None
     reader = DamagedReader(partial(database.open_unchecked, damaged, keys), reopens=is_encrypted)
     with closing(reader), database.transaction(target):
@@ -361,6 +364,12 @@ _TABLES = (
 )
 """In an order in which what a row refers to comes first."""
 _AFTER_MEMORIES = (
-    _Table("occurrence", "occurrences", "id"),
-    _Table("evidence", "citations", "memory_id", is_valid=lambda row: 0 <= row["start_line"] <= row["end_line"]),
+    _Table("occurrence", "occurrences", "id", needs=_HAS_MEMORY),
+    _Table(
+        "evidence",
+        "citations",
+        "memory_id",
+        is_valid=lambda row: 0 <= row["start_line"] <= row["end_line"],
+        needs=_HAS_MEMORY,
+    ),
 )

@@ -43,7 +43,7 @@ COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
-_IMPORTED_NOW = f"UPDATE memory SET accessed_at = max(accessed_at, ?) WHERE id {IN_JSON_LIST}"
+_IMPORTED_NOW = f"UPDATE memory_row SET accessed_at = max(accessed_at, ?) WHERE id {IN_JSON_LIST}"
 """Today's import does not count as unused for a year, however old the session: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500

@@ -266,7 +266,7 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
     """
     found = connection.execute(
         "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
-        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY text_tokens, id",
+        " (SELECT 1 FROM vec WHERE vec.text_hash = memory.text_hash AND embedder = ?) ORDER BY text_tokens, id",
         (embedder.name,),
     )
     missing = [row[0] for row in found.fetchall()]
@@ -276,8 +276,8 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
         made = await embedder.embed([f"{one.path} {one.entity}\n{one.text}"[:LONGEST_TEXT] for one in part])
         with database.transaction(connection):  # a memory that changed or went while its vector was made gets none
             connection.executemany(
-                "INSERT OR REPLACE INTO vec (memory_id, embedder, data)"
-                " SELECT id, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
+                "INSERT OR REPLACE INTO vec (text_hash, embedder, data)"
+                " SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
                 [
                     (embedder.name, row.astype("<f2").tobytes(), one.id, one.text_hash)
                     for row, one in zip(made, part, strict=True)

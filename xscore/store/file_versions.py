@@ -1,0 +1,192 @@
+"""Versions of files: what parsing the same bytes by the same rules gave, once for all worktrees that have them.
+
+A version holds the memories of a file, their body and what they mention. It is there as long as a worktree lists it.
+Uses (`written_rows.USES`) belong to the id of a memory, so each version of a memory has the same. SQL and nothing else;
+callers wrap writes in one transaction. Trade-off: a file that two worktrees have edited is stored twice, whole.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from xscore.platform.database import damage_if_invalid, transaction
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import content_hash
+from xscore.store.encoded_files import EncodedFile, FileMentions, decode_mentions
+from xscore.store.file_bodies import read_with_bodies
+from xscore.store.worktrees import HERE, remove_own_rows
+from xscore.store.written_rows import ROW_COLUMNS, USES, upsert_rows
+
+_ID = ROW_COLUMNS.index("id")
+_PUT = """
+    INSERT INTO file_version (path, file_hash, rules, language, mentions, body) VALUES (?, ?, ?, ?, ?, ?)
+    RETURNING number
+"""
+_REPLACE = """
+    UPDATE file_version SET path = ?, file_hash = ?, rules = ?, language = ?, mentions = ?, body = ? WHERE number = ?
+"""
+_KEEP_USES = f"""
+    UPDATE memory_row SET ({USES}) = (
+        SELECT {USES} FROM memory_row AS other WHERE other.id = memory_row.id AND other.version <> :version LIMIT 1)
+    WHERE path = :path AND version = :version
+    AND EXISTS (SELECT 1 FROM memory_row AS other WHERE other.id = memory_row.id AND other.version <> :version)
+"""
+_IS_SHARED = f"SELECT EXISTS (SELECT 1 FROM file_row WHERE version = ? AND worktree <> {HERE})"
+_DROP_ENDS_OF_FILES = """
+    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
+        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
+"""
+_UNLISTED = "SELECT number FROM file_version WHERE number NOT IN (SELECT version FROM file_row)"
+
+
+class StoredMemory(NamedTuple):
+    """The columns of an indexed memory that tell what a change of it affects."""
+
+    entity: str
+    text_hash: str
+    kind: str
+    language: str
+    overrides: int
+
+
+_STORED_COLUMNS = tuple(map(ROW_COLUMNS.index, StoredMemory._fields))
+
+
+class FileContent(NamedTuple):
+    """What a version of a file says, as far as links depend on it."""
+
+    memories: dict[str, StoredMemory]
+    """By id."""
+    mentions: FileMentions
+
+
+def encoded_content(file: EncodedFile) -> FileContent:
+    """Return the content of a parsed file."""
+    memories = {row[_ID]: StoredMemory(*(row[at] for at in _STORED_COLUMNS)) for row in file.rows}
+    return FileContent(memories, decode_mentions(file.mentions))
+
+
+def version_content(connection: sqlite3.Connection, path: str, version: int) -> FileContent:
+    """Return the content of a version; that of version 0 is empty. Raises StoreDamaged."""
+    if not version:
+        return FileContent({}, FileMentions())
+    rows = connection.execute(
+        "SELECT id, entity, text_hash, kind, language, overrides FROM memory_row WHERE path = ? AND version = ?",
+        (path, version),
+    )
+    return FileContent({id_: StoredMemory(*row) for id_, *row in rows}, _mentions_of(connection, version))
+
+
+def _mentions_of(connection: sqlite3.Connection, version: int) -> FileMentions:
+    row = connection.execute("SELECT mentions FROM file_version WHERE number = ?", (version,)).fetchone()
+    with damage_if_invalid("a mention"):
+        return decode_mentions(row[0]) if row else FileMentions()
+
+
+def listed_version(connection: sqlite3.Connection, path: str) -> int:
+    """Return the version of a file that this worktree lists; 0 if it lists none."""
+    query = f"SELECT version FROM file_row WHERE worktree = {HERE} AND path = ?"
+    row = connection.execute(query, (path,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def find_version(connection: sqlite3.Connection, path: str, file_hash: str, rules: str) -> int:
+    """Return the version of a file with this hash, parsed by these rules; 0 if there is none."""
+    query = "SELECT number FROM file_version WHERE path = ? AND file_hash = ? AND rules = ?"
+    row = connection.execute(query, (path, file_hash, rules)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str, own: int) -> int:
+    """Store a parsed file as a version; return its number. own: the version that this worktree lists, or 0.
+
+    A version of the same bytes is written again, since it may be damaged. One that no other worktree lists is replaced,
+    which costs less than another beside it.
+    """
+    stamp = file.stamp
+    number = find_version(connection, stamp.path, stamp.file_hash, rules)
+    if not number and own and not connection.execute(_IS_SHARED, (own,)).fetchone()[0]:
+        number = own
+    values = (stamp.path, stamp.file_hash, rules, stamp.language, file.mentions, file.body)
+    if number:
+        _drop_names(connection, number, stamp.path)
+        connection.execute(_REPLACE, (*values, number))
+        _drop_other_memories(connection, file, number)
+    else:
+        ((number,),) = connection.execute(_PUT, values).fetchall()
+    upsert_rows(connection, file.rows, version=number)
+    if number != own:
+        connection.execute(_KEEP_USES, {"path": stamp.path, "version": number})
+    connection.executemany(
+        "INSERT INTO mentioned_name (name_crc, version) VALUES (?, ?)", ((name, number) for name in file.names)
+    )
+    return number
+
+
+def _drop_other_memories(connection: sqlite3.Connection, file: EncodedFile, version: int) -> None:
+    """Delete the memories of a version that the file has no more."""
+    stays = {row[_ID] for row in file.rows}
+    query = "SELECT id FROM memory_row WHERE path = ? AND version = ?"
+    gone = [id_ for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall() if id_ not in stays]
+    connection.executemany("DELETE FROM memory_row WHERE id = ? AND version = ?", [(id_, version) for id_ in gone])
+
+
+def list_version(connection: sqlite3.Connection, path: str, version: int) -> None:
+    """Let this worktree have this version of a file whose stamp it has."""
+    connection.execute(
+        f"UPDATE file_row SET version = ? WHERE worktree = {HERE} AND path = ?",
+        (version, path),
+    )
+
+
+def drop_if_unlisted(connection: sqlite3.Connection, version: int) -> None:
+    """Delete a version with its memories and mentions if no worktree lists it any more."""
+    if not version or connection.execute("SELECT 1 FROM file_row WHERE version = ?", (version,)).fetchone():
+        return
+    row = connection.execute("SELECT path FROM file_version WHERE number = ?", (version,)).fetchone()
+    if row is None:
+        return
+    (path,) = row
+    _drop_names(connection, version, path)
+    connection.execute("DELETE FROM memory_row WHERE path = ? AND version = ?", (path, version))
+    connection.execute("DELETE FROM file_version WHERE number = ?", (version,))
+
+
+def forget_worktrees(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Remove what only these worktrees had, in one transaction."""
+    with transaction(connection):
+        for number in numbers:
+            remove_own_rows(connection, number)
+        for (version,) in connection.execute(_UNLISTED).fetchall():
+            drop_if_unlisted(connection, version)
+        connection.execute(_DROP_ENDS_OF_FILES)
+
+
+def is_sound(connection: sqlite3.Connection, path: str, version: int) -> bool:
+    """Whether all of a version can be read, and its memories match their hashes."""
+    try:
+        _mentions_of(connection, version)
+        return not unsound_paths(connection, "path = ? AND version = ?", (path, version), table="memory_row")
+    except StoreDamaged:
+        return False
+
+
+def unsound_paths(
+    connection: sqlite3.Connection, where: str, parameters: Sequence[object] = (), *, table: str = "memory"
+) -> set[str]:
+    """Return the files with a memory that does not match its hashes, or that is not active. Raises StoreDamaged."""
+    found = set[str]()
+    rows = read_with_bodies(connection, "path, entity, content_hash, text_hash, status", where, parameters, table=table)
+    for path, entity, content, whole, status, _, card, text in rows:
+        fits = content_hash(path, entity, text) == whole
+        fits = fits and (content_hash(path, entity, card) if card else whole) == content
+        if not fits or status != "active":
+            found.add(path)
+    return found
+
+
+def _drop_names(connection: sqlite3.Connection, version: int, path: str) -> None:
+    names = _mentions_of(connection, version).names(path)
+    connection.executemany(
+        "DELETE FROM mentioned_name WHERE name_crc = ? AND version = ?", ((name, version) for name in names)
+    )
