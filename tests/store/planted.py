@@ -59,7 +59,7 @@ def provider_keys(forge: Forge) -> dict[str, str]:
         "azure_key": "AccountKey=" + forge.text(86, BASE64) + "==",
         "digitalocean_token": "dop_v1_" + forge.text(64, HEX),
         "jwt": "eyJ" + forge.text(20) + ".eyJ" + forge.text(40) + "." + forge.text(43),
-        "provider_token": "hvs." + forge.text(40),
+        "vault_token": "hvs." + forge.text(40),
         "sentry_key": "https://" + forge.text(32, HEX) + "@o1.ingest.sentry.io/12",
         "telegram_token": "1234567890:AA" + forge.text(33),
     }

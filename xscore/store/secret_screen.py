@@ -1,0 +1,84 @@
+"""Find out cheaply which rules of redaction can apply to a text at all.
+
+Nearly no text holds a secret, so what this costs is what redaction costs. Names and the literals of shapes are searched
+in the whole text. The marks of vendors' keys, of which there are hundreds, are searched only in the runs of at least
+`RUN_CHARS` characters that a token may hold, which are an eighth of code; a rule is kept only if a run has its form.
+Trade-off: a key written with other characters in its first twenty, such as `%2B`, needs a shape with a literal instead.
+"""
+
+import re
+from functools import cache
+
+from msgspec import Struct
+
+from xscore.store.secret_rules import SecretName, Shape, compile_rule, secret_rules
+
+RUN_CHARS = 20
+"""The shortest key that a vendor's mark begins (AWS), mark included."""
+
+_TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=-]")
+"""What a bearer token may hold (RFC 7235, `token68`)."""
+_SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(256))
+"""Turns every byte that is in no token into a space."""
+
+
+class FoundLiterals(Struct, frozen=True):
+    """The literals of the rules that occur in some texts; each of these texts need only be searched for them."""
+
+    shapes: tuple[tuple[str, bool, tuple[Shape, ...]], ...]
+    """Literal, whether its case matters, and the shapes to try there."""
+    names: tuple[tuple[str, SecretName], ...]
+    is_clean: bool = False
+    """The texts hold no secret, so none of them need be searched."""
+
+
+def screen(text: str, lowered: str) -> FoundLiterals:
+    """Return the literals that occur in a text. lowered: the same in lower case, each character at its place."""
+    everywhere, names = _searched_everywhere()
+    shapes = []
+    for literal, minds_case, tried in everywhere:
+        if literal in (text if minds_case else lowered):
+            shapes.append((literal, minds_case, tried))
+    runs = _token_runs(text)
+    for mark, tried in _searched_in_runs() if runs else ():
+        if mark in runs and _fits_a_run(runs, mark, tried):
+            shapes.append((mark, True, tried))
+    return FoundLiterals(tuple(shapes), tuple([entry for entry in names if entry[0] in lowered]))
+
+
+def _token_runs(text: str) -> str:
+    """Return the long runs of token characters of a text, separated by spaces."""
+    words = text.encode("ascii", "replace").translate(_SPACED).split()
+    return b" ".join([word for word in words if len(word) >= RUN_CHARS]).decode()
+
+
+def _fits_a_run(runs: str, mark: str, tried: tuple[Shape, ...]) -> bool:
+    place = runs.find(mark)
+    while place >= 0:
+        for shape in tried:
+            begin = place - shape.back
+            if begin >= 0 and compile_rule(shape.core, minds_case=True).match(runs, begin):
+                return True
+        place = runs.find(mark, place + 1)
+    return False
+
+
+@cache
+def _searched_everywhere() -> tuple[tuple[tuple[str, bool, tuple[Shape, ...]], ...], tuple[tuple[str, SecretName], ...]]:
+    """Return the literals of the shapes, and the words of the names."""
+    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
+    for shape in secret_rules().shape:
+        for literal in shape.literals:
+            shapes[literal, shape.case] = (*shapes.get((literal, shape.case), ()), shape)
+    names = tuple((word, name) for name in secret_rules().name for word in name.words)
+    return tuple((*literal, tried) for literal, tried in shapes.items()), names
+
+
+@cache
+def _searched_in_runs() -> tuple[tuple[str, tuple[Shape, ...]], ...]:
+    """Return the marks of vendors' keys."""
+    shapes: dict[str, tuple[Shape, ...]] = {}
+    for key in secret_rules().token:
+        for mark in key.starts:
+            shapes[mark] = (*shapes.get(mark, ()), key.shape())
+    return tuple(shapes.items())
