@@ -255,3 +255,5 @@ CHECKS: dict[str, Check] = {
     "url": lambda value: _is_value(unquote(value)),
     "example": _is_url_example,
 }
+NEED_DIGIT = frozenset({"mixed", "token"})
+"""The checks that no value without a digit passes."""

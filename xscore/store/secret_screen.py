@@ -11,7 +11,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import SecretName, Shape, compile_rule, secret_rules
+from xscore.store.secret_rules import NEED_DIGIT, SecretName, Shape, compile_rule, secret_rules
 
 RUN_CHARS = 20
 """The shortest key that a vendor's mark begins (AWS), mark included."""
@@ -20,6 +20,9 @@ _TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=-]")
 """What a bearer token may hold (RFC 7235, `token68`)."""
 _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(256))
 """Turns every byte that is in no token into a space."""
+
+
+_DIGIT = re.compile(b"[0-9]")
 
 
 class FoundLiterals(Struct, frozen=True):
@@ -40,16 +43,19 @@ def screen(text: str, lowered: str) -> FoundLiterals:
         if literal in (text if minds_case else lowered):
             shapes.append((literal, minds_case, tried))
     runs = _token_runs(text)
-    for mark, tried in _searched_in_runs() if runs else ():
-        if mark in runs and _fits_a_run(runs, mark, tried):
-            shapes.append((mark, True, tried))
+    numbered = [run for run in runs if _DIGIT.search(run)]
+    for marks, searched in (_marks(has_digit=False), runs), (_marks(has_digit=True), numbered):
+        together = b" ".join(searched).decode("ascii")
+        for mark, tried in marks if together else ():
+            if mark in together and _fits_a_run(together, mark, tried):
+                shapes.append((mark, True, tried))
     return FoundLiterals(tuple(shapes), tuple([entry for entry in names if entry[0] in lowered]))
 
 
-def _token_runs(text: str) -> str:
-    """Return the long runs of token characters of a text, separated by spaces."""
+def _token_runs(text: str) -> list[bytes]:
+    """Return the long runs of token characters of a text."""
     words = text.encode("ascii", "replace").translate(_SPACED).split()
-    return b" ".join([word for word in words if len(word) >= RUN_CHARS]).decode()
+    return [word for word in words if len(word) >= RUN_CHARS]
 
 
 def _fits_a_run(runs: str, mark: str, tried: tuple[Shape, ...]) -> bool:
@@ -75,10 +81,11 @@ def _searched_everywhere() -> tuple[tuple[tuple[str, bool, tuple[Shape, ...]], .
 
 
 @cache
-def _searched_in_runs() -> tuple[tuple[str, tuple[Shape, ...]], ...]:
-    """Return the marks of vendors' keys."""
+def _marks(*, has_digit: bool) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
+    """Return the marks of the keys that always hold a digit, since their check asks for one, or of the others."""
     shapes: dict[str, tuple[Shape, ...]] = {}
     for key in secret_rules().token:
-        for mark in key.starts:
-            shapes[mark] = (*shapes.get(mark, ()), key.shape())
+        if (key.check in NEED_DIGIT) is has_digit:
+            for mark in key.starts:
+                shapes[mark] = (*shapes.get(mark, ()), key.shape())
     return tuple(shapes.items())
