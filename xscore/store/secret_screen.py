@@ -16,8 +16,8 @@ from xscore.store.secret_rules import NEED_DIGIT, SecretName, Shape, compile_rul
 RUN_CHARS = 20
 """The shortest key that a vendor's mark begins (AWS), mark included."""
 
-_TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=-]")
-"""What a bearer token may hold (RFC 7235, `token68`)."""
+_TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=!-]")
+"""What a bearer token may hold (RFC 7235, `token68`), and Salesforce's `!`."""
 _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(256))
 """Turns every byte that is in no token into a space."""
 
