@@ -16,11 +16,14 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import CHECKS, SecretName, compile_rule, secret_rules
-from xscore.store.secret_screen import FoundLiterals, screen
+from xscore.store.secret_rules import CHECKS, Form, SecretName, compile_rule, secret_rules
+from xscore.store.secret_screen import FoundLiterals, places, screen
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
+
+AFTER_CHARS = 40
+"""How much of it may make the name a telling one: `encryption` of `encryption_key`."""
 
 
 class SecretSpan(Struct, frozen=True):
@@ -42,7 +45,7 @@ def _lower_in_place(text: str) -> str:
 def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
     for literal, minds_case, shapes in known.shapes:
-        for place in _places(text if minds_case else lowered, literal):
+        for place in places(text if minds_case else lowered, literal):
             for shape in shapes:
                 if place < shape.back:
                     continue
@@ -50,15 +53,8 @@ def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool)
                 if match and CHECKS[shape.check](match["secret"]):
                     yield SecretSpan(*match.span("secret"), shape.type)
     for word, name in known.names:
-        for place in _places(lowered, word) if word in lowered else ():
+        for place in places(lowered, word):
             yield from _named(text, name, (place, place + len(word)), prose=prose)
-
-
-def _places(text: str, literal: str) -> Iterator[int]:
-    place = text.find(literal)
-    while place >= 0:
-        yield place
-        place = text.find(literal, place + 1)
 
 
 def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
@@ -69,19 +65,33 @@ def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
+    lead = text[max(line_break + 1, floor) : start]
     for form in secret_rules().form:
-        if (form.prose and not prose) or (form.lead.startswith(("@line@", "^")) and not near_line_start):
+        if (form.prose and not prose) or (form.at_line_start and not near_line_start):
             continue
         match = compile_rule(form.tail).match(text, stop)
         if match is None or (form.upper and not text[start:stop].isupper()):
             continue
-        lead = text[max(line_break + 1, floor) : start]
-        if form.lead and not compile_rule(form.lead + r"\Z").search(lead):
+        if form.lead and not _leads(form, lead):
             continue
-        is_named = not name.after or compile_rule(name.after + r"\Z").search(lead) is not None
-        check = form.check if is_named else form.weak_check if name.weak else ""
+        check = _check(form, name, lead[-AFTER_CHARS:])
         if check and CHECKS[check](match["secret"]):
             yield SecretSpan(*match.span("secret"), name.type)
+
+
+def _check(form: Form, name: SecretName, lead: str) -> str:
+    """Return the check of a value behind this name; empty if the name does not count."""
+    if not name.after or compile_rule(name.after + r"\Z").search(lead):
+        return form.check
+    # A word that tells little alone must at least stand alone: `bypass` is no `pass`.
+    if name.weak and compile_rule(name.weak_after + r"\Z").search(lead):
+        return form.weak_check
+    return ""
+
+
+def _leads(form: Form, lead: str) -> bool:
+    pattern = compile_rule(form.lead + r"\Z")
+    return (pattern.match(lead) if form.at_line_start else pattern.search(lead)) is not None
 
 
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")

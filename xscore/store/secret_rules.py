@@ -90,6 +90,8 @@ class SecretName(Struct, frozen=True):
     """Pattern that must precede the word."""
     weak: bool = False
     """Without that pattern, the word still counts for values that look like secrets."""
+    weak_after: str = ""
+    """Pattern that must precede the word then."""
 
 
 class Form(Struct, frozen=True):
@@ -102,6 +104,11 @@ class Form(Struct, frozen=True):
     upper: bool = False
     prose: bool = False
     """Only where no code is expected."""
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the lead is the whole line before the name."""
+        return self.lead.startswith(("@line@", "^"))
 
 
 class SecretFiles(Struct, frozen=True):
