@@ -36,11 +36,11 @@ def _varint(number: int) -> bytes:
 
 def add_to_index(root: Path, names: Iterable[str], *, version: int = 2) -> None:
     """Add names to the index of a repository, whatever they are; what is there stays."""
-    blobs = {}
+    blobs: dict[bytes, str] = {}
     for line in git(root, "ls-files", "-s", "-z").split("\0"):
         if line:
-            head, name = line.split("\t")
-            blobs[name.encode()] = head.split()[1]
+            head, listed = line.split("\t")
+            blobs[listed.encode()] = head.split()[1]
     empty = git(root, "hash-object", "-w", "-t", "blob", "/dev/null").strip()
     blobs |= {name.encode(): empty for name in names}
     entries, previous = b"", b""
