@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from xscore.platform.files import IGNORED_IN_NAMES, leads_out
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
@@ -33,10 +34,11 @@ PRUNED = frozenset(
 )
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
-_LEADS_OUT = ("..", ".git")
-"""Parts of a path that no legitimate git index contains."""
-_UNUSUAL = (*(f"{part}{end}" for part in _LEADS_OUT for end in "/\0"), "/\0", "\0.xscore/")
-"""Every list with such a path, a nested repository or our own folder contains one of these; plain search is fast."""
+_UNUSUAL = (  # plain search is fast
+    *("../", "..\0", ".git/", ".git\0", ".git ", ".git.", ".git:", "git~1", "\\", "\0/", *IGNORED_IN_NAMES),
+    *("/\0", "\0.xscore/"),
+)
+"""A list with a path that leads out, a nested repository or our own folder contains one of these."""
 
 
 class FileListing(Struct):
@@ -87,7 +89,7 @@ def _listed(printed: str) -> FileListing:
     for name in names:
         if name.endswith("/"):
             listing.excluded.append(Excluded(portable_name(name), "nested_repository"))
-        elif any(part in _LEADS_OUT for part in name.lower().split("/")):
+        elif leads_out(name):
             listing.excluded.append(Excluded(portable_name(name), "outside"))
         elif not name.startswith(".xscore/"):
             listing.paths.append(name)

@@ -66,6 +66,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *probed,
         *_answerer(parts),
         *await _extensions(parts),
+        *_agents(parts),
     ]
     if probe and answerer is not None:
         findings += await _listed(parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host))
@@ -107,6 +108,13 @@ async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     found = [finding for check in checks for finding in await check(parts.settings)]
     terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
     return found if any(one.name == terms.name for one in found) else [terms, *found]
+
+
+def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Name what the project's own files set for agents. It may be the user's own wish, so there is nothing to fix."""
+    for warnings_of in implementations("environment_warnings", parts.settings):
+        for warning in warnings_of(parts.root.path):
+            yield DoctorFinding("agents", True, warning)
 
 
 _KEY_HINT = f"Set {SET_A_JUDGE}."
