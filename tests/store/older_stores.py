@@ -75,7 +75,9 @@ def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
     rows["edge"] = connection.execute(
         "SELECT source, target, relation, weight FROM edge WHERE path = '' ORDER BY 1, 2"
     ).fetchall()
-    rows["numbers"] = connection.execute("SELECT name, seq FROM sqlite_sequence WHERE name IN ('content', 'event') ORDER BY name").fetchall()
+    rows["numbers"] = connection.execute(
+        "SELECT name, seq FROM sqlite_sequence WHERE name IN ('content', 'event') ORDER BY name"
+    ).fetchall()
     rows["meta"] = connection.execute(
         "SELECT key, value FROM meta WHERE key IN ('store_id', 'latest_turn') ORDER BY key"
     ).fetchall()

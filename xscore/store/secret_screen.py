@@ -85,7 +85,9 @@ def places(text: str, literal: str) -> Iterator[int]:
 
 
 @cache
-def _searched_everywhere() -> tuple[tuple[tuple[str, bool, tuple[Shape, ...]], ...], tuple[tuple[str, SecretName], ...]]:
+def _searched_everywhere() -> tuple[
+    tuple[tuple[str, bool, tuple[Shape, ...]], ...], tuple[tuple[str, SecretName], ...]
+]:
     """Return the literals of the shapes, and the words of the names."""
     shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
     for shape in secret_rules().shape:
