@@ -69,6 +69,7 @@ def run_turn(
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
+        _note_earlier_statements(start, loaded.settings, observer.note)
     else:
         _note_missing_store(start, observer.note)
     for warning in loaded.warnings:
@@ -76,7 +77,10 @@ def run_turn(
 
     async def inside() -> T:
         async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
-            return await work(pipeline)
+            result = await work(pipeline)
+        if pipeline.store.copy_problem:
+            observer.note(pipeline.store.copy_problem)
+        return result
 
     try:
         return run_interruptible(inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop)
@@ -95,10 +99,14 @@ def opened_store(
     from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
-    if not make:
+    if make:
+        _note_earlier_statements(start, chosen, flags.terminal.note)
+    else:
         _note_missing_store(start, flags.terminal.note)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         yield store
+    if store.copy_problem:
+        flags.terminal.note(store.copy_problem)
 
 
 def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) -> None:
@@ -122,6 +130,22 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) 
     else:
         message = f"there is nothing to read in {root.path}: the folder is empty"
     raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")
+
+
+def _note_earlier_statements(start: Path, settings: "Settings", note: Callable[[str], None]) -> None:
+    """Before a new store is made, say what was stated in an earlier one at this place."""
+    from xscore.store.opening import has_store, key_source
+
+    root = find_root(start.resolve())
+    if has_store(root.store_dir):
+        return
+    from xscore.platform.paths import user_data_dir
+    from xscore.store.stated_copy import describe_earlier_statements
+
+    user_data = user_data_dir(settings.store.user_data_dir)
+    line = describe_earlier_statements(root.store_file, user_data, key_source(user_data))
+    if line:
+        note(line)
 
 
 def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:

@@ -13,21 +13,20 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.records.memory import Citation, Memory
+from xscore.platform.text import counted
 from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
@@ -35,6 +34,7 @@ from xscore.store.opening import JOURNALS
 
 if TYPE_CHECKING:
     from xscore.store.line_search import LineMatcher
+    from xscore.store.stated_rows import CopyRow, StatedMemory
 
 COPIES_DIR = "stated"
 """Folder of the copies within the user's data folder."""
@@ -46,7 +46,6 @@ _MOST_EVENTS_BEHIND = 500
 """Note a newer event after this many without a statement, so that the log is never read from far back."""
 _LOCK_WAIT_S = 2.0
 _NOTE_WAIT_S = 0.2
-_STATED = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
 _NEWEST_EVENT = "SELECT coalesce(max(id), 0) FROM event"
 _HAS_NEW_STATEMENT = f"""
     SELECT EXISTS (
@@ -59,38 +58,15 @@ _REMOVED_LAST = f"""
     SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
     HAVING max(id) = max(CASE WHEN name = '{EventName.REMOVED}' THEN id END)
 """
-_WRITE = """
-    INSERT INTO stated (id, title, text, card, rest) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET title = excluded.title, text = excluded.text, card = excluded.card,
-        rest = excluded.rest
-"""
 _FIRST_COPY = "0 0"
 
 Result = TypeVar("Result")
-CopyRow = tuple[str, str, str, str, str]
-"""A row of table `stated`."""
-
-
-class CountedOccurrence(Struct, frozen=True):
-    """An occurrence of a failure that was counted."""
-
-    id: str
-    source_exchange: str
-
-
-class StatedMemory(Struct, frozen=True):
-    """A memory with what the store keeps of it in other tables."""
-
-    memory: Memory
-    thread: str = ""
-    citations: tuple[Citation, ...] = ()
-    occurrences: tuple[CountedOccurrence, ...] = ()
 
 
 class CopyContents(Struct, frozen=True):
     """What a copy holds."""
 
-    memories: tuple[StatedMemory, ...]
+    memories: "tuple[StatedMemory, ...]"
     """By id."""
     erased: dict[str, float]
     """Ids that no import brings back -> when they were erased."""
@@ -133,6 +109,20 @@ def copies_at(path: Path, user_data_dir: Path) -> list[Path]:
     return sorted(files, key=lambda file: (-file.stat().st_mtime, file.name))
 
 
+def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource) -> str:
+    """Say what was stated in stores that were at this path; empty: nothing. Call it where there is no store now."""
+    ids, problem = set[str](), ""
+    for copy in copies_at(path, user_data_dir):
+        try:
+            ids |= {stated.memory.id for stated in read_copy(copy, keys).memories}
+        except StoreError as error:
+            problem = f"what you stated here before cannot be read: {error.message}"
+    if not ids:
+        return problem
+    memories = counted(len(ids), "memory", "memories")
+    return f"you stated {memories} here before: `xscore store rebuild --stated` puts them back"
+
+
 def is_behind(source: CopiedStore) -> bool:
     """Whether the copy lacks a change of the store, or is gone. Takes about 50 microseconds."""
     try:
@@ -154,15 +144,17 @@ def update_copy(source: CopiedStore) -> str:
 
     Raises StoreError if it cannot be written, or another process is at it for long.
     """
+    from xscore.store import stated_rows  # most closings copy nothing
+
     connection = source.connection
     with locked(source.user_data_dir):
         # Read under the lock: of two processes the later one to write also reads later.
         with database.read_snapshot(connection):
             (newest,) = connection.execute(_NEWEST_EVENT).fetchone()
-            rows = {row[0]: row for row in map(_row_of, _stated_memories(connection))}
+            rows = stated_rows.rows_to_copy(connection)
             erased = connection.execute("SELECT memory_id, at FROM erased_memory").fetchall()
         _follow_a_move(source)
-        copied, problem = _or_made_again(source.copy_path, lambda: _write_copy(source, rows, erased))
+        copied, problem = _or_made_again(source.copy_path, partial(_write_copy, source, rows, erased))
     _note_copied(connection, newest, copied)
     return problem
 
@@ -190,16 +182,18 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
             for scratch in _scratch(copy):  # nobody converts it now, since this holds the lock
                 scratch.unlink(missing_ok=True)
             if copy.exists():
-                _or_removed(copy, lambda copy=copy: _erase(copy, source.keys, ids, lines))  # type: ignore[misc]
+                _or_removed(copy, partial(_erase, copy, source.keys, ids, lines))
 
 
 def read_copy(copy: Path, keys: KeySource) -> CopyContents:
     """Read a copy. Raises StoreDamaged, and StoreError if it cannot be read."""
+    from xscore.store import stated_rows
+
     with closing(_open(copy, keys)) as connection, database.read_snapshot(connection):
-        rows = connection.execute("SELECT id, title, text, card, rest FROM stated ORDER BY id").fetchall()
+        rows = stated_rows.copied_rows(connection)
         erased = connection.execute("SELECT memory_id, at FROM erased").fetchall()
     with database.damage_if_invalid("a copied memory"):
-        return CopyContents(tuple(map(_memory_of, rows)), dict(erased))
+        return CopyContents(tuple(map(stated_rows.memory_of, rows.values())), dict(erased))
 
 
 def remove_copy(copy: Path) -> None:
@@ -234,42 +228,10 @@ def _open(copy: Path, keys: KeySource) -> sqlite3.Connection:
     return database.connect(copy, SCHEMA, keys, create=False)
 
 
-def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
-    """Yield the memories that are neither indexed from a file nor past exchanges."""
-    from xscore.store.evidence import citations_of  # most closings copy nothing
-
-    memories = memory_rows.select_memories(connection, _STATED, ())
-    ids = [memory.id for memory in memories]
-    citations = citations_of(connection, ids)
-    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_STATED} AND thread <> ''").fetchall())
-    occurrences: dict[str, list[CountedOccurrence]] = {}
-    for memory, *counted in connection.execute("SELECT memory_id, id, source_exchange FROM occurrence ORDER BY id"):
-        occurrences.setdefault(memory, []).append(CountedOccurrence(*counted))
-    for memory in memories:
-        yield StatedMemory(
-            memory,
-            threads.get(memory.id, ""),
-            citations.get(memory.id, ()),
-            tuple(occurrences.get(memory.id, ())),
-        )
-
-
-def _row_of(stated: StatedMemory) -> CopyRow:
-    memory = stated.memory
-    rest = replace(stated, memory=replace(memory, title="", text="", card=""))
-    return memory.id, memory.title, memory.text, memory.card, msgspec.json.encode(rest).decode()
-
-
-def _memory_of(row: CopyRow) -> StatedMemory:
-    identifier, title, text, card, rest = row
-    stated = msgspec.json.decode(rest, type=StatedMemory)
-    if stated.memory.id != identifier:
-        raise ValueError(f"{identifier} holds another memory")
-    return replace(stated, memory=replace(stated.memory, title=title, text=text, card=card))
-
-
-def _write_copy(source: CopiedStore, rows: dict[str, CopyRow], erased: Collection[tuple[str, float]]) -> int:
+def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]) -> int:
     """Write what differs; return how many memories the copy has. A copy of nothing is removed."""
+    from xscore.store import stated_rows
+
     copy = source.copy_path
     if not copy.exists():
         if not (rows or erased):
@@ -277,12 +239,10 @@ def _write_copy(source: CopiedStore, rows: dict[str, CopyRow], erased: Collectio
         _create(source)
     with closing(_open(copy, source.keys)) as connection:
         with database.transaction(connection):
-            copied = {
-                row[0]: row for row in connection.execute("SELECT id, title, text, card, rest FROM stated").fetchall()
-            }
-            removed = _removed_ids(source.connection, copied.keys() - rows.keys())
+            copied = stated_rows.copied_rows(connection)
+            removed = removed_ids(source.connection, copied.keys() - rows.keys())
             connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in removed])
-            connection.executemany(_WRITE, [row for id_, row in rows.items() if copied.get(id_) != row])
+            stated_rows.write_rows(connection, [row for id_, row in rows.items() if copied.get(id_) != row])
             connection.executemany("INSERT INTO erased VALUES (?, ?) ON CONFLICT DO NOTHING", erased)
             write_meta(connection, "store", os.path.realpath(source.path))
             (kept,) = connection.execute("SELECT count(*) FROM stated").fetchone()
@@ -292,7 +252,7 @@ def _write_copy(source: CopiedStore, rows: dict[str, CopyRow], erased: Collectio
     return int(kept)
 
 
-def _removed_ids(connection: sqlite3.Connection, missing: Collection[str]) -> set[str]:
+def removed_ids(connection: sqlite3.Connection, missing: Collection[str]) -> set[str]:
     """Return which of the memories that the store lacks were removed, by the log; damage takes others."""
     if not missing:
         return set()
@@ -327,10 +287,12 @@ def _follow_a_move(source: CopiedStore) -> None:
 
 
 def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatcher") -> None:
+    from xscore.store import stated_rows
+
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):
-            rows = connection.execute("SELECT id, title, text, card, rest FROM stated").fetchall()
-            holding = [row[0] for row in rows if row[0] in ids or lines.found_in("\n".join(row[1:]))]
+            rows = stated_rows.copied_rows(connection)
+            holding = [id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))]
             connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in holding])
         if holding:
             # Pages that a killed process left in the journal are gone with it, too.
