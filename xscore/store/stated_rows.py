@@ -59,17 +59,17 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[CopyRow]) -> None:
 
 def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
     """Yield the memories that are neither indexed from a file nor past exchanges."""
-    memories = memory_rows.select_memories(connection, _STATED, ())
-    ids = [memory.id for memory in memories]
-    citations = citations_of(connection, ids)
-    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_STATED} AND thread <> ''").fetchall())
+    # Ids first: ordered by path, the same condition would walk over every indexed memory.
+    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_STATED}").fetchall())
+    memories = memory_rows.memories_with_ids(connection, threads)
+    citations = citations_of(connection, threads)
     occurrences: dict[str, list[CountedOccurrence]] = {}
     for memory, *counted in connection.execute("SELECT memory_id, id, source_exchange FROM occurrence ORDER BY id"):
         occurrences.setdefault(memory, []).append(CountedOccurrence(*counted))
     for memory in memories:
         yield StatedMemory(
             memory,
-            threads.get(memory.id, ""),
+            threads[memory.id],
             citations.get(memory.id, ()),
             tuple(occurrences.get(memory.id, ())),
         )

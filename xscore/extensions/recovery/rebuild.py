@@ -25,7 +25,7 @@ from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, one_line
-from xscore.store import opening, user_secret
+from xscore.store import opening, stated_copy, user_secret
 from xscore.store.opening import user_store_path
 from xscore.store.stated_copy import CopiedStore
 from xscore.store.store import Store
@@ -65,6 +65,9 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
     store_id, salvaged = trusted_id or random_hex(16), None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
+        if not os.path.lexists(path):  # it is lost: what was encrypted is not put back in plain
+            keep_note = any(map(sqlite_drivers.read_note, stated_copy.copies_at(path, user_data_dir)))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if trusted_id:
             refuse_busy_store(path, keys)
         scratch = opening.create_scratch(path, store_id, keys if keep_note else None)
@@ -151,6 +154,12 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     if not found.memories:
         return 0
     memories = counted(len(found.memories), "memory", "memories")
+    if found.is_encrypted and sqlite_drivers.read_note(source.path) is None:
+        terminal.note(
+            f"{memories} that you stated are in an encrypted copy, and this store is plain:"
+            " run `xscore store encrypt`, then `xscore store rebuild --stated`"
+        )
+        return 0
     how = f"{memories} that you stated stay in {one_line(str(found.copies[0]))}: `xscore store rebuild --stated --yes`"
     if not (flags.assume_yes or terminal.can_ask):
         terminal.note(f"{how} puts them back")

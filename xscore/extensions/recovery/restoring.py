@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.platform import database
+from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_writer, stated_copy
@@ -40,6 +40,11 @@ class RestorableMemories(Struct, frozen=True):
     """Ids that no import brings back -> when they were erased."""
     problems: tuple[str, ...]
     """Why a copy could not be read."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether one of the copies is."""
+        return any(map(sqlite_drivers.read_note, self.copies))
 
 
 def find_restorable(source: CopiedStore) -> RestorableMemories:
