@@ -18,6 +18,7 @@ from xscore.platform.paths import find_root, user_config_file
 if TYPE_CHECKING:
     from xscore.cli.progress import TurnObserver
     from xscore.pipeline.build import Pipeline
+    from xscore.platform.paths import RepositoryRoot
     from xscore.settings import LoadedSettings, Settings
     from xscore.store.store import Store
 
@@ -69,7 +70,8 @@ def run_turn(
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
-        _note_earlier_statements(start, loaded.settings, observer.note)
+        if earlier := earlier_statements(find_root(start.resolve()), loaded.settings):
+            observer.note(earlier)
     else:
         _note_missing_store(start, observer.note)
     for warning in loaded.warnings:
@@ -100,7 +102,7 @@ def opened_store(
 
     chosen = settings or read_settings(flags, start=start).settings
     if make:
-        _note_earlier_statements(start, chosen, flags.terminal.note)
+        flags.terminal.notes([earlier_statements(find_root(start.resolve()), chosen)])
     else:
         _note_missing_store(start, flags.terminal.note)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
@@ -132,20 +134,17 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) 
     raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")
 
 
-def _note_earlier_statements(start: Path, settings: "Settings", note: Callable[[str], None]) -> None:
-    """Before a new store is made, say what was stated in an earlier one at this place."""
+def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
+    """Say what was stated in an earlier store at this place; empty: nothing, or there is a store."""
     from xscore.store.opening import has_store, key_source
 
-    root = find_root(start.resolve())
     if has_store(root.store_dir):
-        return
+        return ""
     from xscore.platform.paths import user_data_dir
     from xscore.store.stated_copy import describe_earlier_statements
 
     user_data = user_data_dir(settings.store.user_data_dir)
-    line = describe_earlier_statements(root.store_file, user_data, key_source(user_data))
-    if line:
-        note(line)
+    return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
 
 
 def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:

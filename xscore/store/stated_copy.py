@@ -105,8 +105,11 @@ class CopiedStore(Struct, frozen=True, dict=True):
 
 def copies_at(path: Path, user_data_dir: Path) -> list[Path]:
     """Return the copies of the stores that are or were at this path, the latest first."""
-    files = [*(user_data_dir / COPIES_DIR).glob(f"{_path_name(path)}-*.db")]
-    return sorted(files, key=lambda file: (-file.stat().st_mtime, file.name))
+    times: dict[Path, float] = {}
+    for copy in sorted((user_data_dir / COPIES_DIR).glob(f"{_path_name(path)}-*.db")):
+        with suppress(FileNotFoundError):  # removed since
+            times[copy] = copy.stat().st_mtime
+    return sorted(times, key=times.__getitem__, reverse=True)
 
 
 def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource) -> str:
@@ -147,6 +150,9 @@ def update_copy(source: CopiedStore) -> str:
     from xscore.store import stated_rows  # most closings copy nothing
 
     connection = source.connection
+    if not (source.copy_path.exists() or stated_rows.is_worth_a_copy(connection)):
+        _note_copied(connection, 0, 0)  # no file is made for nothing
+        return ""
     with locked(source.user_data_dir):
         # Read under the lock: of two processes the later one to write also reads later.
         with database.read_snapshot(connection):
@@ -180,7 +186,7 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
     with locked(source.user_data_dir):
         for copy in source.copies:
             for scratch in _scratch(copy):  # nobody converts it now, since this holds the lock
-                scratch.unlink(missing_ok=True)
+                _remove(scratch)
             if copy.exists():
                 _or_removed(copy, partial(_erase, copy, source.keys, ids, lines))
 
@@ -198,11 +204,9 @@ def read_copy(copy: Path, keys: KeySource) -> CopyContents:
 
 def remove_copy(copy: Path) -> None:
     """Remove a copy with its journals. Raises StoreError."""
-    for file in [copy, *_beside(copy)]:
-        try:
-            file.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
+    sides = [copy.with_name(copy.name + suffix) for suffix in (*JOURNALS, sqlite_drivers.NOTE_SUFFIX)]
+    for file in [copy, *sides, *_scratch(copy)]:
+        _remove(file)
 
 
 def open_copy(copy: Path, keys: KeySource) -> sqlite3.Connection:
@@ -210,13 +214,15 @@ def open_copy(copy: Path, keys: KeySource) -> sqlite3.Connection:
     return _open(copy, keys)
 
 
-def _beside(copy: Path) -> list[Path]:
-    """Return the journals and the key note of a copy, and what a killed conversion left of it."""
-    sides = [copy.with_name(copy.name + suffix) for suffix in (*JOURNALS, sqlite_drivers.NOTE_SUFFIX)]
-    return [*sides, *_scratch(copy)]
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
 
 
 def _scratch(copy: Path) -> list[Path]:
+    """Return what a killed conversion left of a copy."""
     return list(copy.parent.glob(f"{copy.name}.*"))
 
 
@@ -234,8 +240,6 @@ def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Coll
 
     copy = source.copy_path
     if not copy.exists():
-        if not (rows or erased):
-            return 0
         _create(source)
     with closing(_open(copy, source.keys)) as connection:
         with database.transaction(connection):

@@ -41,6 +41,14 @@ class StatedMemory(Struct, frozen=True):
     occurrences: tuple[CountedOccurrence, ...] = ()
 
 
+def is_worth_a_copy(connection: sqlite3.Connection) -> bool:
+    """Whether a store holds anything that was stated, or ids that stay erased."""
+    query = f"""
+        SELECT EXISTS (SELECT 1 FROM memory WHERE {_STATED}) OR EXISTS (SELECT 1 FROM erased_memory)
+    """
+    return bool(connection.execute(query).fetchone()[0])
+
+
 def rows_to_copy(connection: sqlite3.Connection) -> dict[str, CopyRow]:
     """Return what a store holds that was stated, by id."""
     return {stated.memory.id: _row_of(stated) for stated in _stated_memories(connection)}
