@@ -18,6 +18,7 @@ from xscore.platform.paths import find_root, user_config_file
 if TYPE_CHECKING:
     from xscore.cli.progress import TurnObserver
     from xscore.pipeline.build import Pipeline
+    from xscore.platform.paths import RepositoryRoot
     from xscore.settings import LoadedSettings, Settings
     from xscore.store.store import Store
 
@@ -69,6 +70,8 @@ def run_turn(
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
+        if earlier := earlier_statements(find_root(start.resolve()), loaded.settings):
+            observer.note(earlier)
     else:
         _note_missing_store(start, observer.note)
     for warning in loaded.warnings:
@@ -76,7 +79,10 @@ def run_turn(
 
     async def inside() -> T:
         async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
-            return await work(pipeline)
+            result = await work(pipeline)
+        if pipeline.store.copy_problem:
+            observer.note(pipeline.store.copy_problem)
+        return result
 
     try:
         return run_interruptible(inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop)
@@ -95,13 +101,17 @@ def opened_store(
     from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
-    if not make:
+    if make:
+        flags.terminal.notes([earlier_statements(find_root(start.resolve()), chosen)])
+    else:
         _note_missing_store(start, flags.terminal.note)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         store.listen(flags.terminal.note)
         if store.root.read_only:  # only turns use the copy as a store: what is stated or erased there would be lost
             store.connection.execute("PRAGMA query_only = ON")
         yield store
+    if store.copy_problem:
+        flags.terminal.note(store.copy_problem)
 
 
 def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) -> None:
@@ -125,6 +135,19 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) 
     else:
         message = f"there is nothing to read in {root.path}: the folder is empty"
     raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")
+
+
+def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
+    """Say what was stated in an earlier store at this place; empty: nothing, or there is a store."""
+    from xscore.store.opening import has_store, key_source
+
+    if has_store(root.store_dir):
+        return ""
+    from xscore.platform.paths import user_data_dir
+    from xscore.store.stated_copy import describe_earlier_statements
+
+    user_data = user_data_dir(settings.store.user_data_dir)
+    return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
 
 
 def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:

@@ -113,8 +113,8 @@ class Terminal(Struct):
         for message in filter(None, messages):
             self.note(message)
 
-    def confirm(self, question: str, *, yes: bool, otherwise: str) -> bool:
-        """Ask before something that cannot be undone; no is the default. otherwise: printed after a no.
+    def confirm(self, question: str, *, yes: bool, otherwise: str, default: bool = False) -> bool:
+        """Ask before something that cannot be undone. otherwise: printed after a no. default: what Enter means.
 
         Raises UsageError if there is no terminal to ask on and `yes` was not given.
         """
@@ -122,7 +122,7 @@ class Terminal(Struct):
             return True
         if not self.can_ask:
             raise UsageError(f"no terminal to ask on: {question}", hint="Say --yes, or look first with --dry-run.")
-        if click.confirm(question, default=False, err=True):
+        if click.confirm(question, default=default, err=True):
             return True
         self.note(otherwise)
         return False

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
@@ -33,6 +33,9 @@ from xscore.store.memory_rows import (
     select_memories,
 )
 from xscore.store.worktrees import HERE, enter_worktree
+
+if TYPE_CHECKING:
+    from xscore.store.stated_copy import CopiedStore
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -68,6 +71,10 @@ class Store:
         self._note: Callable[[str], None] | None = None
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
+        self.copies_to: Path | None = None
+        """The user's data folder, if what is stated here is copied there (`stated_copy`)."""
+        self.copy_problem: str = ""
+        """What was wrong with those copies when the store was closed; empty: nothing."""
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
         enter_worktree(connection, root.worktree)
@@ -111,7 +118,7 @@ class Store:
             user = user_secret.ephemeral_secret()
         try:
             may = user_learning and (settings is None or settings.user_learning)
-            return cls(
+            store = cls(
                 connection,
                 root=place,
                 user=user,
@@ -122,6 +129,10 @@ class Store:
                 clock=clock,
                 siblings=(lambda: _find_siblings(root, user_data_dir)) if is_there else list,
             )
+            # A store that is used untrusted for one run may hold what a stranger stated.
+            if is_there and not root.read_only and user.accepts(store.store_id, os.path.realpath(root.store_file)):
+                store.copies_to = user_data_dir
+            return store
         except BaseException:
             connection.close()
             raise
@@ -211,11 +222,30 @@ class Store:
                 open_.enter_context(database.transaction(connection))
             yield
 
+    def copied_stores(self) -> "list[CopiedStore]":
+        """Return the open databases of which the user's folder holds a copy."""
+        if self.copies_to is None:
+            return []
+        from xscore.store.stated_copy import CopiedStore  # a store in memory has none
+
+        keys = self.keys or opening.key_source(self.copies_to)
+        copied = [CopiedStore(self.connection, self.path, self.copies_to, keys)]
+        if self._user is not None and self.user_path is not None:
+            copied.append(CopiedStore(self._user, self.user_path, self.copies_to, keys))
+        return copied
+
     def close(self) -> None:
-        """Close the connections."""
-        self.connection.close()
-        if self._user is not None:
-            self._user.close()
+        """Close the connections, once what was stated is copied."""
+        try:
+            if self.copies_to is not None:
+                from xscore.store.stated_copy import update_copies
+
+                self.copy_problem = update_copies(self.copied_stores())
+        finally:
+            self.copies_to = None
+            self.connection.close()
+            if self._user is not None:
+                self._user.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,6 +76,16 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript
     other = message(store.root.path, "SessionStart", source="startup", session_id="s3")
     assert added(run_hook("session-start", other)) == ""
+
+
+def test_a_session_over_a_lost_store_hears_what_was_stated(root: Path) -> None:
+    """The hook that makes a store where one was lost says once how what was stated comes back."""
+    with own_store(root) as opened:
+        remember(opened, Statement(text="Prices are cents", kind=Kind.DECISION))
+    shutil.rmtree(find_root(root).store_dir)
+    started = message(root, "SessionStart", source="startup")
+    assert "`xscore store rebuild --stated` puts them back" in added(run_hook("session-start", started))
+    assert "--stated" not in added(run_hook("session-start", message(root, "SessionStart", source="startup")))
 
 
 def test_open_failures_and_decisions_of_its_files_are_told(store: Store) -> None:

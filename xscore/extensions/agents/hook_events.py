@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.cli.opening import earlier_statements
 from xscore.extension import implementations
 from xscore.extensions.agents.agent_bundle import render_from_store
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
@@ -83,15 +84,16 @@ def before_prompt(call: HookCall) -> str:
     task = spoken_task(call.message)
     if not (task and call.is_watched):
         return ""
-    answer = None
+    answer, earlier = None, ""
     if has_store(call.root.store_dir):
         answer = _run_turn(call, task)
     elif call.root.read_only:
         return NOTHING_KEPT
     else:
+        earlier = earlier_statements(call.root, call.settings)
         Store.open_with(call.root, call.settings, create=True).close()
     if answer is None:
-        call.say(INDEXING)
+        call.say("\n".join(filter(None, [INDEXING, earlier])))
     if answer is None or answer.partial:
         call.wake()
     return _problem_of(answer) if answer else ""
@@ -157,9 +159,11 @@ def at_session_start(call: HookCall) -> str:
         forget_session(call.state_file, call.thread)
     from xscore.extensions.agents.session_recap import render_recap
 
+    earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            call.add(render_recap(store, git=call.settings.index.git))
+            recap = render_recap(store, git=call.settings.index.git)
+            call.add("\n".join(filter(None, [recap, earlier])))
     call.wake()
     return ""
 

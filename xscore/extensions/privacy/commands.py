@@ -267,7 +267,11 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
     without it the store cannot be read again.
     """
     user_data, paths = _opened_once(flags)
-    done = [encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides) for path in paths]
+    done = []
+    for path in paths:
+        # First the copies: no plain one is ever beside an encrypted store.
+        encryption.convert_copies(path, encryption.encrypt_store, user_data_dir=user_data)
+        done.append(encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides))
     _print_conversions(done, flags)
     if any(each.changed for each in done):
         flags.terminal.note(f"the key is in {one_line(done[0].key)}: without it this cannot be read again")
@@ -277,7 +281,11 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
 def decrypt(flags: Flags) -> None:
     """Write the store of this repository as a plain one again. The key stays where it is."""
     user_data, paths = _opened_once(flags)
-    _print_conversions([encryption.decrypt_store(path, user_data_dir=user_data) for path in paths], flags)
+    done = []
+    for path in paths:
+        done.append(encryption.decrypt_store(path, user_data_dir=user_data))
+        encryption.convert_copies(path, encryption.decrypt_store, user_data_dir=user_data)
+    _print_conversions(done, flags)
 
 
 def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:

@@ -8,7 +8,7 @@ Trade-offs: it needs room for a second copy; what the disk keeps of freed blocks
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.paths import STORE_FILE
-from xscore.store import encryption_key, opening, user_secret
+from xscore.store import encryption_key, opening, stated_copy, user_secret
 from xscore.store.scrubbing import leftover_files
 
 _ENCRYPTED, _PLAIN = ".sealed", ".plain"
@@ -90,6 +90,17 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
                 _take_its_place(plain, path, path.with_name(path.name + _ENCRYPTED))
             sqlite_drivers.note_path(path).unlink()
     return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=False)
+
+
+def convert_copies(path: Path, convert: Callable[..., Conversion], *, user_data_dir: Path) -> None:
+    """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged is removed."""
+    with stated_copy.locked(user_data_dir):
+        for copy in stated_copy.copies_at(path, user_data_dir):
+            try:
+                convert(copy, user_data_dir=user_data_dir)
+            except StoreDamaged:
+                _removed([copy])
+                stated_copy.remove_copy(copy)
 
 
 def restore_note(path: Path, *, user_data_dir: Path) -> None:

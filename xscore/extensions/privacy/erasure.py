@@ -9,7 +9,7 @@ an answer made with an erased memory goes whole, since its words cannot be trace
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from xscore.extensions.privacy.erasure_plan import ErasurePlan, plan_erasure
 from xscore.extensions.privacy.erasure_rows import erase_rows, remove_observations
 from xscore.platform import database, sqlite_drivers
-from xscore.store import opening
+from xscore.store import opening, stated_copy
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
 from xscore.store.scrubbing import (
@@ -115,6 +115,7 @@ def erase_memories(
     parts = _plan_parts(store, ids, turns)
     leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
     remove_paths(leftovers)
+    _erase_from_copies(store, parts)
     done = Counter[str]()
     if len(parts) > 1 and parts[0][1].memories:  # first, while the memories still say what to look for
         with database.transaction(parts[1][0]):
@@ -124,6 +125,9 @@ def erase_memories(
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
     scrubbed = [scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)]
+    for source in store.copied_stores():
+        # Another process may have copied it again while it was still here.
+        stated_copy.update_copy(source)
     erasure = _erasure(store, parts, ids, done, leftovers)
     return replace(erasure, is_finished=is_finished, is_clean=all(scrubbed))
 
@@ -167,6 +171,15 @@ def _erase_parts(parts: _Parts, *, now: float, forget: bool, with_observations: 
         if touches_rows or takes_notes:
             mark_for_scrubbing(connection)
     return done
+
+
+def _erase_from_copies(store: Store, parts: _Parts) -> None:
+    """Erase from every copy of these stores in the user's folder; a call that is killed now has erased too much."""
+    ids = {id_ for _, plan in parts for id_ in plan.ids}
+    if ids:
+        lines = LineMatcher(_lines_of(parts, with_observations=False))
+        for source in store.copied_stores():
+            stated_copy.erase_from_copies(source, ids, lines)
 
 
 def _observed_lines(parts: _Parts) -> frozenset[str]:
@@ -229,7 +242,10 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
 
 
 def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
-    """Search the files of both stores. lines: of `erased_lines`, asked before the erasure. Raises StoreError."""
+    """Search the files of both stores and their copies. Raises StoreError.
+
+    lines: of `erased_lines`, asked before the erasure.
+    """
     wanted = frozenset(lines)
     connections = store.connections()
     kept = set[str]().union(*(lines_still_stored(connection, wanted, tasks=True) for connection in connections))
@@ -239,10 +255,14 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
         databases[opening.user_store_path(store.user_data_dir)] = user
     folder = store.path.parent
     files = {place for place in folder.rglob("*") if place.is_file() and not place.is_symlink()}
-    files |= {file for path in databases for file in database_files(path)}
-    found = {str(file) for file in search_files(sorted(files), wanted - kept)}
-    encrypted = {path: one for path, one in databases.items() if sqlite_drivers.read_note(path) is not None}
-    found |= {str(path) for path, one in encrypted.items() if _has_row_with(one, LineMatcher(wanted - kept))}
+    with ExitStack() as opened:
+        for source in store.copied_stores():
+            for copy in filter(Path.exists, source.copies):
+                databases[copy] = opened.enter_context(closing(stated_copy.open_copy(copy, source.keys)))
+        files |= {file for path in databases for file in database_files(path)}
+        found = {str(file) for file in search_files(sorted(files), wanted - kept)}
+        encrypted = {path: one for path, one in databases.items() if sqlite_drivers.read_note(path) is not None}
+        found |= {str(path) for path, one in encrypted.items() if _has_row_with(one, LineMatcher(wanted - kept))}
     is_empty = not any(map(needs_scrubbing, connections))
     return ErasureProof(
         lines=len(wanted - kept),

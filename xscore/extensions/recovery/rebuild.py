@@ -7,6 +7,7 @@ creates an empty one.
 """
 
 import os
+import time
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -16,17 +17,19 @@ from msgspec import Struct
 
 from xscore.cache.lease import refuse_busy_store
 from xscore.cli.opening import read_settings, run_turn
-from xscore.cli.options import Flags, command
+from xscore.cli.options import YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
-from xscore.platform.text import one_line
-from xscore.store import opening, user_secret
+from xscore.platform.text import counted, one_line
+from xscore.store import opening, stated_copy, user_secret
 from xscore.store.journals import JOURNALS
 from xscore.store.opening import user_store_path
+from xscore.store.stated_copy import CopiedStore
+from xscore.store.store import Store
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -65,6 +68,9 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
     store_id, salvaged = trusted_id or random_hex(16), None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
+        if not os.path.lexists(path):  # it is lost: what was encrypted is not put back in plain
+            keep_note = any(map(sqlite_drivers.read_note, stated_copy.copies_at(path, user_data_dir)))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if trusted_id:
             refuse_busy_store(path, keys)
         scratch = opening.create_scratch(path, store_id, keys if keep_note else None)
@@ -112,35 +118,80 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
     return None
 
 
-@command()
+@command(YES)
 @click.option("--user", is_flag=True, help="Your own store, and no project's.")
-def rebuild(user: bool, flags: Flags) -> None:
+@click.option("--stated", is_flag=True, help="Only put back what you stated; the store stays as it is.")
+def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
 
     Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
+    What you stated and the new store lacks is put back from the copy in your data folder. Asks first.
     """
     settings = read_settings(flags)
     user_data = user_data_dir(settings.settings.store.user_data_dir)
     if user:
-        _print_rebuilt(user_store_path(user_data), rebuild_user_store(user_data), flags.terminal)
+        rebuilt = None if stated else rebuild_user_store(user_data)
+        path = user_store_path(user_data)
+        with closing(opening.open_user_store(user_data)) as connection:
+            users = CopiedStore(connection, path, user_data, opening.key_source(user_data))
+            restored = _offer(users, flags, allow_pii=settings.settings.memory.allow_pii)
+        _print_rebuilt(path, rebuilt, restored, flags.terminal)
         return
     store_dir = find_root(Path.cwd()).store_dir
-    rebuilt = rebuild_store(store_dir, user_data_dir=user_data)
-    run_turn(flags, lambda open_: open_.index(), settings=settings)
-    _print_rebuilt(store_dir, rebuilt, flags.terminal)
+    rebuilt = None if stated else rebuild_store(store_dir, user_data_dir=user_data)
+    with Store.open_with(find_root(Path.cwd()), settings.settings, create=True) as store:
+        # The first is the repository's; a store that is not shown to be the user's has no copy.
+        source = next(iter(store.copied_stores()), None)
+        restored = _offer(source, flags, allow_pii=store.settings.allow_pii) if source else 0
+    if not stated:
+        run_turn(flags, lambda open_: open_.index(), settings=settings)
+    _print_rebuilt(store_dir, rebuilt, restored, flags.terminal)
 
 
-def _print_rebuilt(place: Path, rebuilt: RebuiltStore, terminal: Terminal) -> None:
-    salvaged, aside = rebuilt.salvaged, rebuilt.set_aside_at
+def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
+    """Put back what was stated, after asking; return how many memories were."""
+    from xscore.extensions.recovery.restoring import find_restorable, restore
+
+    found, terminal = find_restorable(source), flags.terminal
+    terminal.notes(f"a copy of what you stated cannot be used: {problem}" for problem in found.problems)
+    if not found.memories:
+        return 0
+    memories = counted(len(found.memories), "memory", "memories")
+    if found.is_encrypted and sqlite_drivers.read_note(source.path) is None:
+        terminal.note(
+            f"{memories} that you stated are in an encrypted copy, and this store is plain:"
+            " run `xscore store encrypt`, then `xscore store rebuild --stated`"
+        )
+        return 0
+    how = f"{memories} that you stated stay in {one_line(str(found.copies[0]))}: `xscore store rebuild --stated --yes`"
+    if not (flags.assume_yes or terminal.can_ask):
+        terminal.note(f"{how} puts them back")
+        return 0
+    question = f"{memories} that you stated are in your copy of this store: put them back?"
+    if not terminal.confirm(question, yes=flags.assume_yes, otherwise=f"{how} puts them back later", default=True):
+        return 0
+    return restore(source, found, allow_pii=allow_pii, now=time.time())
+
+
+def _print_rebuilt(place: Path, rebuilt: RebuiltStore | None, restored: int, terminal: Terminal) -> None:
+    salvaged, aside = (rebuilt.salvaged, rebuilt.set_aside_at) if rebuilt else (None, None)
     counts = salvaged and {
         **salvaged.kept,
         "rows_not_believed": salvaged.rejected_rows,
         "places_not_read": salvaged.damaged_places,
         "batches_at_vendors": salvaged.at_vendors,
     }
-    lines = [f"rebuilt: {one_line(str(place))}"]
+    lines = [f"rebuilt: {one_line(str(place))}"] if rebuilt else []
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
         lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
-    body = {"store": str(place), "action": "rebuilt", "aside": str(aside) if aside else None, "salvaged": counts}
+    if restored or not rebuilt:
+        lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
+    body = {
+        "store": str(place),
+        "action": "rebuilt" if rebuilt else "restored",
+        "aside": str(aside) if aside else None,
+        "salvaged": counts,
+        "restored": restored,
+    }
     terminal.print_result(body, "\n".join(lines))

@@ -1,0 +1,121 @@
+"""Put back what was stated: the memories that the user's folder has a copy of and the store lacks.
+
+They are written as any statement is: redacted by today's rules, hashed and linked; ids, times, authors, citations and
+use stay. What was erased in the meantime stays erased, and what was stated in the meantime is not replaced: an older
+memory with its key comes back as superseded by it. Trade-off: links to code are made again from the text.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.errors import StoreError
+from xscore.records.memory import Memory, MemoryStatus
+from xscore.store import memory_writer, stated_copy
+from xscore.store.evidence import attach_citations
+from xscore.store.mention_links import link_mentions
+from xscore.store.stated_copy import CopiedStore
+from xscore.store.stated_rows import StatedMemory
+
+_LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
+_NEWER = """
+    SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND key <> '' AND status IN ('active', 'stale')
+    AND updated_at >= ? ORDER BY status, updated_at DESC LIMIT 1
+"""
+_ADD_OCCURRENCE = "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_ADD_ERASED = "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+
+
+class RestorableMemories(Struct, frozen=True):
+    """What the copies of the stores at one path have and the store lacks."""
+
+    copies: tuple[Path, ...]
+    """The copies that were read, the latest first."""
+    memories: tuple[StatedMemory, ...]
+    """By id."""
+    erased: dict[str, float]
+    """Ids that no import brings back -> when they were erased."""
+    problems: tuple[str, ...]
+    """Why a copy could not be read."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether one of the copies is."""
+        return any(map(sqlite_drivers.read_note, self.copies))
+
+
+def find_restorable(source: CopiedStore) -> RestorableMemories:
+    """Read the copies of the stores that are or were at the path of this one."""
+    stated: dict[str, StatedMemory] = {}
+    erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
+    copies, problems = list[Path](), list[str]()
+    for copy in stated_copy.copies_at(source.path, source.user_data_dir):
+        try:
+            contents = stated_copy.read_copy(copy, source.keys)
+        except StoreError as error:
+            problems.append(error.message)
+            continue
+        copies.append(copy)
+        erased |= contents.erased
+        for one in contents.memories:
+            other = stated.get(one.memory.id)
+            if other is None or other.memory.updated_at < one.memory.updated_at:
+                stated[one.memory.id] = one
+    here = {id_ for (id_,) in source.connection.execute("SELECT id FROM memory WHERE source <> 'index'").fetchall()}
+    removed = stated_copy.removed_ids(source.connection, stated.keys() - here)
+    missing = [
+        stated[id_]
+        for id_ in sorted(stated.keys() - here - removed)
+        # Stated again after it was erased: that is in the copy, and not what was erased.
+        if erased.get(id_, 0.0) < stated[id_].memory.updated_at
+    ]
+    return RestorableMemories(tuple(copies), tuple(missing), erased, tuple(problems))
+
+
+def restore(source: CopiedStore, found: RestorableMemories, *, allow_pii: bool, now: float) -> int:
+    """Write the memories in one transaction; return how many. now: Unix seconds. Raises StoreError.
+
+    Copies of earlier stores are removed afterwards, since this store's own copy then has all of it.
+    """
+    connection = source.connection
+    with database.transaction(connection):
+        to_link = []
+        for stated in _oldest_first(found.memories):
+            memory, _ = memory_writer.remake_memory(stated.memory, allow_pii=allow_pii)
+            memory = _behind_newer(source, memory)
+            memory_writer.write_memory(connection, memory, before=None, now=now, thread=stated.thread, link=False)
+            attach_citations(connection, memory.id, stated.citations)
+            connection.executemany(
+                _ADD_OCCURRENCE, [(one.id, memory.id, one.source_exchange) for one in stated.occurrences]
+            )
+            if memory_writer.needs_linking(memory, None):
+                to_link.append(memory.id)
+        link_mentions(connection, to_link)
+        connection.executemany(_ADD_ERASED, found.erased.items())
+    stated_copy.update_copy(source)
+    for copy in found.copies:
+        if copy != source.copy_path:
+            stated_copy.remove_copy(copy)
+    return len(found.memories)
+
+
+def _oldest_first(memories: Iterable[StatedMemory]) -> list[StatedMemory]:
+    """Order them so that of two with one key the latest is written last, and the active one after its predecessors."""
+    return sorted(
+        memories,
+        key=lambda stated: (stated.memory.status in _LIVE, stated.memory.updated_at, stated.memory.id),
+    )
+
+
+def _behind_newer(source: CopiedStore, memory: Memory) -> Memory:
+    """Return the memory, superseded where a newer one with its key is in the store."""
+    if memory.status not in _LIVE:
+        return memory
+    of_key = (memory.layer, memory.scope, memory.key, memory.updated_at)
+    newer = source.connection.execute(_NEWER, of_key).fetchone()
+    if newer is None:
+        return memory
+    return replace(memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer[0])

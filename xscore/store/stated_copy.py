@@ -1,0 +1,369 @@
+"""A copy of what was stated, in the user's own folder, so that it survives the loss of the store.
+
+Each store has a copy of its own, `stated/<path>-<store>.db`, named by digests of the store's real path and id. It holds
+every memory that is neither indexed from a file nor a past exchange, with citations, and the ids that stay erased. The
+copy of an encrypted store is encrypted too. The event log says whether a copy is behind, so no writer knows of copies:
+a store is compared with the log when it is closed, and a process that is killed before leaves that to the next one.
+What the store lacks goes from the copy only if the log says that it was removed: damage takes nothing from it.
+Trade-offs: use counts and the lines of a citation that moved follow with the next statement; a process that is killed
+right after a statement, with the store deleted before the next command, loses that one.
+"""
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.hashing import digest
+from xscore.platform.sqlite_drivers import KeySource
+from xscore.platform.text import counted
+from xscore.store import memory_rows
+from xscore.store.events import EventName
+from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.journals import JOURNALS
+
+if TYPE_CHECKING:
+    from xscore.store.line_search import LineMatcher
+    from xscore.store.stated_rows import CopyRow, StatedMemory
+
+COPIES_DIR = "stated"
+"""Folder of the copies within the user's data folder."""
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
+    raise StoreDamaged(f"{path} has a schema that no xscore made", hint="Remove it: it is made again from the store.")
+
+
+SCHEMA = database.Schema(
+    Path(__file__).with_name("stated_copy.sql"), application_id=0x78736373, version=1, migrate=_migrate
+)
+"""Schema of a copy; the id is `xscs`."""
+_COPIED = "stated_copy"
+"""Key in `meta` of a store: the newest event that its copy knows of, and how many memories the copy has."""
+_MOST_EVENTS_BEHIND = 500
+"""Note a newer event after this many without a statement, so that the log is never read from far back."""
+_LOCK_WAIT_S = 2.0
+_NOTE_WAIT_S = 0.2
+_NEWEST_EVENT = "SELECT coalesce(max(id), 0) FROM event"
+_HAS_NEW_STATEMENT = f"""
+    SELECT EXISTS (
+        SELECT 1 FROM event WHERE id > ?
+        AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
+        AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
+    )
+"""
+_REMOVED_LAST = f"""
+    SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
+    HAVING max(id) = max(CASE WHEN name = '{EventName.REMOVED}' THEN id END)
+"""
+_FIRST_COPY = "0 0"
+
+Result = TypeVar("Result")
+
+
+class CopyContents(Struct, frozen=True):
+    """What a copy holds."""
+
+    memories: "tuple[StatedMemory, ...]"
+    """By id."""
+    erased: dict[str, float]
+    """Ids that no import brings back -> when they were erased."""
+
+
+class CopiedStore(Struct, frozen=True, dict=True):
+    """An open store of which a copy is kept."""
+
+    connection: sqlite3.Connection
+    path: Path
+    user_data_dir: Path
+    keys: KeySource
+
+    @cached_property
+    def copy_path(self) -> Path:
+        """The file of its copy, present or not."""
+        name = f"{_path_name(self.path)}-{self._id_name}.db"
+        return self.user_data_dir / COPIES_DIR / name
+
+    @property
+    def copies(self) -> list[Path]:
+        """Its copy, present or not, and the others."""
+        return [self.copy_path, *self.other_copies]
+
+    @property
+    def other_copies(self) -> list[Path]:
+        """Copies of earlier stores at this path, and of this store at other paths; sorted."""
+        folder = self.copy_path.parent
+        files = {*folder.glob(f"{_path_name(self.path)}-*.db"), *folder.glob(f"*-{self._id_name}.db")}
+        return sorted(files - {self.copy_path})
+
+    @cached_property
+    def _id_name(self) -> str:
+        return digest("store", read_meta(self.connection, "store_id"))[:16]
+
+
+def copies_at(path: Path, user_data_dir: Path) -> list[Path]:
+    """Return the copies of the stores that are or were at this path, the latest first."""
+    times: dict[Path, float] = {}
+    for copy in sorted((user_data_dir / COPIES_DIR).glob(f"{_path_name(path)}-*.db")):
+        with suppress(FileNotFoundError):  # removed since
+            times[copy] = copy.stat().st_mtime
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource) -> str:
+    """Say what was stated in stores that were at this path; empty: nothing. Call it where there is no store now."""
+    ids, problem = set[str](), ""
+    for copy in copies_at(path, user_data_dir):
+        try:
+            ids |= {stated.memory.id for stated in read_copy(copy, keys).memories}
+        except StoreError as error:
+            problem = f"what you stated here before cannot be read: {error.message}"
+    if not ids:
+        return problem
+    memories = counted(len(ids), "memory", "memories")
+    return f"you stated {memories} here before: `xscore store rebuild --stated` puts them back"
+
+
+def is_behind(source: CopiedStore) -> bool:
+    """Whether the copy lacks a change of the store, or is gone. Takes about 50 microseconds."""
+    try:
+        event, memories = map(int, read_meta(source.connection, _COPIED).split())
+    except ValueError:  # never copied
+        return True
+    (newest,) = source.connection.execute(_NEWEST_EVENT).fetchone()
+    if newest != event:
+        if newest - event > _MOST_EVENTS_BEHIND:
+            return True
+        (has_statement,) = source.connection.execute(_HAS_NEW_STATEMENT, (event,)).fetchone()
+        if has_statement:
+            return True
+    return bool(memories) and not source.copy_path.exists()
+
+
+def update_copy(source: CopiedStore) -> str:
+    """Make the copy hold what the store holds; return what was wrong with the copy, empty: nothing.
+
+    Raises StoreError if it cannot be written, or another process is at it for long.
+    """
+    from xscore.store import stated_rows  # most closings copy nothing
+
+    connection = source.connection
+    if not (source.copy_path.exists() or stated_rows.is_worth_a_copy(connection)):
+        _note_copied(connection, 0, 0)  # no file is made for nothing
+        return ""
+    with locked(source.user_data_dir):
+        # Read under the lock: of two processes the later one to write also reads later.
+        with database.read_snapshot(connection):
+            (newest,) = connection.execute(_NEWEST_EVENT).fetchone()
+            rows = stated_rows.rows_to_copy(connection)
+            erased = connection.execute("SELECT memory_id, at FROM erased_memory").fetchall()
+        _follow_a_move(source)
+        copied, problem = _or_made_again(source.copy_path, partial(_write_copy, source, rows, erased))
+    _note_copied(connection, newest, copied)
+    return problem
+
+
+def _note_copied(connection: sqlite3.Connection, newest: int, memories: int) -> None:
+    """Note up to which event the copy is complete; where the store is being written, the next closing copies again."""
+    try:
+        with database.lock_wait_until(connection, time.monotonic() + _NOTE_WAIT_S), database.transaction(connection):
+            # Another process may have copied more meanwhile.
+            before = read_meta(connection, _COPIED) or _FIRST_COPY
+            if int(before.split()[0]) <= newest:
+                write_meta(connection, _COPIED, f"{newest} {memories}")
+    except StoreError as error:
+        if not database.is_busy(error):
+            raise
+
+
+def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMatcher") -> None:
+    """Erase these memories, and others that hold one of the lines, from every copy of the store and of its path.
+
+    A copy that is damaged is removed, since what it holds cannot be known. Raises StoreError.
+    """
+    with locked(source.user_data_dir):
+        for copy in source.copies:
+            for scratch in _scratch(copy):  # nobody converts it now, since this holds the lock
+                _remove(scratch)
+            if copy.exists():
+                _or_removed(copy, partial(_erase, copy, source.keys, ids, lines))
+
+
+def read_copy(copy: Path, keys: KeySource) -> CopyContents:
+    """Read a copy. Raises StoreDamaged, and StoreError if it cannot be read."""
+    from xscore.store import stated_rows
+
+    with closing(_open(copy, keys)) as connection, database.read_snapshot(connection):
+        rows = stated_rows.copied_rows(connection)
+        erased = connection.execute("SELECT memory_id, at FROM erased").fetchall()
+    with database.damage_if_invalid("a copied memory"):
+        return CopyContents(tuple(map(stated_rows.memory_of, rows.values())), dict(erased))
+
+
+def remove_copy(copy: Path) -> None:
+    """Remove a copy with its journals. Raises StoreError."""
+    sides = [copy.with_name(copy.name + suffix) for suffix in (*JOURNALS, sqlite_drivers.NOTE_SUFFIX)]
+    for file in [copy, *sides, *_scratch(copy)]:
+        _remove(file)
+
+
+def open_copy(copy: Path, keys: KeySource) -> sqlite3.Connection:
+    """Open an existing copy, to read its rows. Raises StoreDamaged, StoreError."""
+    return _open(copy, keys)
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
+
+
+def _scratch(copy: Path) -> list[Path]:
+    """Return what a killed conversion left of a copy."""
+    return list(copy.parent.glob(f"{copy.name}.*"))
+
+
+def _path_name(path: Path) -> str:
+    return digest("path", os.path.realpath(path))[:16]
+
+
+def _open(copy: Path, keys: KeySource) -> sqlite3.Connection:
+    return database.connect(copy, SCHEMA, keys, create=False)
+
+
+def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]) -> int:
+    """Write what differs; return how many memories the copy has. A copy of nothing is removed."""
+    from xscore.store import stated_rows
+
+    copy = source.copy_path
+    if not copy.exists():
+        _create(source)
+    with closing(_open(copy, source.keys)) as connection:
+        with database.transaction(connection):
+            copied = stated_rows.copied_rows(connection)
+            removed = removed_ids(source.connection, copied.keys() - rows.keys())
+            connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in removed])
+            stated_rows.write_rows(connection, [row for id_, row in rows.items() if copied.get(id_) != row])
+            connection.executemany("INSERT INTO erased VALUES (?, ?) ON CONFLICT DO NOTHING", erased)
+            write_meta(connection, "store", os.path.realpath(source.path))
+            (kept,) = connection.execute("SELECT count(*) FROM stated").fetchone()
+        (still_erased,) = connection.execute("SELECT count(*) FROM erased").fetchone()
+    if not (kept or still_erased):
+        remove_copy(copy)
+    return int(kept)
+
+
+def removed_ids(connection: sqlite3.Connection, missing: Collection[str]) -> set[str]:
+    """Return which of the memories that the store lacks were removed, by the log; damage takes others."""
+    if not missing:
+        return set()
+    among = (msgspec.json.encode(sorted(missing)).decode(),)
+    return {id_ for (id_,) in connection.execute(_REMOVED_LAST, among).fetchall()}
+
+
+def _create(source: CopiedStore) -> None:
+    copy = source.copy_path
+    if sqlite_drivers.read_note(source.path) is not None:
+        from xscore.platform.encrypted_sqlite import write_note  # few stores are encrypted
+
+        write_note(copy, source.keys())
+    database.connect(copy, SCHEMA, source.keys).close()
+
+
+def _follow_a_move(source: CopiedStore) -> None:
+    """Rename the copy of a store that was moved; another copy of it is removed where its store is gone."""
+    for copy in source.other_copies:
+        if not copy.name.endswith(source.copy_path.name.partition("-")[2]):
+            continue
+        with suppress(StoreDamaged), closing(_open(copy, source.keys)) as connection:
+            if os.path.lexists(read_meta(connection, "store")):
+                continue
+        if source.copy_path.exists():
+            remove_copy(copy)
+        else:
+            note = sqlite_drivers.note_path(copy)
+            if note.exists():
+                note.rename(sqlite_drivers.note_path(source.copy_path))
+            copy.rename(source.copy_path)
+
+
+def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatcher") -> None:
+    from xscore.store import stated_rows
+
+    with closing(_open(copy, keys)) as connection:
+        with database.transaction(connection):
+            rows = stated_rows.copied_rows(connection)
+            holding = [id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))]
+            connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in holding])
+        if holding:
+            # Pages that a killed process left in the journal are gone with it, too.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("VACUUM")
+
+
+def _or_made_again(copy: Path, write: Callable[[], Result]) -> tuple[Result, str]:
+    """Write a copy; if it is damaged, remove it and write it again. Return what was wrong, too."""
+    try:
+        return write(), ""
+    except StoreDamaged as error:
+        remove_copy(copy)
+        return write(), f"the copy of what you stated was damaged, and was made again from the store: {error.message}"
+
+
+def _or_removed(copy: Path, change: Callable[[], None]) -> None:
+    try:
+        change()
+    except StoreDamaged:
+        remove_copy(copy)
+
+
+@contextmanager
+def locked(user_data_dir: Path) -> Iterator[None]:
+    """Hold the lock of the copies across processes. Raises StoreError if another process holds it for long."""
+    folder = user_data_dir / COPIES_DIR
+    give_up = time.monotonic() + _LOCK_WAIT_S
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror}", hint="Check that it is yours.") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise StoreError(f"{folder} is in use by another process", hint="Run it again.") from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def update_copies(sources: Collection[CopiedStore]) -> str:
+    """Update the copies that are behind, before their stores are closed; return a problem that is worth telling.
+
+    A store is never kept from closing: what is not copied now is copied when it is closed the next time.
+    """
+    problems = []
+    for source in sources:
+        if source.connection.in_transaction:  # it was interrupted
+            continue
+        try:
+            if is_behind(source):
+                problems.append(update_copy(source))
+        except StoreError as error:
+            problems.append(f"what you stated was not copied to your folder: {error.message}")
+    return "; ".join(filter(None, problems))
