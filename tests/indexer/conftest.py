@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from xscore.indexer import index_repository
 from xscore.indexer.embedded import CELL, MARKDOWN_CELL
+from xscore.indexer.index import index_repository
 from xscore.indexer.memories import cut_file, source_file
 from xscore.indexer.syntax import MemoryDraft, SourceFile
 from xscore.platform.paths import find_root

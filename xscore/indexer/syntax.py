@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
+from xscore.indexer.parse_jobs import cpu_limit_s
 from xscore.records.memory import CodeFacts, Kind
 
 if TYPE_CHECKING:
@@ -84,10 +85,8 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-PARSE_SECONDS = 1.0
-"""CPU time any file may take; a slower one is cut into windows of lines."""
-PARSE_BYTES_PER_SECOND = 100_000
-"""Additional time by size: a fiftieth of the usual speed."""
+PARSE_SHARE = 0.5
+"""Share of a file's CPU time after which its grammar is asked to stop: cheaper than to lose the process."""
 READ_BYTES = 1 << 16
 MAX_DEPTH = 200
 """Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
@@ -179,11 +178,11 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
 
     if _is_too_deep(data):
         raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
-    parser, query = _loaded(language)
+    parser, query = load_queries(language)
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
     parsed = for_grammar(data, language)
-    deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
+    deadline = thread_time() + PARSE_SHARE * cpu_limit_s(len(data))
     parser.reset()
     try:
         tree = parser.parse(
@@ -257,7 +256,7 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
 
 
 @cache
-def _loaded(language: Language) -> "tuple[Parser, Query | None]":
+def load_queries(language: Language) -> "tuple[Parser, Query | None]":
     """Return the parser and the compiled query; None: the query does not fit the installed version of the grammar."""
     from tree_sitter import Query
 
