@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_files
-from tests.indexer.conftest import FILES, Index, rows
+from tests.indexer.conftest import Index, rows
 from xscore.indexer import changes
 from xscore.indexer.index import index_repository
 from xscore.platform.errors import StoreDamaged
