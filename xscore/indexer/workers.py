@@ -4,9 +4,10 @@ Every grammar runs in a `parse_process`, never here: it takes memory and time as
 lock meanwhile. The kernel bounds each process; the parent watches the clock as well and counts results, so it knows
 which file a process was at. That file is cut into windows of lines by another process, or left out if it ends that one,
 too. Processes are plain interpreters, not forks: the caller may have threads. Each has at most one bundle of jobs.
-Trade-off: a process takes about 0.1 s to start.
+Trade-off: a process takes about 0.1 s to start, so whoever indexes again and again keeps one, of 40 MB.
 """
 
+import atexit
 import os
 import select
 import signal
@@ -23,7 +24,7 @@ from msgspec import Struct, field
 from msgspec.msgpack import Decoder
 from msgspec.structs import replace
 
-from xscore.indexer.languages import add_languages, language_of
+from xscore.indexer.languages import Language, add_languages, language_of
 from xscore.indexer.parse_jobs import ENCODER, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
 from xscore.store.encoded_files import EncodedFile, encode_file
 
@@ -64,7 +65,7 @@ def parse_in_processes(
     to `stopped`.
     """
     queue = iter(jobs)
-    workers = [_Worker() for _ in range(count)]
+    workers = [_kept_worker(), *(_Worker() for _ in range(count - 1))]
     try:
         busy = [worker for worker in workers if worker.send_next(queue)]
         while busy:
@@ -81,7 +82,10 @@ def parse_in_processes(
                 stopped(worker.jobs[0].stamp.path)
     finally:
         for worker in workers:
-            worker.stop()
+            if worker.jobs or count > 1:
+                worker.stop()
+            else:
+                _keep(worker)
 
 
 def _wait(workers: Iterable["_Worker"], seconds: float) -> None:
@@ -102,6 +106,8 @@ def _send_all(descriptor: int, jobs: list[ParseJob]) -> None:
 class _Worker(Struct):
     jobs: deque[ParseJob] = field(default_factory=deque)
     """Sent and not yet answered, in order."""
+    languages: tuple[Language, ...] = ()
+    """Those of other packages that it knows."""
     process: "subprocess.Popen[bytes] | None" = None
     results: FrameReader | None = None
     is_ready: bool = False
@@ -116,6 +122,9 @@ class _Worker(Struct):
         first = next(queue, None)
         if first is None:
             return False
+        if first.languages != self.languages:
+            self.stop()
+            self.languages = first.languages
         self._start()  # it starts while the other files are read
         self.jobs += [first, *islice(queue, BUNDLE - 1)]
         self._send()
@@ -132,6 +141,11 @@ class _Worker(Struct):
         elif time.monotonic() - self.since > HANG_SECONDS:
             finished += self._lose(_TOO_SLOW.format(HANG_SECONDS))
         return finished
+
+    @property
+    def has_process(self) -> bool:
+        """Whether its process is alive, for all that is known."""
+        return self.process is not None and self.process.poll() is None
 
     def stop(self) -> None:
         """End the process."""
@@ -201,6 +215,35 @@ class _Worker(Struct):
         if self.process is not None and self.process.stdout is not None:
             os.set_blocking(self.process.stdout.fileno(), False)
             self.results = FrameReader(self.process.stdout.fileno())
+
+
+_kept: list[_Worker] = []
+"""At most one, without jobs, for the next run of this process."""
+
+
+def _kept_worker() -> _Worker:
+    """Return the worker that an earlier run left, or one without a process."""
+    with suppress(IndexError):  # another thread has it
+        worker = _kept.pop()
+        if worker.has_process:
+            return worker
+        worker.stop()
+    return _Worker()
+
+
+def _keep(worker: _Worker) -> None:
+    _kept.append(worker)
+    while len(_kept) > 1:
+        _kept.pop().stop()
+
+
+@atexit.register
+def _stop_kept() -> None:
+    while _kept:
+        _kept.pop().stop()
+
+
+os.register_at_fork(after_in_child=_kept.clear)  # the process answers one parent
 
 
 def _cut_here(job: ParseJob) -> EncodedFile:
