@@ -1,8 +1,9 @@
 """Parse a file with a tree-sitter grammar into plain records; also the memory drafts that the cutters make.
 
-`parse_syntax` runs one grammar and its query over a file, under a deadline, and returns definitions, imports, calls and
-so on with rows and bytes. Rows count from 0, ends are inclusive. Trees are never walked: nesting is recovered from byte
-ranges (`entities.outline`), so deep nesting cannot exhaust the stack. It decides nothing about memories.
+`parse_syntax` runs one grammar and its query over a file and returns definitions, imports, calls and so on with rows
+and bytes. It bounds neither time nor memory: strangers' files are for `parse_process` alone. Rows count from 0, ends
+are inclusive. Trees are never walked: nesting is recovered from byte ranges (`entities.outline`), so deep nesting
+cannot exhaust the stack. It decides nothing about memories.
 """
 
 import re
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from time import thread_time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
-from xscore.indexer.parse_jobs import cpu_limit_s
 from xscore.records.memory import CodeFacts, Kind
 
 if TYPE_CHECKING:
@@ -85,9 +84,6 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-PARSE_SHARE = 0.5
-"""Share of a file's CPU time after which its grammar is asked to stop: cheaper than to lose the process."""
-READ_BYTES = 1 << 16
 MAX_DEPTH = 200
 """Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
 MAX_HEADER_CHARS = 120
@@ -110,7 +106,7 @@ _ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
 class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this package
-    """The grammar could not read the file in time, or at all."""
+    """The grammar cannot read the file, or may not."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -182,18 +178,11 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
     parsed = for_grammar(data, language)
-    deadline = thread_time() + PARSE_SHARE * cpu_limit_s(len(data))
-    parser.reset()
-    try:
-        tree = parser.parse(
-            lambda offset, _point: parsed[offset : offset + READ_BYTES],
-            progress_callback=lambda _at, _error: thread_time() > deadline,
-        )
-    except ValueError as error:
-        raise GrammarGaveUp(f"the {language.name} grammar took too long") from error
+    # No progress callback: a parse that one ends keeps its memory for ever, and `matches` with one crashes the
+    # interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
+    tree = parser.parse(parsed)
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
-    # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     found = _collect(data, matches)
     found.places = name_places(data, {local_name(one, language) for one in found.imports})

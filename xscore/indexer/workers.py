@@ -251,7 +251,7 @@ def _cut_here(job: ParseJob) -> EncodedFile:
     from xscore.indexer.memories import parse_file  # elsewhere only the processes need it
 
     cut = parse_file(replace(job, without_grammar=_NO_PROCESS))
-    return replace(cut, stamp=replace(cut.stamp, mtime_ns=0, file_hash=""))
+    return replace(cut, stamp=replace(cut.stamp, size=-1, file_hash=""))
 
 
 def _left_out(job: ParseJob) -> EncodedFile:
