@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store

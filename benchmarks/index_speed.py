@@ -29,14 +29,14 @@ from pathlib import Path
 from tree_sitter import QueryCursor
 from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import language_of
-from xscore.indexer.syntax import READ_BYTES, _loaded
+from xscore.indexer.syntax import load_queries
 root = Path(sys.argv[1])
 for path in json.loads(Path(sys.argv[2]).read_text()):
     language = language_of(path)
     data = (root / path).read_bytes()
     if has_grammar(language):
-        parser, query = _loaded(language)
-        QueryCursor(query).matches(parser.parse(lambda at, _: data[at : at + READ_BYTES]).root_node)
+        parser, query = load_queries(language)
+        QueryCursor(query).matches(parser.parse(data).root_node)
 """
 MOST_GROWTH = 1.15
 SMALL_BYTES = 3_000

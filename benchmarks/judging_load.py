@@ -20,7 +20,7 @@ from measuring import served
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.resources import TurnResources, open_resources

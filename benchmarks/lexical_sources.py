@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.records.memory import Candidate, Kind

@@ -38,7 +38,7 @@ from judging_load import server, settings_for, write_tree
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.carrying import likely_memories
 from xscore.platform.paths import find_root

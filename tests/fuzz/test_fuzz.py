@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 from tests.fuzz.mutations import mutated
-from tests.indexer.conftest import unseen_lines
+from tests.indexer.conftest import cut_within_limits, unseen_rows
 from tests.indexer.samples import SAMPLES
 from tests.store.conftest import said
 from tests.store.planted import Forge, provider_keys
@@ -22,6 +22,7 @@ from xscore.extensions.sessions.codex import CodexReader
 from xscore.extensions.sessions.session_lines import UnreadableSession
 from xscore.extensions.sessions.session_reader import ImportedExchange, SessionFile, SessionReader
 from xscore.indexer.admission import decode_text
+from xscore.indexer.memories import source_file
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.json_lines import parse_lines
@@ -86,7 +87,8 @@ def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> 
     except FileRefused as refusal:
         assert str(refusal) in {"binary", "long_lines", "data", "baseline"}
     else:
-        assert unseen_lines(name, text) == []
+        source = source_file(name, text, window_lines=60)
+        assert unseen_rows(source, cut_within_limits(source)[0]) == []
 
 
 @given(mutated(SOURCES), st.sampled_from(SECRETS), st.floats(0, 1), st.booleans())

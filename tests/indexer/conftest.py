@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from xscore.indexer import index_repository
 from xscore.indexer.embedded import CELL, MARKDOWN_CELL
+from xscore.indexer.index import index_repository
 from xscore.indexer.memories import cut_file, source_file
+from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import MemoryDraft, SourceFile
+from xscore.indexer.workers import parse_in_processes
 from xscore.platform.paths import find_root
-from xscore.records.memory import IndexReport
+from xscore.records.memory import FileStamp, IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 
@@ -88,6 +90,14 @@ def unseen_lines(path: str, text: str) -> list[str]:
     """Return the non-blank lines missing from every piece whose span covers them."""
     source = source_file(path, text, window_lines=60)
     return unseen_rows(source, cut_file(source)[0])
+
+
+def cut_within_limits(source: SourceFile) -> tuple[list[MemoryDraft], str]:
+    """Cut a file whose grammar may not be able to read it; return the drafts and the note."""
+    stamp = FileStamp(source.path, len(source.text), 1, "h")
+    (result,) = parse_in_processes([ParseJob(stamp, source.text, 1, source.window_lines, 1.0)], count=1)
+    drafts, _, note = cut_file(source, without_grammar=result.note)
+    return drafts, note
 
 
 def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.indexer.conftest import unseen_rows
+from tests.indexer.conftest import cut_within_limits, unseen_rows
 from tests.indexer.samples import SAMPLES
 from xscore.indexer.admission import decode_text
 from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import LANGUAGES
-from xscore.indexer.memories import cut_file, source_file
-from xscore.indexer.syntax import GrammarGaveUp, parse_syntax
+from xscore.indexer.memories import source_file
+from xscore.indexer.syntax import parse_syntax
 from xscore.platform.files import FileRefused
 from xscore.settings import IndexSettings
 
@@ -68,7 +68,7 @@ def test_damage_costs_no_line_and_no_run(language: str) -> None:
             assert str(refusal) == "data", kind  # a notebook that is none, structured text of 100 kB
             continue
         source = source_file(path, text, window_lines=60)
-        drafts, _, note = cut_file(source)
+        drafts, note = cut_within_limits(source)
         assert unseen_rows(source, drafts) == [], kind
         assert all(0 <= draft.start <= draft.end < len(source.lines) for draft in drafts), kind
         assert len(drafts) <= 2 * len(source.lines) + 8, kind
@@ -78,10 +78,7 @@ def test_damage_costs_no_line_and_no_run(language: str) -> None:
 
 def check_places(data: bytes, language: str, path: str) -> None:
     """Assert that lines and bytes of every definition agree."""
-    try:
-        found = parse_syntax(data, source_file(path, "", window_lines=60).language)
-    except GrammarGaveUp:  # the time ran out, this time
-        return
+    found = parse_syntax(data, source_file(path, "", window_lines=60).language)
     for one in found.definitions:
         assert one.start_byte <= one.inner_start_byte <= one.body_byte <= one.end_byte <= len(data), language
         assert data.count(b"\n", 0, one.start_byte) == one.start, language

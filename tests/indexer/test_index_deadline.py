@@ -12,7 +12,7 @@ from tests.conftest import MakeRepo
 from tests.indexer.conftest import FILES, rows
 from tests.indexer.test_index_runs import big_repository
 from tests.indexer.test_workers import children_of, job
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import transaction
 from xscore.platform.paths import find_root

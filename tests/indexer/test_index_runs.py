@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_files
-from tests.indexer.conftest import FILES, Index, rows
-from xscore.indexer import changes, index_repository
+from tests.indexer.conftest import Index, rows
+from xscore.indexer import changes
+from xscore.indexer.index import index_repository
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
@@ -23,7 +24,7 @@ RUN = """
 import sys, time
 from pathlib import Path
 from xscore.store.opening import connect_store
-from xscore.indexer import index_repository as index
+from xscore.indexer.index import index_repository as index
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
@@ -55,7 +56,7 @@ def test_large_runs_parse_in_processes_with_the_same_result(
     assert (report.files.indexed, report.memories.total, report.edges["calls"]) == (450, 450, 450)
     apart = sorted(read_with_bodies(connection, "id, content_hash", "true"))
     other = connect_store(tmp_path / "other" / "memory.db")
-    for number in range(0, 450, 150):  # three runs of 150 files stay in this process
+    for number in range(0, 450, 150):  # three runs of 150 files start one process each
         names = {f"m{n}.py" for n in range(number + 150)}
         keep = IndexSettings(include=tuple(sorted(names)))
         index_repository(other, find_root(root), keep, now=time.time() + 3600)
@@ -70,14 +71,6 @@ def test_large_files_are_parsed_apart(index: Index) -> None:
     report = index.run(root)
     assert report.memories.by_kind == {"function": 3001, "text": 1}
     assert report.notes == ("deep.json: it nests more than 200 deep; cut into windows of lines",)
-
-
-def test_after_a_crash_files_are_parsed_apart(index: Index) -> None:
-    """A run that died while parsing leaves a mark; the next parses in processes and removes it."""
-    root = index.make(FILES)
-    index.connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_parsing', '1')")
-    assert index.run(root).memories.total == 7
-    assert index.rows("SELECT * FROM worktree_meta WHERE key = 'index_parsing'") == []
 
 
 @pytest.mark.verify

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import write_files
 from tests.indexer.conftest import Index, rows
 from tests.indexer.test_links import PYTHON, VALUES
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store

@@ -57,5 +57,7 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
 def children_of(pid: int) -> list[int]:
     """Return the child processes of this one."""
-    listed = subprocess.run(["pgrep", "-P", str(pid), "-f", "xscore.indexer.workers"], capture_output=True, check=False)
+    listed = subprocess.run(
+        ["pgrep", "-P", str(pid), "-f", "xscore.indexer.parse_process"], capture_output=True, check=False
+    )
     return [int(line) for line in listed.stdout.split()]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import MakeRepo, git
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.pipeline.uncommitted import (
     MAX_DIFF_CHARS,
     MAX_FILE_CHARS,

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec import Struct
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, native_name
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, IndexReport, Relation

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer

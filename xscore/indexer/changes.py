@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from xscore.indexer.grammars import without_grammar
 from xscore.indexer.languages import language_of
 from xscore.indexer.links import NameIndex
-from xscore.indexer.memories import ParseJob, parse_file
+from xscore.indexer.parse_jobs import ParseJob
+from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
@@ -33,11 +33,7 @@ if TYPE_CHECKING:
     from xscore.indexer.index import ChangedFile, IndexRun
 
 MANY_FILES = 400
-"""With more files, parsing processes are worth their start."""
-LARGE_BYTES = 64_000
-"""A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
-QUICK_BYTES = 16_000
-"""The same for a run with a deadline: a process cannot stop its own grammar."""
+"""With more files, further parsing processes are worth their start."""
 BATCH = 64
 """Files per transaction."""
 LARGE_BATCH = 256
@@ -50,31 +46,23 @@ CHECKPOINT_PAGES = 16_000
 """Pages of the journal in a large run before they are copied to the database."""
 MAX_PROCESSES = 8
 PROGRESS_SECONDS = 0.25
-_PARSING, _SLOW = "index_parsing", "index_slow"
+_SLOW = "index_slow"
 
 
 def parse_changed(run: "IndexRun") -> None:
-    """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
+    """Parse the changed files in other processes, and write what they return."""
     if len(worktree_names(run.connection)) > 1:
         adopt_known(run)
-    died = bool(index_rows.read_index_meta(run.connection, _PARSING))
     slow = set(index_rows.read_index_meta(run.connection, _SLOW).splitlines())
     run.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
     if _is_large(run):
         run.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    if died or _is_large(run):
-        _write(run, _parse_isolated(run, run.changed))
-    else:
-        index_rows.write_index_meta(run.connection, _PARSING, "1")
-        most = LARGE_BYTES if run.until is None else QUICK_BYTES
-        _write(run, map(parse_file, files_to_parse(run, [one for one in run.changed if one[2].st_size <= most])))
-        if large := [one for one in run.changed if one[2].st_size > most]:
-            _write(run, _parse_isolated(run, large, count=1))
-    for key, value in ((_PARSING, ""), (_SLOW, "\n".join(run.slow))):
-        index_rows.write_index_meta(run.connection, key, value)
-    known = index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split()
-    missing = {*without_grammar(run.languages_read), *(set(known) - run.languages_read)}
+    _write(run, _parse_apart(run))
+    index_rows.write_index_meta(run.connection, _SLOW, "\n".join(run.slow))
+    missing = set(index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split())
+    missing -= run.languages_read
+    missing |= run.languages_missing
     index_rows.write_index_meta(run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
     _settle(run)
 
@@ -159,12 +147,11 @@ def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_resu
     return None
 
 
-def _parse_isolated(run: "IndexRun", changed: Sequence["ChangedFile"], *, count: int = 0) -> Iterator[EncodedFile]:
-    from xscore.indexer.workers import parse_in_processes
-
+def _parse_apart(run: "IndexRun") -> Iterator[EncodedFile]:
+    most = run.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
     return parse_in_processes(
-        files_to_parse(run, changed),
-        count=count or run.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES),
+        files_to_parse(run, run.changed),
+        count=most if _is_large(run) else 1,
         until=run.until,
         stopped=run.slow.append,
     )
@@ -179,6 +166,7 @@ def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
             index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
         run.indexed += len(batch)
         run.languages_read.update(done.stamp.language for done in batch)
+        run.languages_missing.update(done.stamp.language for done in batch if done.lacks_grammar)
         run.progress(len(run.changed) - run.files_left, len(run.changed))
         run.secrets += sum(done.secrets_redacted for done in batch)
         run.notes += [done.note for done in batch if done.note]

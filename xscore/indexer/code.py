@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from xscore.indexer.entities import Entity, outline
-from xscore.indexer.file_facts import BUILTIN_NAMES, FileFacts, made_by, stated_types
-from xscore.indexer.languages import is_test_path
+from xscore.indexer.file_facts import FileFacts, made_by, stated_types
+from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind

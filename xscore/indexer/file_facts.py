@@ -14,6 +14,7 @@ from functools import cache, lru_cache, partial
 from itertools import accumulate
 
 from xscore.indexer.entities import Entity
+from xscore.indexer.languages import BUILTIN_NAMES
 from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
 
@@ -22,20 +23,6 @@ MAX_NAMES = 60
 MAX_SIGNATURE_CHARS = 2_000
 MAX_DECORATOR_ROWS = 3
 """Longer decorators are left out of the signature."""
-
-BUILTIN_NAMES = frozenset(
-    """
-    abs all any append apply assert bind bool bytes call catch clear concat copy create defineProperty dict encode
-    decode endswith enumerate entries every expect extend filter find finally float forEach format freeze frozenset
-    from get getattr hasattr has id includes indexOf index insert int isArray isinstance issubclass items iter join
-    keys len list log lower lstrip map match max min next open pop print property push raises range read reduce
-    remove replace repr require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
-    splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim tuple type update
-    upper values vars write zip String Number Boolean Object Array Map Set Promise Error Date Symbol RegExp JSON
-    ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Names of built-ins and common container methods, which say nothing about this repository."""
 
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)

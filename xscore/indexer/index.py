@@ -2,9 +2,8 @@
 
 An unchanged file costs one stat: equal size and time of change skip the read, unless that time was within the
 resolution of timestamps at the last run (`settled_ns`). Parsed files are written in batches, one transaction each, with
-their pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues;
-after a run that died while parsing, the next parses in separate processes. Trade-off: such a first run leaves memories
-without edges.
+their pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues.
+Trade-off: such a first run leaves memories without edges.
 """
 
 import os
@@ -130,6 +129,8 @@ class IndexRun(Struct, dict=True):
     removed: int = 0
     secrets: int = 0
     languages_read: set[str] = set()
+    languages_missing: set[str] = set()
+    """Those of them whose grammar cannot be used."""
     changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
     touched: dict[FileStamp, float] = {}
     """The same bytes at another time; when they were modified."""

@@ -246,6 +246,20 @@ PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 _TEST_FOLDERS = r"(^|/)(tests|__tests__|specs?|e2e)/|^test/"
 
 
+BUILTIN_NAMES = frozenset(
+    """
+    abs all any append apply assert bind bool bytes call catch clear concat copy create defineProperty dict encode
+    decode endswith enumerate entries every expect extend filter find finally float forEach format freeze frozenset
+    from get getattr hasattr has id includes indexOf index insert int isArray isinstance issubclass items iter join
+    keys len list log lower lstrip map match max min next open pop print property push raises range read reduce
+    remove replace repr require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
+    splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim tuple type update
+    upper values vars write zip String Number Boolean Object Array Map Set Promise Error Date Symbol RegExp JSON
+    ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Names of built-ins and common container methods, which say nothing about this repository."""
+
 _added: list[Language] = []
 """Rows of other packages, for as long as the process lives."""
 

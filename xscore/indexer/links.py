@@ -25,8 +25,7 @@ Python's order only in diamonds.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 
-from xscore.indexer.file_facts import BUILTIN_NAMES
-from xscore.indexer.languages import family_of, is_test_path, language_named
+from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
 from xscore.indexer.modules import ModuleIndex, folder_of
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation

@@ -7,42 +7,26 @@ in the parsing processes: all expensive work per file, redaction included, happe
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.indexer import code, embedded, sections
 from xscore.indexer.file_facts import declared_modules
-from xscore.indexer.grammars import has_grammar
-from xscore.indexer.languages import FileShape, Language, add_languages, is_test_path, language_of
+from xscore.indexer.grammars import grammar_problem, has_grammar
+from xscore.indexer.languages import FileShape, add_languages, is_test_path, language_of
+from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
 from xscore.platform.hashing import file_id
-from xscore.records.memory import CODE_KINDS, FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name
 
 
-class ParseJob(Struct, frozen=True):
-    """A file to cut: its text and stamp."""
-
-    stamp: FileStamp
-    text: str
-    mtime_ns: int
-    window_lines: int
-    now: float
-    allow_pii: bool = False
-    languages: tuple[Language, ...] = ()
-    """Those of other packages."""
-
-
-def parse_file(job: ParseJob, *, without_grammar: str = "") -> EncodedFile:
-    """Cut and redact one file and encode its rows, which is all that a parsing process is for.
-
-    without_grammar: why no grammar may be used (a crash).
-    """
+def parse_file(job: ParseJob) -> EncodedFile:
+    """Cut and redact one file and encode its rows, which is all that a parsing process is for."""
     add_languages(job.languages)
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
-    drafts, uses, note = cut_file(source, without_grammar=without_grammar)
+    drafts, uses, note = cut_file(source, without_grammar=job.without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
     return _encoded(job, source, drafts, uses, note)
 
@@ -122,7 +106,15 @@ def _encoded(
         mentions += [_mention(use, source.path, memory) for use in draft.uses]
     mentions += [_mention(use, source.path) for use in uses]
     stamp = replace(job.stamp, language=source.language.name)
-    return encode_file(stamp, memories, _namable(dict.fromkeys(mentions)), secrets_redacted=redacted, note=note)
+    return encode_file(
+        stamp,
+        memories,
+        _namable(dict.fromkeys(mentions)),
+        secrets_redacted=redacted,
+        note=note,
+        # What ended one process may not be loaded into the next.
+        lacks_grammar=not job.without_grammar and bool(grammar_problem(source.language)),
+    )
 
 
 def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:

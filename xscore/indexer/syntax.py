@@ -1,8 +1,9 @@
 """Parse a file with a tree-sitter grammar into plain records; also the memory drafts that the cutters make.
 
-`parse_syntax` runs one grammar and its query over a file, under a deadline, and returns definitions, imports, calls and
-so on with rows and bytes. Rows count from 0, ends are inclusive. Trees are never walked: nesting is recovered from byte
-ranges (`entities.outline`), so deep nesting cannot exhaust the stack. It decides nothing about memories.
+`parse_syntax` runs one grammar and its query over a file and returns definitions, imports, calls and so on with rows
+and bytes. It bounds neither time nor memory: strangers' files are for `parse_process` alone. Rows count from 0, ends
+are inclusive. Trees are never walked: nesting is recovered from byte ranges (`entities.outline`), so deep nesting
+cannot exhaust the stack. It decides nothing about memories.
 """
 
 import re
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from time import thread_time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -84,11 +84,6 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-PARSE_SECONDS = 1.0
-"""CPU time any file may take; a slower one is cut into windows of lines."""
-PARSE_BYTES_PER_SECOND = 100_000
-"""Additional time by size: a fiftieth of the usual speed."""
-READ_BYTES = 1 << 16
 MAX_DEPTH = 200
 """Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
 MAX_HEADER_CHARS = 120
@@ -111,7 +106,7 @@ _ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
 class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this package
-    """The grammar could not read the file in time, or at all."""
+    """The grammar cannot read the file, or may not."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -179,22 +174,15 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
 
     if _is_too_deep(data):
         raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
-    parser, query = _loaded(language)
+    parser, query = load_queries(language)
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
     parsed = for_grammar(data, language)
-    deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
-    parser.reset()
-    try:
-        tree = parser.parse(
-            lambda offset, _point: parsed[offset : offset + READ_BYTES],
-            progress_callback=lambda _at, _error: thread_time() > deadline,
-        )
-    except ValueError as error:
-        raise GrammarGaveUp(f"the {language.name} grammar took too long") from error
+    # No progress callback: a parse that one ends keeps its memory for ever, and `matches` with one crashes the
+    # interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
+    tree = parser.parse(parsed)
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
-    # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     found = _collect(data, matches)
     found.places = name_places(data, {local_name(one, language) for one in found.imports})
@@ -259,7 +247,7 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
 
 
 @cache
-def _loaded(language: Language) -> "tuple[Parser, Query | None]":
+def load_queries(language: Language) -> "tuple[Parser, Query | None]":
     """Return the parser and the compiled query; None: the query does not fit the installed version of the grammar."""
     from tree_sitter import Query
 

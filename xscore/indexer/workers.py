@@ -1,12 +1,16 @@
-"""Parsing processes and their supervision: a grammar that crashes or hangs costs its one file, never the run.
+"""Parsing processes and their supervision: a file that is too much for its grammar loses its entities, no command.
 
-tree-sitter holds the GIL, so threads would not help. Processes are plain interpreters rather than multiprocessing's, so
-that the caller's `__main__` is not imported again. Each has at most one bundle of jobs; the parent counts results to
-know which job is running. Trade-off: a process takes about 0.15 s to start.
+Every grammar runs in a `parse_process`, never here: it takes memory and time as it likes, and holds the interpreter's
+lock meanwhile. The kernel bounds each process; the parent watches the clock as well and counts results, so it knows
+which file a process was at. That file is cut into windows of lines by another process, or left out if it ends that one,
+too. Processes are plain interpreters, not forks: the caller may have threads. Each has at most one bundle of jobs.
+Trade-off: a process takes about 0.1 s to start, so whoever indexes again and again keeps one, of 40 MB.
 """
 
-import gc
-import json
+import atexit
+import os
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -14,49 +18,38 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from multiprocessing.connection import Connection, Pipe, wait
 from threading import Thread
 
 from msgspec import Struct, field
-from msgspec.msgpack import Decoder, Encoder
+from msgspec.msgpack import Decoder
+from msgspec.structs import replace
 
-from xscore.indexer.memories import ParseJob, parse_file
-from xscore.store.encoded_files import EncodedFile
+from xscore.indexer.languages import Language, add_languages, language_of
+from xscore.indexer.parse_jobs import ENCODER, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
+from xscore.store.encoded_files import EncodedFile, encode_file
 
-MEMORY_BYTES = 384 << 20
-"""Memory limit of a process: some inputs of 50 kB took gigabytes."""
-GARBAGE_FROM = 50_000
-"""Objects made between two collections of garbage: parsing makes many and leaves few cycles."""
 BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 30.0
-"""A file that takes longer is given up, and its process is killed."""
-SLOW_SECONDS = 10.0
-"""The same for a file that a process is at when the deadline passes."""
-_ENCODER, _JOBS, _RESULT = Encoder(), Decoder(list[ParseJob]), Decoder(EncodedFile)
+"""How long a file may take by the clock, should its process wait rather than work."""
+_LOOK_SECONDS = 1.0
+"""Longest wait between two looks at the clock."""
+_RESULT = Decoder(EncodedFile)
 _CRASHED = f"its grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
-_TOO_SLOW = "its grammar took more than {:g} s"
-_START = (  # Ctrl-C reaches the whole process group; the parent closes the pipe
-    "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]);"
-    " from xscore.indexer.workers import serve_jobs; serve_jobs(int(sys.argv[1]))"
-)
-
-
-def serve_jobs(descriptor: int) -> None:
-    """Parse what comes through the pipe until the parent closes it."""
-    import resource  # not on Windows, where no such process is started
-
-    with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    gc.freeze()
-    gc.set_threshold(GARBAGE_FROM)
-    with Connection(descriptor) as pipe:
-        try:
-            while True:
-                for job in _JOBS.decode(pipe.recv_bytes()):
-                    pipe.send_bytes(_ENCODER.encode(parse_file(job)))
-        except (EOFError, ConnectionError, MemoryError):  # the parent closed it or is gone, or the file is too much
-            return
+_TOO_SLOW = "its grammar took more than {:.1f} s"
+_NO_PROCESS = "no process could be started to parse it"
+_LEFT_OUT = "{}: even without its grammar it took too much; left out"
+_START = """
+import gc, signal, sys
+gc.disable()  # until all is loaded
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent closes the pipe
+sys.path[:] = sys.argv[1:]
+sys.modules["typing_extensions"] = None  # msgspec needs nothing of it, and it takes an eighth of the start
+import msgspec
+del sys.modules["typing_extensions"]
+from xscore.indexer.parse_process import serve_jobs
+serve_jobs()
+"""
 
 
 def parse_in_processes(
@@ -69,37 +62,56 @@ def parse_in_processes(
     """Parse jobs in `count` processes; yield one result per job as they finish.
 
     until: when to stop (`time.monotonic`), at once: the processes are killed, and each file that one was at is passed
-    to `stopped`, or cut into windows if it took long.
+    to `stopped`.
     """
     queue = iter(jobs)
-    workers = [_Worker() for _ in range(count)]
+    workers = [_kept_worker(), *(_Worker() for _ in range(count - 1))]
     try:
         busy = [worker for worker in workers if worker.send_next(queue)]
         while busy:
-            left = 1.0 if until is None else until - time.monotonic()
+            left = _LOOK_SECONDS if until is None else until - time.monotonic()
             if left <= 0:
                 break
-            wait([worker.pipe for worker in busy if worker.pipe is not None], timeout=min(left, 1.0))
+            _wait(busy, min(left, _LOOK_SECONDS))
             for worker in busy:
                 yield from worker.receive()
             busy = [worker for worker in busy if worker.jobs or worker.send_next(queue)]
         for worker in busy:
-            yield from worker.abandon(stopped)
+            yield from worker.receive()
+            if worker.jobs:
+                stopped(worker.jobs[0].stamp.path)
     finally:
         for worker in workers:
-            worker.stop()
+            if worker.jobs or count > 1:
+                worker.stop()
+            else:
+                _keep(worker)
 
 
-def _send_all(pipe: Connection, jobs: list[ParseJob]) -> None:
+def _wait(workers: Iterable["_Worker"], seconds: float) -> None:
+    """Wait until one of these processes has written something, or has ended."""
+    poll = select.poll()
+    for worker in workers:
+        if worker.process is None or worker.process.stdout is None:  # its files are cut here, at once
+            return
+        poll.register(worker.process.stdout, select.POLLIN)
+    poll.poll(seconds * 1_000)
+
+
+def _send_all(descriptor: int, jobs: list[ParseJob]) -> None:
     with suppress(OSError):  # the process died early; `receive` sees the closed pipe
-        pipe.send_bytes(_ENCODER.encode(jobs))
+        write_all(descriptor, framed(ENCODER.encode(jobs)))
 
 
 class _Worker(Struct):
     jobs: deque[ParseJob] = field(default_factory=deque)
     """Sent and not yet answered, in order."""
-    pipe: Connection | None = None
+    languages: tuple[Language, ...] = ()
+    """Those of other packages that it knows."""
     process: "subprocess.Popen[bytes] | None" = None
+    results: FrameReader | None = None
+    is_ready: bool = False
+    """Whether the process has said that it has started."""
     since: float = 0.0
     """When the current job began."""
     sender: Thread | None = None
@@ -107,75 +119,144 @@ class _Worker(Struct):
 
     def send_next(self, queue: Iterator[ParseJob]) -> bool:
         """Send the next bundle; return whether there was one."""
-        bundle = list(islice(queue, BUNDLE))
-        if not bundle:
+        first = next(queue, None)
+        if first is None:
             return False
-        self.jobs.extend(bundle)
+        if first.languages != self.languages:
+            self.stop()
+            self.languages = first.languages
+        self._start()  # it starts while the other files are read
+        self.jobs += [first, *islice(queue, BUNDLE - 1)]
         self._send()
         return True
 
     def receive(self) -> list[EncodedFile]:
-        """Return the results so far, including a crashed or hanging job."""
+        """Return the results so far, including that of a file that ended its process or hangs."""
         finished: list[EncodedFile] = []
-        try:
-            while self.jobs and self.pipe is not None and self.pipe.poll():
-                finished.append(_RESULT.decode(self.pipe.recv_bytes()))
-                self.jobs.popleft()
-                self.since = time.monotonic()
-        except (EOFError, OSError):
-            finished += self._give_up(_CRASHED)
-        if self.jobs and self.pipe is None:
-            finished += [parse_file(self.jobs.popleft()) for _ in range(len(self.jobs))]
-        if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
-            finished += self._give_up(_TOO_SLOW.format(HANG_SECONDS))
+        is_open = self._read(finished)
+        if not self.jobs:
+            return finished
+        if not is_open:
+            finished += self._lose(self._cause_of_death())
+        elif time.monotonic() - self.since > HANG_SECONDS:
+            finished += self._lose(_TOO_SLOW.format(HANG_SECONDS))
         return finished
 
-    def abandon(self, stopped: Callable[[str], None]) -> list[EncodedFile]:
-        """Return what has arrived, end the process, and pass on or give up the file that it was at."""
-        finished = self.receive() if self.pipe is not None else []
-        self.stop()
-        if self.jobs and time.monotonic() - self.since > SLOW_SECONDS:
-            finished.append(parse_file(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
-        elif self.jobs:
-            stopped(self.jobs[0].stamp.path)
-        return finished
+    @property
+    def has_process(self) -> bool:
+        """Whether its process is alive, for all that is known."""
+        return self.process is not None and self.process.poll() is None
 
     def stop(self) -> None:
         """End the process."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-        if self.sender is not None:
-            self.sender.join()
-        if self.pipe is not None:
-            self.pipe.close()
-        self.pipe = self.process = self.sender = None
+            if self.sender is not None:
+                self.sender.join()
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self.process = self.results = self.sender = None
+        self.is_ready = False
 
-    def _give_up(self, why: str) -> list[EncodedFile]:
+    def _read(self, finished: list[EncodedFile]) -> bool:
+        """Take the results that have arrived; return False once the process has ended."""
+        if self.results is None:
+            return False
+        is_open = True
+        with suppress(BlockingIOError):
+            while is_open:
+                is_open = self.results.fill()
+        while (frame := self.results.next_frame()) is not None:
+            if self.is_ready:
+                finished.append(_RESULT.decode(frame))
+                self.jobs.popleft()
+            self.is_ready = True
+            self.since = time.monotonic()
+        return is_open
+
+    def _cause_of_death(self) -> str:
+        if self.process is not None and self.process.wait() == -signal.SIGPROF:
+            return _TOO_SLOW.format(cpu_limit_s(len(self.jobs[0].text)))
+        return _CRASHED
+
+    def _lose(self, why: str) -> list[EncodedFile]:
+        """Try the file that the process was at without its grammar, in a new process."""
+        had_started = self.is_ready
         self.stop()
-        lost = parse_file(self.jobs.popleft(), without_grammar=why)
+        if not had_started:
+            return [_cut_here(self.jobs.popleft()) for _ in range(len(self.jobs))]
+        lost = self.jobs.popleft()
+        finished = []
+        if lost.without_grammar:
+            finished.append(_left_out(lost))
+        else:
+            self.jobs.appendleft(replace(lost, without_grammar=why))
         if self.jobs:
             self._send()
-        return [lost]
+        return finished
 
     def _send(self) -> None:
-        if self.pipe is None:
-            self._start()
+        self._start()
         self.since = time.monotonic()
-        if self.pipe is not None:
-            self.sender = Thread(target=_send_all, args=(self.pipe, list(self.jobs)), daemon=True)
+        if self.process is not None and self.process.stdin is not None:
+            self.sender = Thread(target=_send_all, args=(self.process.stdin.fileno(), list(self.jobs)), daemon=True)
             self.sender.start()
 
     def _start(self) -> None:
-        """Start a process; if that fails, `receive` parses here."""
-        ours, theirs = Pipe()
-        places = [place for place in sys.path if place]
-        command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps(places)]
-        quiet = subprocess.DEVNULL  # the note of the file says that it crashed, not tree-sitter's own line
-        try:
-            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=quiet, stderr=quiet)
-            self.pipe = ours
-        except (OSError, ValueError):
-            ours.close()
-        finally:
-            theirs.close()
+        """Start a process unless there is one; if that fails, `receive` cuts the files here, without a grammar."""
+        if self.process is not None:
+            return
+        command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
+        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL  # the note says that it crashed, not tree-sitter's own line
+        with suppress(OSError, ValueError):
+            self.process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=quiet)
+        if self.process is not None and self.process.stdout is not None:
+            os.set_blocking(self.process.stdout.fileno(), False)
+            self.results = FrameReader(self.process.stdout.fileno())
+
+
+_kept: list[_Worker] = []
+"""At most one, without jobs, for the next run of this process."""
+
+
+def _kept_worker() -> _Worker:
+    """Return the worker that an earlier run left, or one without a process."""
+    with suppress(IndexError):  # another thread has it
+        worker = _kept.pop()
+        if worker.has_process:
+            return worker
+        worker.stop()
+    return _Worker()
+
+
+def _keep(worker: _Worker) -> None:
+    _kept.append(worker)
+    while len(_kept) > 1:
+        _kept.pop().stop()
+
+
+@atexit.register
+def _stop_kept() -> None:
+    while _kept:
+        _kept.pop().stop()
+
+
+os.register_at_fork(after_in_child=_kept.clear)  # the process answers one parent
+
+
+def _cut_here(job: ParseJob) -> EncodedFile:
+    """Cut a file into windows of lines, for which it needs no grammar, and stamp it so that the next run parses it."""
+    from xscore.indexer.memories import parse_file  # elsewhere only the processes need it
+
+    cut = parse_file(replace(job, without_grammar=_NO_PROCESS))
+    return replace(cut, stamp=replace(cut.stamp, size=-1, file_hash=""))
+
+
+def _left_out(job: ParseJob) -> EncodedFile:
+    """Return a file without memories."""
+    add_languages(job.languages)
+    path = job.stamp.path
+    stamp = replace(job.stamp, language=language_of(path).name)
+    return encode_file(stamp, [], note=_LEFT_OUT.format(path))

@@ -35,6 +35,8 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     secrets_redacted: int = 0
     note: str = ""
     """Why its grammar was not used."""
+    lacks_grammar: bool = False
+    """Its language has a grammar that is not installed, or cannot be used."""
 
 
 BATCH_MEMORIES = 20_000
@@ -97,6 +99,7 @@ def encode_file(
     *,
     secrets_redacted: int = 0,
     note: str = "",
+    lacks_grammar: bool = False,
 ) -> EncodedFile:
     """Turn the memories of a parsed file into rows and their body, and its mentions into a compressed record."""
     memories_by_id = {memory.id: memory for memory in memories}
@@ -111,6 +114,7 @@ def encode_file(
         names=found.names(stamp.path),
         secrets_redacted=secrets_redacted,
         note=note,
+        lacks_grammar=lacks_grammar,
     )
 
 

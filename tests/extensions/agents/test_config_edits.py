@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tree_sitter_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tree_sitter import Language as Grammar
+from tree_sitter import Parser
 
+from tests.cpu_time import assert_growth
 from xscore.extensions.agents.clients import CLIENTS, hook_entries, is_our_hook, is_our_server, server_entry
 from xscore.extensions.agents.config_edits import (
     Entry,
@@ -138,6 +142,9 @@ def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
         ('{\n  "hooks": []\n}', ":2: `hooks` is not an object"),
         ('{"hooks": {\n"AfterTool": null}}', ":2: `AfterTool` is not a list"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", ":1: not JSON"),
+        ('{"a": NaN}', ":1: not JSON"),
+        ("{// a comment \0 {[{[\n}", ":1: not JSON"),
+        ('{"a": 1} /* open', ":1: not JSON"),
     ],
 )
 def test_a_file_that_is_not_as_it_should_be_is_refused(text: str, place: str) -> None:
@@ -145,6 +152,33 @@ def test_a_file_that_is_not_as_it_should_be_is_refused(text: str, place: str) ->
     with pytest.raises(UsageError) as error:
         added(text.encode())
     assert error.value.message.startswith(f"settings.json{place}")
+
+
+PARTS = [*(bytes([mark]) for mark in b'{}[]"\\:,1\n\0\xff'), b"//", b"/*", b"*/", b"NaN", b'"a":']
+PLACES = [b'"a": 1 %b', b"/*%b*/", b"//%b\n"]
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map(b"".join), st.sampled_from(PLACES))
+def test_a_grammar_recovers_from_no_error(text: bytes, place: bytes) -> None:
+    """To recover, it would take memory by the square; what it has to recover from is refused before."""
+    source = b"{%b}" % (place % text)
+    try:
+        added(source)
+    except UsageError:
+        return
+    assert not Parser(Grammar(tree_sitter_json.language())).parse(source).root_node.has_error
+
+
+def test_a_file_of_open_quotes_and_comments_is_refused_in_linear_time() -> None:
+    """Neither an open string nor an open comment is searched again from each mark within."""
+
+    def refuse(size: int) -> None:
+        for part in (b'\\"', b"/*", b'"//'):
+            with pytest.raises(UsageError):
+                added(b'{"a": /' + part * size)
+
+    assert_growth(refuse, small=5_000, large=20_000, at_most=8)
 
 
 TOML_FILES = ["", "a = 1", "a = 1\n", "a = 1\n\n", '# c\n[mcp_servers.o] # d\ncommand = "x"\n# end\n', "a = 1\r\n"]

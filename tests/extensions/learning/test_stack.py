@@ -8,7 +8,7 @@ import pytest
 from tests.extensions.learning.conftest import NOW
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.records.memory import Citation, Kind, Memory, MemorySource, MemoryStatus
 from xscore.records.statement import Statement
 from xscore.settings import IndexSettings

@@ -21,6 +21,8 @@ from xscore.platform.toml_text import parse_toml
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_STRING_OR_COMMENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|//[^\n]*|/\*', re.DOTALL)
+"""Never fails at a quote, so that an open string is not searched again from each quote within."""
 _UNCHANGED = "The file was not changed. Fix it, or add the entries by hand."
 
 
@@ -168,7 +170,12 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 class _Source:
-    """A JSON file, parsed so that the byte range of each value is known."""
+    """A JSON file, parsed so that the byte range of each value is known.
+
+    A repository may bring the file, and a grammar takes memory by the square to recover from some errors: it reads only
+    what the standard parser has accepted. Within comments, of which that one sees nothing, a NUL or bytes that are not
+    UTF-8 would end them for the grammar.
+    """
 
     def __init__(self, data: bytes, file: Path) -> None:
         import tree_sitter_json
@@ -176,25 +183,28 @@ class _Source:
 
         self.data, self.file = data, file  # places are counted in bytes: a byte order mark is read as spaces
         read = data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
-        document = Parser(Language(tree_sitter_json.language())).parse(read).root_node
+        self.plain = _without_comments(read)
         try:
-            value = json.loads(_without_comments(read, document, 0).decode())
+            if "\0" in read.decode():
+                raise ValueError("it holds a NUL")
+            value = json.loads(self.plain.decode(), parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             raise UsageError(f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED) from error
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED) from error
         if not isinstance(value, dict):
             raise UsageError(f"{file}:1: not a JSON object", hint=_UNCHANGED)
+        document = Parser(Language(tree_sitter_json.language())).parse(read).root_node
         self.root = next(node for node in document.named_children if node.type == "object")
 
     def value(self, node: "Node") -> Any:
         """Return the value of a node; for a pair, of its right side."""
-        return json.loads(_text(node.child_by_field_name("value") or node, self.data))
+        return json.loads(self._text(node.child_by_field_name("value") or node))
 
     def pairs(self, node: "Node") -> dict[str, "Node"]:
         """Return the members of an object by key; for a repeated key the last, as JSON parsers do."""
         members = (child for child in node.named_children if child.type == "pair")
-        return {json.loads(_text(pair.child(0), self.data)): pair for pair in members}
+        return {json.loads(self._text(pair.child(0))): pair for pair in members}
 
     def container(self, entry: Entry) -> tuple["Node", int]:
         """Return the innermost existing object or list on an entry's path, and how many keys of the path lead to it."""
@@ -289,19 +299,28 @@ class _Source:
         inside = parent.parent is not None and parent.parent.type == "pair"
         return inside and not comments and b"\n" in self.data[start : node.start_byte]
 
+    def _text(self, node: "Node | None") -> bytes:
+        """Return a node's text without comments."""
+        assert node is not None
+        return self.plain[node.start_byte : node.end_byte]
 
-def _text(node: "Node | None", data: bytes) -> bytes:
-    assert node is not None
-    return _without_comments(data[node.start_byte : node.end_byte], node, node.start_byte)
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no value of JSON")
 
 
-def _without_comments(data: bytes, node: "Node", offset: int) -> bytes:
-    """Replace the comments in a node's text by spaces. offset: where the text begins in the file, in bytes."""
-    text, nodes = bytearray(data), [node] if b"//" in data or b"/*" in data else []
-    while nodes:
-        one = nodes.pop()
-        nodes.extend(one.children)
-        if one.type == "comment":
-            start, end = one.start_byte - offset, one.end_byte - offset
-            text[start:end] = re.sub(rb"[^\n]", b" ", text[start:end])
-    return bytes(text)
+def _without_comments(data: bytes) -> bytes:
+    """Replace comments by spaces; no byte and no row moves."""
+    if b"//" not in data and b"/*" not in data:
+        return data
+    plain, at = bytearray(data), 0
+    while mark := _STRING_OR_COMMENT.search(data, at):
+        at = mark.end()
+        if mark[0].startswith(b'"'):
+            continue
+        if mark[0] == b"/*":
+            at = data.find(b"*/", at) + 2
+            if at == 1:  # never closed: not JSON
+                break
+        plain[mark.start() : at] = re.sub(rb"[^\n]", b" ", data[mark.start() : at])
+    return bytes(plain)

@@ -1,0 +1,89 @@
+"""Small files on which a grammar takes time or memory by the square, and what such a file costs."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from typing import NamedTuple
+
+from xscore.indexer.parse_jobs import CPU_SECONDS
+
+PEAK_BYTES = 300_000_000
+"""Memory that a parsing process may ever hold."""
+COMMENTS = "/*\n" * 5_300
+BOMBS = {
+    "comments.py": COMMENTS,
+    "attributes.rs": "#[a]\n" * 3_100,
+    "arrows.java": "a=>\n" * 3_975,
+    "generics.cs": "x: a" + "<a\n" * 5_300,
+    "page.html": f"<p>Shop</p>\n<script lang=ts>\n{COMMENTS}</script>\n",
+}
+"""They differ in kind: the memory or the time runs out, while it reads or at its end, in a file or a part of one."""
+MORE_BOMBS = {
+    "small.py": COMMENTS[:3_900],
+    "large.py": COMMENTS * 4,
+    "comments.ts": COMMENTS,
+    "comments.go": COMMENTS,
+    "operators.go": "<<-\n" * 4_000,
+    "arrows.c": "a=>\n" * 3_975,
+    "unary.py": "is not\n" * 2_300,
+    "cells.ipynb": "# %%\n" + "<-\n" * 20_000,
+    "brackets.rs": "a)a\n" * 4_000,
+    "brackets.ts": "a]a\n" * 16_000,
+}
+_ADDRESS_SPACE = 2 << 30
+LIMITED = (
+    "-c",
+    f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({_ADDRESS_SPACE}, {_ADDRESS_SPACE}));"
+    " from xscore.__main__ import run; run()",
+)
+"""What Python runs as `xscore` with 2 GB of address space, so that no test takes the machine's memory."""
+SNIPPET = "def total(lines):\n    return sum(lines)\n"
+_MEASURE = """
+import atexit, json, resource, sys
+results = []
+
+def tell():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss, len(results[0].rows), results[0].note]))
+
+atexit.register(tell)  # runs last, when every process has been waited for
+from xscore.indexer.parse_jobs import ParseJob
+from xscore.indexer.workers import parse_in_processes
+from xscore.records.memory import FileStamp
+path, text, window_lines = json.load(sys.stdin)
+job = ParseJob(FileStamp(path, len(text), 1, "h"), text, 1, window_lines, 1.0)
+results += parse_in_processes([job], count=1)
+"""
+
+
+class FileCost(NamedTuple):
+    """What the parsing processes of one file took, and what came of it."""
+
+    cpu_s: float
+    peak_kib: int
+    rows: int
+    note: str
+
+
+def file_cost(path: str, text: str, *, window_lines: int = 60) -> FileCost:
+    """Parse one file in new processes."""
+    given = json.dumps([path, text, window_lines])
+    run = subprocess.run([sys.executable, "-c", _MEASURE], input=given, capture_output=True, text=True, check=True)
+    return FileCost(*json.loads(run.stdout))
+
+
+@cache
+def start_s() -> float:
+    """Return the CPU time of a process that parses one small file."""
+    return file_cost("small.py", SNIPPET).cpu_s
+
+
+def check_cost(path: str, text: str) -> FileCost:
+    """Assert that a file costs a second besides the starts of two processes, little memory, and no line."""
+    cost = file_cost(path, text)
+    if cost.cpu_s > CPU_SECONDS:
+        assert cost.cpu_s <= 1 + 2 * start_s()
+    assert cost.peak_kib * 1024 <= PEAK_BYTES
+    assert cost.rows or not text.strip(), cost.note
+    return cost
