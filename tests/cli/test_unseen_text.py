@@ -55,11 +55,16 @@ def flags(tmp_path: Path) -> tuple[str, ...]:
     return script_flags(tmp_path / "script.json", script)
 
 
-CONTEXTS = ("xml", "markdown", "memory", "json", "lines")
-COMMANDS: dict[str, Callable[[tuple[str, ...]], tuple[str, ...]]] = {
-    **{
-        f"context {form}": lambda flags, form=form: ("context", TASK, "--format", form, *flags[:2]) for form in CONTEXTS
-    },
+Arguments = Callable[[tuple[str, ...]], tuple[str, ...]]
+"""Makes the arguments of a command from those that name the models."""
+
+
+def _context(form: str) -> Arguments:
+    return lambda flags: ("context", TASK, "--format", form, *flags[:2])
+
+
+COMMANDS: dict[str, Arguments] = {
+    **{f"context {form}": _context(form) for form in ("xml", "markdown", "memory", "json", "lines")},
     "context -l": lambda flags: ("context", TASK, "-l", *flags[:2]),
     "context by words": lambda _: ("context", TASK, "--judge", "lexical"),
     "ask": lambda flags: ("ask", f"{TASK} {SAID}", *flags),
