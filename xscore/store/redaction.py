@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import CHECKS, Form, SecretName, compile_rule, secret_rules
+from xscore.store.secret_rules import CHECKS, Form, SecretName, Shape, compile_rule, secret_rules
 from xscore.store.secret_screen import FoundLiterals, places, screen
 
 LEAD_CHARS = 200
@@ -44,17 +44,25 @@ def _lower_in_place(text: str) -> str:
 
 def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
-    for literal, minds_case, shapes in known.shapes:
-        for place in places(text if minds_case else lowered, literal):
-            for shape in shapes:
-                if place < shape.back:
-                    continue
-                match = compile_rule(shape.pattern, minds_case=minds_case).match(text, place - shape.back)
-                if match and CHECKS[shape.check](match["secret"]):
-                    yield SecretSpan(*match.span("secret"), shape.type)
-    for word, name in known.names:
-        for place in places(lowered, word):
-            yield from _named(text, name, (place, place + len(word)), prose=prose)
+    for literal in known.literals:
+        for place in places(text if literal.minds_case else lowered, literal.text) if literal.shapes else ():
+            for shape in literal.shapes:
+                span = _shaped(text, shape, place)
+                if span:
+                    yield span
+    for literal in known.literals:
+        for name in literal.names:
+            for place in places(lowered, literal.text):
+                yield from _named(text, name, (place, place + len(literal.text)), prose=prose)
+
+
+def _shaped(text: str, shape: Shape, place: int) -> SecretSpan | None:
+    if place < shape.back:
+        return None
+    match = compile_rule(shape.pattern, minds_case=shape.case).match(text, place - shape.back)
+    if match and CHECKS[shape.check](match["secret"]):
+        return SecretSpan(*match.span("secret"), shape.type)
+    return None
 
 
 def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
@@ -264,4 +272,4 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     lowered = _lower_in_place(searched)
     literals = screen(searched, lowered)
     holds_secret = _fence().search(text) or next(_rule_matches(searched, lowered, literals, prose=prose), None)
-    return literals if holds_secret else FoundLiterals((), (), is_clean=True)
+    return literals if holds_secret else FoundLiterals((), is_clean=True)

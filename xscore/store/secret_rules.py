@@ -51,6 +51,8 @@ class Shape(Struct, frozen=True):
     check: str
     case: bool = False
     """Whether case matters."""
+    needs: str = ""
+    """What else the text must hold, in lower case."""
     back: int = 0
     """Characters before the literal at which the match begins."""
     core: str = ""

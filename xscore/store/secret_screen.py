@@ -3,7 +3,7 @@
 Nearly no text holds a secret, so what this costs is what redaction costs. Names and the literals of shapes are searched
 in the whole text. The marks of vendors' keys, of which there are hundreds, are searched only in the runs of at least
 `RUN_CHARS` characters that a token may hold, which are an eighth of code; a rule is kept only if a run has its form.
-Trade-off: a key written with other characters in its first twenty, such as `%2B`, needs a shape with a literal instead.
+Trade-off: a key with another character in its first twenty, such as Telegram's `:`, needs a literal of its own.
 """
 
 import re
@@ -17,11 +17,10 @@ from xscore.store.secret_rules import NEED_DIGIT, SecretName, Shape, compile_rul
 RUN_CHARS = 20
 """The shortest key that a vendor's mark begins (AWS), mark included."""
 
-_TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=!-]")
-"""What a bearer token may hold (RFC 7235, `token68`), and Salesforce's `!`."""
+_TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=!%-]")
+"""What a bearer token may hold (RFC 7235, `token68`), Salesforce's `!`, and the `%` of a URL."""
 _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(256))
 """Turns every byte that is in no token into a space."""
-
 
 TRIES = 32
 """More secrets of one kind do not stand together without a blank, a quote, a comma or a bracket between them."""
@@ -30,42 +29,65 @@ _BREAK = re.compile(r"[\s\"'`(){}\[\]<>,;\\]")
 _DIGIT = re.compile(b"[0-9]")
 
 
-class FoundLiterals(Struct, frozen=True):
-    """The literals of the rules that occur in some texts; each of these texts need only be searched for them."""
+class Literal(Struct, frozen=True):
+    """A literal of the rules, and what to try where it occurs."""
 
-    shapes: tuple[tuple[str, bool, tuple[Shape, ...]], ...]
-    """Literal, whether its case matters, and the shapes to try there."""
-    names: tuple[tuple[str, SecretName], ...]
+    text: str
+    minds_case: bool
+    shapes: tuple[Shape, ...] = ()
+    names: tuple[SecretName, ...] = ()
+
+
+class FoundLiterals(Struct, frozen=True):
+    """The literals that occur in some texts; each of these texts need only be searched for them."""
+
+    literals: tuple[Literal, ...]
     is_clean: bool = False
     """The texts hold no secret, so none of them need be searched."""
 
 
+class _Branch(Struct, frozen=True):
+    """A literal, and those searched only where it occurs, since they contain it or need it nearby."""
+
+    literal: Literal
+    inner: tuple["_Branch", ...]
+
+
 def screen(text: str, lowered: str) -> FoundLiterals:
     """Return the literals that occur in a text. lowered: the same in lower case, each character at its place."""
-    everywhere, names = _searched_everywhere()
-    shapes = []
-    for literal, minds_case, tried in everywhere:
-        if literal in (text if minds_case else lowered):
-            shapes.append((literal, minds_case, tried))
-    runs = _token_runs(text)
-    numbered = [run for run in runs if _DIGIT.search(run)]
-    for marks, searched in (_marks(has_digit=False), runs), (_marks(has_digit=True), numbered):
-        together = b" ".join(searched).decode("ascii")
-        for mark, tried in marks if together else ():
-            if mark in together and _fits_a_run(together, mark, tried):
-                shapes.append((mark, True, tried))
-    return FoundLiterals(tuple(shapes), tuple([entry for entry in names if entry[0] in lowered]))
+    literals: list[Literal] = []
+    runs = _token_runs(text) if len(text) >= RUN_CHARS else set()
+    if runs:
+        literals += _marks_among(_marks(has_digit=False), b" ".join(runs))
+        numbered = [run for run in runs if _DIGIT.search(run)]
+        if numbered:
+            literals += _marks_among(_marks(has_digit=True), b" ".join(numbered))
+    return FoundLiterals((*literals, *_literals_among(_tree(), text, lowered)))
 
 
-def _token_runs(text: str) -> list[bytes]:
-    """Return the long runs of token characters of a text."""
+def _literals_among(branches: tuple[_Branch, ...], text: str, lowered: str) -> Iterator[Literal]:
+    for branch in branches:
+        if branch.literal.text in (text if branch.literal.minds_case else lowered):
+            if branch.literal.shapes or branch.literal.names:
+                yield branch.literal
+            if branch.inner:
+                yield from _literals_among(branch.inner, text, lowered)
+
+
+def _marks_among(marks: tuple[Literal, ...], runs: bytes) -> list[Literal]:
+    together = runs.decode("ascii")
+    return [mark for mark in marks if mark.text in together and _fits_a_run(together, mark)]
+
+
+def _token_runs(text: str) -> set[bytes]:
+    """Return the long runs of token characters of a text, each once: code repeats itself."""
     words = text.encode("ascii", "replace").translate(_SPACED).split()
-    return [word for word in words if len(word) >= RUN_CHARS]
+    return {word for word in words if len(word) >= RUN_CHARS}
 
 
-def _fits_a_run(runs: str, mark: str, tried: tuple[Shape, ...]) -> bool:
-    for place in places(runs, mark):
-        for shape in tried:
+def _fits_a_run(runs: str, mark: Literal) -> bool:
+    for place in places(runs, mark.text):
+        for shape in mark.shapes:
             begin = place - shape.back
             if begin >= 0 and compile_rule(shape.core, minds_case=True).match(runs, begin):
                 return True
@@ -85,24 +107,53 @@ def places(text: str, literal: str) -> Iterator[int]:
 
 
 @cache
-def _searched_everywhere() -> tuple[
-    tuple[tuple[str, bool, tuple[Shape, ...]], ...], tuple[tuple[str, SecretName], ...]
-]:
-    """Return the literals of the shapes, and the words of the names."""
+def _tree() -> tuple[_Branch, ...]:
+    """Return the literals of the shapes and the words of the names, each below what it contains or needs."""
+    below: dict[str, list[Literal]] = {}
+    literals = sorted(_all_literals(), key=lambda literal: len(literal.text))
+    for literal in literals:
+        needs = {shape.needs for shape in literal.shapes}
+        # Where one of its shapes needs nothing, or a name begins there, the literal itself has to be searched.
+        need = needs.pop() if len(needs) == 1 and not literal.names else ""
+        below.setdefault(need or _contained(literal, literals), []).append(literal)
+    return _branches("", below)
+
+
+def _all_literals() -> Iterator[Literal]:
+    rules = secret_rules()
     shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
-    for shape in secret_rules().shape:
-        for literal in shape.literals:
-            shapes[literal, shape.case] = (*shapes.get((literal, shape.case), ()), shape)
-    names = tuple((word, name) for name in secret_rules().name for word in name.words)
-    return tuple((*literal, tried) for literal, tried in shapes.items()), names
+    for shape in rules.shape:
+        if shape.needs:
+            shapes.setdefault((shape.needs, False), ())
+        for text in shape.literals:
+            shapes[text, shape.case] = (*shapes.get((text, shape.case), ()), shape)
+    words: dict[tuple[str, bool], tuple[SecretName, ...]] = {}
+    for name in rules.name:
+        for word in name.words:
+            words[word, False] = (*words.get((word, False), ()), name)
+    for text, minds_case in shapes | words:
+        key = (text, minds_case)
+        yield Literal(text, minds_case, shapes.get(key, ()), words.get(key, ()))
+
+
+def _contained(literal: Literal, shortest_first: list[Literal]) -> str:
+    """Return the shortest literal that this one contains; empty if there is none."""
+    for other in shortest_first:
+        if not other.minds_case and other.text in literal.text.lower() and other.text != literal.text.lower():
+            return other.text
+    return ""
+
+
+def _branches(above: str, below: dict[str, list[Literal]]) -> tuple[_Branch, ...]:
+    return tuple(_Branch(literal, _branches(literal.text, below)) for literal in below.get(above, []))
 
 
 @cache
-def _marks(*, has_digit: bool) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
+def _marks(*, has_digit: bool) -> tuple[Literal, ...]:
     """Return the marks of the keys that always hold a digit, since their check asks for one, or of the others."""
     shapes: dict[str, tuple[Shape, ...]] = {}
     for key in secret_rules().token:
         if (key.check in NEED_DIGIT) is has_digit:
             for mark in key.starts:
                 shapes[mark] = (*shapes.get(mark, ()), key.shape())
-    return tuple(shapes.items())
+    return tuple(Literal(mark, True, found) for mark, found in shapes.items())
