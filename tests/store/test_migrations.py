@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.make_schema_fixture import DIGESTS, schema_digest
+from tests.store.make_schema_fixture import DIGESTS, NOW, schema_digest
 from tests.store.older_stores import NUMBERS, common_columns, kept_rows, shapes_of, write_older_store
 from xscore.cache.judgments import read_judgments
+from xscore.extensions.exchange.checkpoints import list_checkpoints
+from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform import database
 from xscore.platform.errors import StoreTooNew
 from xscore.platform.table_changes import _normalised
+from xscore.store import turn_history
 from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
+from xscore.store.working_session import load_session
 
 OLDER = [(number, shape) for number in NUMBERS if number < SCHEMA.version for shape in shapes_of(number)]
 
@@ -55,6 +59,20 @@ def test_judgments_of_an_older_store_count(path: Path, number: int, shape: str) 
         hashes = [row[0] for row in connection.execute("SELECT hash FROM content ORDER BY id").fetchall()]
         judged = read_judgments(connection, names, hashes)
     assert len(judged) == 6
+
+
+@pytest.mark.parametrize(("number", "shape"), OLDER)
+def test_what_rows_hold_inside_is_read(path: Path, number: int, shape: str) -> None:
+    """Receipts, turns, checkpoints and sessions of an older store have forms that this xscore reads."""
+    write_older_store(path, number, shape=shape)
+    with closing(connect_store(path)) as connection:
+        (body,) = connection.execute("SELECT body FROM receipt").fetchone()
+        assert read_receipt(body).coverage.candidates == 7
+        listing = turn_history.list_turns(connection, turn_history.TurnFilter(), now=NOW)
+        assert (len(listing.turns), listing.damaged_turns, listing.damaged_calls) == (1, 0, 0)
+        (checkpoint,) = list_checkpoints(connection)
+        assert checkpoint.notes == ("eggs",)
+        assert load_session(connection, "s_birds") is not None
 
 
 def test_names_in_statements_are_found_again(path: Path) -> None:

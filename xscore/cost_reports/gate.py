@@ -27,7 +27,7 @@ from xscore.cost_reports.records import (
     GateVerdict,
     StageP95,
 )
-from xscore.platform.errors import BrokenReceipt, UsageError
+from xscore.platform.errors import BrokenReceipt, UsageError, newer_file_error
 from xscore.platform.files import FileRefused, read_named_file, unwritable_file, write_atomically
 from xscore.platform.json_lines import refuse_repeated_keys
 from xscore.records.calls import Stage, Usage
@@ -251,10 +251,7 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
         raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
     schema = value.pop("schema", None) if isinstance(value, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
-        raise UsageError(
-            f"the baseline {path} is of schema {schema}, and this xscore knows {SCHEMA}",
-            hint="Upgrade xscore, or remove the file and write a new one with --update-baseline.",
-        )
+        raise newer_file_error(f"the baseline {path}", schema, SCHEMA)
     try:
         if schema != SCHEMA:
             raise ValidationError("it has no schema")

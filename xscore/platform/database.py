@@ -263,7 +263,7 @@ def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing:
         connection.close()
         raise
     connection.schema_version = schema.version  # type: ignore[attr-defined]  # our subclass has a `__dict__`
-    connection.migration = migration  # type: ignore[attr-defined]
+    connection.migration = migration  # type: ignore[attr-defined]  # likewise
     return connection
 
 

@@ -92,6 +92,14 @@ class UsageError(XscoreError, kind="usage", exit_code=ExitCode.USAGE):
     """The command line, a setting or an argument cannot be used as given."""
 
 
+def newer_file_error(name: str, version: int, readable: int) -> UsageError:
+    """Return the error for a file whose form has a higher number than this xscore reads; it is not touched."""
+    return UsageError(
+        f"{name} was made by a newer xscore (schema {version}; this one reads {readable})",
+        hint="Upgrade xscore, or have the file made again by this one.",
+    )
+
+
 def require_kind(*kinds: Any, **given: object) -> None:
     """Raise UsageError unless each argument, given by its name, is of one of these types; None is `type(None)`."""
     for name, value in given.items():

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, newer_file_error
 from xscore.platform.files import read_input_file
 from xscore.platform.text import one_line
 
@@ -55,10 +55,13 @@ def name_lines_file(path: Path) -> str:
     return "standard input" if str(path) == STDIN else one_line(str(path))
 
 
-def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str, first: int = 1) -> tuple[Line, ...]:
+def parse_lines(
+    data: bytes, name: str, shape: type[Line], *, hint: str, first: int = 1, schema: int | None = None
+) -> tuple[Line, ...]:
     """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first: its number.
 
-    Raises UsageError with the line number for a line of another shape or a repeated id.
+    schema: the highest number that a line's `schema` may have; None: lines have none.
+    Raises UsageError with the line number for a line of another shape, a newer one's or a repeated id.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -71,7 +74,9 @@ def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str, first: 
         try:
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{len(line):,} characters are too many for a line")
-            refuse_repeated_keys(line)
+            value = refuse_repeated_keys(line)
+            if schema is not None:
+                refuse_newer_schema(value, f"{name}:{number}", schema)
             read = msgspec.json.decode(line, type=shape)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{name}:{number}: {without_values(error)}", hint=hint) from error
@@ -102,9 +107,16 @@ def without_values(error: Exception) -> str:
     return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
-def refuse_repeated_keys(text: str) -> None:
-    """Raise ValueError for a key that one object has twice, or for invalid JSON."""
-    json.loads(text, object_pairs_hook=_once)
+def refuse_repeated_keys(text: str) -> object:
+    """Return the value of a JSON text. Raises ValueError for a key that one object has twice, or for invalid JSON."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def refuse_newer_schema(value: object, name: str, readable: int) -> None:
+    """Raise UsageError if an object's `schema` is a higher number than this xscore reads."""
+    version = value.get("schema") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > readable:
+        raise newer_file_error(name, version, readable)
 
 
 def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:

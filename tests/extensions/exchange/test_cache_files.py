@@ -28,6 +28,7 @@ from xscore.extensions.exchange.cache_files import (
     exchange_key,
     export_judgments,
     import_judgments,
+    may_replace_export,
     parse_exchange_key,
     read_export,
     signed,
@@ -322,3 +323,14 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     done.set()
     swapping.join()
     assert taken == {KEY} and refused
+
+
+@pytest.mark.parametrize(("form", "by"), [(9, "newer"), (1, "older")])
+def test_a_file_of_another_form_is_named(file: Path, second: Connection, form: int, by: str) -> None:
+    """Both numbers are in the message; such a file is neither read nor replaced by an export."""
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"xscore-cache 2 ", f"xscore-cache {form} ".encode()))
+    with pytest.raises(UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 2\)") as raised:
+        quarantine(second, file)
+    assert raised.value.hint
+    assert not may_replace_export(file)

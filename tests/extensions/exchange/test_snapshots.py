@@ -131,3 +131,10 @@ def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
     forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)
     assert restore_snapshot(other, replace(taken, memories=(forged,))).redacted == 1  # the title stands in the text
     assert SECRET not in "".join(other.connection.iterdump())
+
+
+def test_a_snapshot_of_a_newer_xscore_is_named(store: Store) -> None:
+    """Its header says the number; nothing of it is restored."""
+    data = snapshot_file(take_snapshot(store), secret=store.secret).replace(b'"schema":1', b'"schema":9', 1)
+    with pytest.raises(UsageError, match=r"made by a newer xscore \(schema 9; this one reads 1\)"):
+        import_snapshot(store, data)

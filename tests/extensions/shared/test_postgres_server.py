@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.extensions.shared.servers_of_tests import ServerOfTests
+from xscore.extensions.shared import postgres_server
 from xscore.extensions.shared.postgres_server import PostgresDriver
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
@@ -81,12 +82,43 @@ async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
-    """An older xscore gets an error that asks for an update."""
+    """An older xscore is told both numbers and how to go on."""
     await claim(machine(), "a")
-    do(url, "UPDATE xscore.version SET number = 2")
+    do(url, "UPDATE xscore.version SET number = 9")
     error = await refused(machine().check())
-    assert "version 2" in error.message
+    assert "newer xscore (schema 9; this one reads 1)" in error.message
     assert "Upgrade xscore" in error.hint
+
+
+async def test_older_tables_are_migrated_once_by_many_at_once(
+    machine: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step runs once, under a lock; judgments stay, and who still reads the version before is told."""
+    older = machine()
+    await older.store_judgments(TURN, [Judgment("a", 0.5)])
+    monkeypatch.setattr(postgres_server, "VERSION", 2)
+    step = "ALTER TABLE xscore.judgment ADD COLUMN note text NOT NULL DEFAULT ''"
+    monkeypatch.setattr(postgres_server, "STEPS", {2: step})
+    assert await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8))) == ["o"] * 8
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT number FROM xscore.version").fetchall() == [(2,)]
+        assert connection.execute("SELECT content, note FROM xscore.judgment").fetchall() == [("a", "")]
+    monkeypatch.setattr(postgres_server, "VERSION", 1)
+    assert "newer xscore (schema 2; this one reads 1)" in (await refused(machine().check())).message
+
+
+async def test_a_step_that_fails_leaves_the_tables_as_they_were(
+    machine: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a step did before it failed is undone, and the number stays."""
+    await machine().store_judgments(TURN, [Judgment("a", 0.5)])
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres_server, "VERSION", 2)
+        patch.setattr(postgres_server, "STEPS", {2: "DROP TABLE xscore.judgment; SELECT 1 / 0"})
+        await refused(machine().check())
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT number FROM xscore.version").fetchall() == [(1,)]
+        assert connection.execute("SELECT content FROM xscore.judgment").fetchall() == [("a",)]
 
 
 async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: str) -> None:

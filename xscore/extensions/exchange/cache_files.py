@@ -27,7 +27,7 @@ from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.cache.prune import find_judge_keys, judge_names, judged_turns
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
+from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError, newer_file_error
 from xscore.platform.files import read_input_file, write_atomically
 from xscore.platform.hashing import has_judgment_checksum, turn_checksum
 from xscore.records.judgment import Judgment
@@ -39,8 +39,11 @@ _DISTINCT = 12
 """32 random key bytes have about 30 distinct values, and never fewer than this."""
 _MAX_KEY_FILE_BYTES = 4_096
 NEW_KEY_HINT = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you can read."
-_PURPOSE = b"xscore cache export 2\0"
-_HEADER = re.compile(rb"xscore-cache 2 ([0-9a-f]{16}) ([0-9a-f]{64})\n")
+FORM = 2
+"""Of the file; in its first line and its signature."""
+_PURPOSE = b"xscore cache export %d\0" % FORM
+_HEADER = re.compile(rb"xscore-cache %d ([0-9a-f]{16}) ([0-9a-f]{64})\n" % FORM)
+_ANY_HEADER = re.compile(rb"xscore-cache (\d{1,6}) ")
 USE_ITS_KEY = (
     "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted into"
     " quarantine, where it orders work and never scores."
@@ -87,9 +90,23 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
 
 
+def _foreign_file_error(path: Path, data: bytes) -> UsageError:
+    """Return why this is not a file that this xscore reads."""
+    found = _ANY_HEADER.match(data)
+    form = int(found[1]) if found else FORM
+    if form > FORM:
+        return newer_file_error(str(path), form, FORM)
+    if form < FORM:
+        return UsageError(
+            f"{path} was made by an older xscore (schema {form}; this one reads {FORM})",
+            hint="Have it exported again by `xscore store export` of this version.",
+        )
+    return UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
+
+
 def signed(body: bytes, key: ExchangeKey) -> bytes:
     """Return a file: the header line, then the body."""
-    return f"xscore-cache 2 {key.id} {_signature(body, key)}\n".encode() + body
+    return f"xscore-cache {FORM} {key.id} {_signature(body, key)}\n".encode() + body
 
 
 def read_export(path: Path, key: ExchangeKey | None) -> bytes:
@@ -100,7 +117,7 @@ def read_export(path: Path, key: ExchangeKey | None) -> bytes:
     data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     header = _HEADER.match(data)
     if header is None:
-        raise UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
+        raise _foreign_file_error(path, data)
     body, by, signature = data[header.end() :], header[1].decode(), header[2].decode()
     if key and by != key.id:
         raise StoreUntrusted(f"{path} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY)

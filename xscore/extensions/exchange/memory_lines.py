@@ -2,7 +2,7 @@
 
 Memories of the index, judgments, vectors and use counts are never written. What comes in is checked line by line before
 the first is stored, gets the source `import`, so that no prompt takes it for the user's word, and changes nothing that
-is here. Trade-offs: unknown fields are refused, so a newer version's file may be too; edges are left out, since they
+is here. Trade-offs: unknown fields are refused, and so is a line of a newer `schema`; edges are left out, since they
 are found again from the text; the file is held in memory, so its size is limited.
 """
 
@@ -147,7 +147,7 @@ def import_lines(
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.clock()
-    lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first)
+    lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first, schema=MEMORY_SCHEMA)
     if not lines:
         raise UsageError(f"{name} holds no line to import", hint="`xscore memory export` makes one.")
     _check_together(lines, latest=moment + _CLOCK_SKEW_S)

@@ -20,7 +20,7 @@ from xscore.extensions.exchange.memory_lines import MEMORY_SCHEMA, SavedMemory, 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import parse_lines, without_values
+from xscore.platform.json_lines import parse_lines, refuse_newer_schema, without_values
 from xscore.platform.text import escape_in_json
 from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
@@ -142,11 +142,12 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
     """
     first, _, body = data.partition(b"\n")
     try:
+        refuse_newer_schema(msgspec.json.decode(first), name, MEMORY_SCHEMA)
         header = msgspec.json.decode(first, type=Snapshot)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
     if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
-        memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT)
+        memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT, schema=MEMORY_SCHEMA)
         return restore_snapshot(store, replace(header, mac="", memories=memories))
     done = import_lines(store, body, name=name, first=2)
     return SnapshotRestored(

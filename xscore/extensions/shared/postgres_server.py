@@ -9,7 +9,7 @@ Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,18 @@ import psycopg
 from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict
 
-from xscore.extensions.shared.server import BAD_ANSWER, CHECK_IT, displayed_url, unavailable
+from xscore.extensions.shared.server import BAD_ANSWER, CHECK_IT, displayed_url, too_new, unavailable
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
 VERSION = 1
-"""Of `postgres.sql`."""
+"""Of `postgres.sql`; rises with each change of it, with a step."""
+STEPS: Mapping[int, str] = {}
+"""By the version that it leads to: the SQL that brings the tables and functions of the version before there."""
 MOST_OPEN = 8
 _MAKING = 7_837_063_920_241
-"""Id of the advisory lock under which the tables are created."""
+"""Id of the advisory lock under which the tables are created and migrated."""
+_LOCK = f"SELECT pg_advisory_xact_lock({_MAKING})"
 _RIGHTS = "Let the user of shared.url create a schema in this database, or use an existing one: see docs/shared.md."
 _STATEMENTS = {
     "claim": "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
@@ -119,20 +122,18 @@ class PostgresDriver:
         return connection
 
     async def _made(self, connection: _PgConnection) -> None:
-        """Create missing tables and functions. Raises SharedUnavailable for those of another version of xscore."""
+        """Create missing tables and functions, or migrate older ones. Raises SharedUnavailable for newer ones."""
         try:
             version = await _version(connection)
             if version is None:
                 script = Path(__file__).with_name("postgres.sql").read_text("utf-8")
                 with suppress(states.DuplicateTable):  # another process created them while this one waited
-                    await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
+                    await _answered(connection, f"{_LOCK}; {script}", None)
                 version = await _version(connection)
+            if version is not None and 0 < version < VERSION:
+                version = await _migrated(connection)
             if version != VERSION:
-                raise SharedUnavailable(
-                    f"the shared server {self.name} was set up by another version of xscore"
-                    f" (its tables are of version {version}, this one knows {VERSION})",
-                    hint="Upgrade xscore, or name another database in shared.url.",
-                )
+                raise too_new(self.name, version, VERSION)
         except BaseException:
             await _close(connection)
             raise
@@ -159,7 +160,8 @@ async def _answered(
     """
 
     async def fetched() -> list[tuple[Any, ...]]:
-        return await (await connection.execute(statement.encode(), terms)).fetchall()
+        cursor = await connection.execute(statement.encode(), terms)
+        return await cursor.fetchall() if cursor.description else []
 
     asking = asyncio.ensure_future(fetched())
     try:
@@ -181,6 +183,19 @@ async def _version(connection: _PgConnection) -> int | None:
         return None
     numbers = await _answered(connection, "SELECT number FROM xscore.version")
     return int(numbers[0][0]) if numbers else 0
+
+
+async def _migrated(connection: _PgConnection) -> int | None:
+    """Run the steps to this version in one transaction, under the lock; return the version of the tables then."""
+    await _answered(connection, "BEGIN")
+    await _answered(connection, _LOCK)
+    version = await _version(connection)  # another process may have run them while this one waited
+    while version is not None and version < VERSION:
+        version += 1
+        await _answered(connection, STEPS[version], None)
+        await _answered(connection, "UPDATE xscore.version SET number = %s", (version,))
+    await _answered(connection, "COMMIT")
+    return version
 
 
 async def _close(connection: _PgConnection) -> None:

@@ -3,11 +3,12 @@
 Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster. Judgments never expire.
 Claims and runners expire a day after their last use, buckets once they are full, the dollars of a day after three days.
 All times are the server's. Whether an acknowledged write survives a crash depends on the server's settings
-(`appendonly`, `appendfsync`). Trade-off: scripts block the server, so each request is limited in size.
+(`appendonly`, `appendfsync`). The key `…:schema` holds the number of the form that a tenant's keys have.
+Trade-off: scripts block the server, so each request is limited in size.
 """
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,10 +19,15 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, RedisError
 
-from xscore.extensions.shared.server import BAD_ANSWER, MOST_AT_ONCE, displayed_url, unavailable
+from xscore.extensions.shared.server import BAD_ANSWER, MOST_AT_ONCE, displayed_url, too_new, unavailable
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
+VERSION = 1
+"""Of the form of a tenant's keys; rises with each change of it, with a step. A tenant without a number has form 1."""
+STEPS: Mapping[int, str] = {}
+"""By the version that it leads to: the script that brings a tenant's keys there. KEYS: the version's key, which it sets
+last; it does nothing if that is not the number before."""
 TURNS_AT_ONCE = 200
 """Turns of one step of an erasure."""
 _KEYS = {
@@ -50,6 +56,7 @@ class RedisDriver:
         _, *scripts = Path(__file__).with_name("redis.lua").read_text("utf-8").split("-- name: ")
         named = (script.partition("\n") for script in scripts)
         self._scripts = {name: self._client.register_script(text) for name, _, text in named}
+        self._is_current = False
 
     async def describe(self) -> str:
         """Return the version, and whether writes survive a restart."""
@@ -66,12 +73,14 @@ class RedisDriver:
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
         """Run a script. Its terms travel as one list of JSON."""
+        await self._bring_to_version()
         keys = [f"{self._space}:{key.format(*terms)}" for key in _KEYS[script]]
         answer = await self._asked(self._scripts[script](keys=keys, args=[json.dumps(terms)]))
         return answer if isinstance(answer, list) else [answer]
 
     async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
+        await self._bring_to_version()
         removed, cursor = 0, 0
         while contents:
             scan = self._client.scan(cursor, match=f"{self._space}:judged:*", count=TURNS_AT_ONCE)
@@ -95,6 +104,20 @@ class RedisDriver:
     async def aclose(self) -> None:
         """Release connections."""
         await self._asked(self._client.aclose())
+
+    async def _bring_to_version(self) -> None:
+        """Write down or raise the version of this tenant's keys, once. Raises SharedUnavailable for a newer one."""
+        if self._is_current:
+            return
+        key = f"{self._space}:schema"
+        await self._asked(self._client.set(key, 1, nx=True))
+        version = int(await self._asked(self._client.get(key)) or 1)
+        while version < VERSION:  # two processes may run a step at once: it looks at the number itself
+            await self._asked(self._client.register_script(STEPS[version + 1])(keys=[key]))
+            version += 1
+        if version > VERSION:
+            raise too_new(self.name, version, VERSION)
+        self._is_current = True
 
     async def _asked(self, request: Awaitable[Any]) -> Any:
         """Await an answer. Raises SharedUnavailable for whatever went wrong with it."""

@@ -70,6 +70,14 @@ def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> Shared
     return SharedUnavailable(f"the shared server {name} cannot be asked: {why}", hint=hint)
 
 
+def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:
+    """Return the error for a server whose form is that of a newer xscore; nothing there is touched."""
+    return SharedUnavailable(
+        f"the shared server {name} was set up by a newer xscore (schema {version}; this one reads {readable})",
+        hint="Upgrade xscore, or name another database or tenant in the settings.",
+    )
+
+
 def finite(told: float | str | bytes) -> float:
     """Parse a number. Raises ValueError if it is not finite."""
     number = float(told)
