@@ -6,9 +6,10 @@ One that cannot be used is put away, and the run starts with an empty one. Trade
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
-from ci.prepare import STORE
 from ci.runner import annotate, environment, fenced, xscore
+from xscore.platform.paths import find_root
 
 
 def main() -> int:
@@ -17,10 +18,11 @@ def main() -> int:
         done = subprocess.run(xscore("store", "trust"), env=environment(), check=False)
     if done.returncode != 0:
         annotate("warning", "xscore", "The restored store cannot be used; this run starts with an empty one.")
-        if STORE.is_symlink():
-            STORE.unlink()
+        store = find_root(Path.cwd()).store_dir
+        if store.is_symlink():
+            store.unlink()
         else:
-            shutil.rmtree(STORE, ignore_errors=True)
+            shutil.rmtree(store, ignore_errors=True)
     return 0
 
 

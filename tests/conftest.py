@@ -57,13 +57,6 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def store_file(root: Path) -> Path:
-    """Return the database file of a root's store, whether or not it is there."""
-    from xscore.platform.paths import find_root
-
-    return find_root(root).store_file
-
-
 def write_files(root: Path, files: Mapping[str, str]) -> None:
     """Write files of `path -> text`, with the folders that they need."""
     for name, text in files.items():
@@ -77,6 +70,18 @@ def commit_all(root: Path) -> Path:
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
     return root
+
+
+def store_dir(root: Path) -> Path:
+    """Return the folder of a root's store."""
+    from xscore.platform.paths import find_root
+
+    return find_root(root).store_dir
+
+
+def store_file(root: Path) -> Path:
+    """Return the database of a root's store."""
+    return store_dir(root) / "memory.db"
 
 
 MakeRepo = Callable[[Mapping[str, str]], Path]

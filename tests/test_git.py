@@ -28,7 +28,7 @@ def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
     (root / "a.py").write_text("one = 11\n")
     (root / "b.py").write_text("two = 22\n")
     git(root, "add", "b.py")
-    diff = working_diff(root)
+    diff = working_diff(root).patch
     assert "+++ b/a.py" in diff
     assert "+two = 22" in diff
 
@@ -54,7 +54,7 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
     (root / name).unlink(missing_ok=True)
     os.mkfifo(root / name)
     start = time.monotonic()
-    assert working_diff(root) == ""
+    assert working_diff(root).patch == ""
     assert recent_commits(root) == ()
     listing = discover_files(find_root(root))
     assert "a.py" in listing.paths
@@ -91,7 +91,7 @@ def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, trap: 
     git(root, "config", "extensions.worktreeConfig", "true")
     git(root, "config", "--worktree", "filter.evil.clean", f"touch {trap}; cat")
     (root / "a.py").write_text("one = 3\n")
-    assert "+one = 3" in working_diff(root)
+    assert "+one = 3" in working_diff(root).patch
 
 
 def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
     (root / ".git" / "modules" / "sub" / "info" / "attributes").write_text("*.py filter=evil\n")
     (root / "sub" / "b.py").write_text("two = 3\n")
     (root / "a.py").write_text("one = 3\n")
-    assert "+one = 3" in working_diff(root)
+    assert "+one = 3" in working_diff(root).patch
 
 
 def test_signatures_are_not_checked_by_a_repositorys_program(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
@@ -158,7 +158,7 @@ def test_recent_commits_name_each_path_once_with_its_newest_time(make_repo: Make
 
 def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
     """A plain folder has no diff and no commits, and asking is no error."""
-    assert working_diff(tmp_path) == ""
+    assert working_diff(tmp_path).patch == ""
     assert recent_commits(tmp_path) == ()
     assert run_git(tmp_path / "nowhere", "status") is None
 
@@ -169,4 +169,4 @@ def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo)
     (root / "a.py").write_text("one = 11\n")
     for key in ("diff.noprefix", "diff.mnemonicPrefix"):
         git(root, "config", key, "true")
-        assert "\n--- a/a.py\n+++ b/a.py\n" in working_diff(root)
+        assert "\n--- a/a.py\n+++ b/a.py\n" in working_diff(root).patch

@@ -96,7 +96,7 @@ def test_a_git_folder_that_leads_elsewhere_is_not_asked(crafted: Path, private: 
     REDIRECTIONS[way](crafted, private)
     root = find_root(crafted)
     assert (root.path, root.is_git, root.git_dir) == (crafted, False, None)
-    assert run_git(crafted, "ls-files") is None and working_diff(crafted) == "" and recent_commits(crafted) == ()
+    assert run_git(crafted, "ls-files") is None and working_diff(crafted).patch == "" and recent_commits(crafted) == ()
     report = index.run(crafted)
     assert report.files.indexed >= 1
     assert any("leads out of this folder" in note for note in report.notes)
@@ -107,9 +107,9 @@ def test_another_work_tree_is_not_read(crafted: Path, private: Path) -> None:
     """`core.worktree` may name any folder: git lists and compares this folder's files."""
     git(crafted, "config", "core.worktree", str(private))
     assert "a.py" in discover_files(find_root(crafted)).paths
-    assert working_diff(crafted) == ""
+    assert working_diff(crafted).patch == ""
     (crafted / "a.py").write_text("one = 2\n")
-    diff = working_diff(crafted)
+    diff = working_diff(crafted).patch
     assert "+one = 2" in diff and PRIVATE not in diff
 
 
@@ -128,7 +128,7 @@ def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
         found = find_root(folder / "a.py")
         assert (found.path, found.is_git) == (folder, True)
         assert found.git_dir and working_branch(found.git_dir) == branch
-        assert "+one = 2" in working_diff(folder) and recent_commits(folder)
+        assert "+one = 2" in working_diff(folder).patch and recent_commits(folder)
         assert discover_files(found).notes == []
 
 

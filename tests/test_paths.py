@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRepo, git, write_files
+from tests.conftest import MakeRepo, commit_all, git, write_files
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root, native_name, portable_name, user_config_file, user_data_dir
 from xscore.store.opening import connect_store
 
 
 def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
-    """From any folder or file inside, the root is the git worktree and the store is the root's."""
+    """From any folder or file inside, the root is the git worktree; its store is in the git folder."""
     root = make_repo({"a/b/c.py": "x = 1\n"})
     for start in (root, root / "a" / "b", root / "a" / "b" / "c.py"):
         found = find_root(start)
-        assert found == RepositoryRoot(root, True, root / ".git", root / ".xscore", False)
+        assert found == RepositoryRoot(root, root / ".git", root / ".git" / "xscore", claims_git=True)
 
 
-def test_a_worktree_has_a_store_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A linked worktree is its own root; its git folder is the one in its `.git` file."""
+def test_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A linked worktree is its own root, and has a name; its store is that of the repository."""
     root = make_repo({"a.py": "x = 1\n"})
     git(root, "worktree", "add", "-q", str(tmp_path / "second"))
     found = find_root(tmp_path / "second")
     assert found.path == tmp_path / "second"
-    assert found.store_dir == tmp_path / "second" / ".xscore"
+    assert (found.store_dir, found.worktree) == (root / ".git" / "xscore", "second")
     assert found.git_dir is not None and found.git_dir.parent == root / ".git" / "worktrees"
 
 
@@ -43,9 +43,7 @@ def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
 def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
     """Without git or a store above, the given folder is the root."""
     (tmp_path / "sub").mkdir()
-    assert find_root(tmp_path / "sub") == RepositoryRoot(
-        tmp_path / "sub", False, None, tmp_path / "sub" / ".xscore", False
-    )
+    assert find_root(tmp_path / "sub") == RepositoryRoot(tmp_path / "sub", None, tmp_path / "sub" / ".xscore")
 
 
 def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
@@ -69,8 +67,72 @@ def test_a_linked_start_resolves_to_the_real_root(tmp_path: Path) -> None:
     assert find_root(tmp_path / "link").path == tmp_path / "real"
 
 
-def test_a_read_only_root_keeps_its_store_in_the_cache_folder(open_ground: Path, own_home: Path) -> None:
-    """A read-only root has its store in the user's cache, one for each real path."""
+def test_a_submodule_has_its_store_in_its_own_git_folder(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A submodule is a repository of its own, whose git folder is in that of the one around it."""
+    outer = make_repo({"a.py": "x = 1\n"})
+    (tmp_path / "part").mkdir()
+    write_files(tmp_path / "part", {"b.py": "y = 1\n"})
+    commit_all(tmp_path / "part")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "part"), "part")
+    found = find_root(outer / "part")
+    assert (found.path, found.worktree) == (outer / "part", "")
+    assert found.store_dir == outer / ".git" / "modules" / "part" / "xscore"
+
+
+def test_a_bare_repository_and_its_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """The store of a bare repository is in its folder, for each of its worktrees too."""
+    source = make_repo({"a.py": "x = 1\n"})
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(source), str(bare))
+    git(bare, "worktree", "add", "-q", str(tmp_path / "tree"))
+    assert find_root(tmp_path / "tree").store_dir == find_root(bare / "refs").store_dir == bare / "xscore"
+
+
+@pytest.mark.parametrize("layout", ["separate", "elsewhere", "variable"])
+def test_no_store_is_in_the_tree_of_a_repository(
+    layout: str, make_repo: MakeRepo, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the git folder is not known to be the root's own, the store is in the user's folder, never in the tree."""
+    root = make_repo({"a.py": "x = 1\n"})
+    if layout == "separate":
+        git(root, "init", "-q", f"--separate-git-dir={tmp_path / 'apart'}")
+    else:
+        (root / ".git").rename(tmp_path / "apart")
+        if layout == "elsewhere":
+            (root / ".git").symlink_to(tmp_path / "apart")
+        else:
+            monkeypatch.setenv("GIT_DIR", str(tmp_path / "apart"))
+    found = find_root(root)
+    assert not found.is_git and found.claims_git
+    assert own_home in found.store_dir.parents and not found.read_only
+
+
+def test_a_store_that_cannot_be_written_is_used_where_it_is(make_repo: MakeRepo, open_ground: Path) -> None:
+    """A read-only git folder with a store is read; without one, the store is in the user's own folder."""
+    for name, has_store in (("with", True), ("without", False)):
+        root = open_ground / name
+        root.mkdir()
+        git(root, "init", "-q")
+        if has_store:
+            connect_store(root / ".git" / "xscore" / "memory.db").close()
+        for folder in (root / ".git" / "xscore", root / ".git"):
+            if folder.exists():
+                folder.chmod(0o555)
+        (root / ".git").chmod(0o555)
+        as_root = os.geteuid() == 0
+        if as_root:
+            os.seteuid(65534)
+        try:
+            found = find_root(root)
+        finally:
+            if as_root:
+                os.seteuid(0)
+        assert (found.store_dir == root / ".git" / "xscore") == has_store
+        assert found.read_only or not has_store
+
+
+def test_a_read_only_root_keeps_its_store_in_the_users_folder(open_ground: Path, own_home: Path) -> None:
+    """A read-only folder has its store in the user's own, one for each real path."""
     roots = [open_ground / name for name in ("one", "two")]
     for root in roots:
         root.mkdir(mode=0o555)
@@ -82,7 +144,6 @@ def test_a_read_only_root_keeps_its_store_in_the_cache_folder(open_ground: Path,
     finally:
         if as_root:
             os.seteuid(0)
-    assert one.read_only and two.read_only
     assert one.store_dir != two.store_dir
     assert own_home in one.store_dir.parents
 

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import store_file
+
 PATIENCE_S = 60.0
 
 
@@ -27,7 +29,7 @@ def wait_until(
 
 def rows(root: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
     """Query the store of a repository."""
-    return rows_of_file(root / ".xscore" / "memory.db", sql, *given)
+    return rows_of_file(store_file(root), sql, *given)
 
 
 def rows_of_file(path: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
@@ -38,7 +40,7 @@ def rows_of_file(path: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
 
 def count_rows(place: Path, table: str) -> int:
     """Count the rows of a table; 0 if there is no store yet. place: a repository, or the file."""
-    path = place if place.suffix == ".db" else place / ".xscore" / "memory.db"
+    path = place if place.suffix == ".db" else store_file(place)
     try:
         return int(rows_of_file(path, f"SELECT count(*) FROM {table}")[0][0])
     except sqlite3.OperationalError:

@@ -64,8 +64,12 @@ HOOKS: Mapping[str, list[Hook]] = {
         Hook(f"{_VECTORS}:check_embedder", _embeds),
         Hook("xscore.extensions.shared.connect:check_shared_server", _shares),
     ],
+    # (root of a project) -> iterable of str, what its files set for agents that would redirect xscore
+    "environment_warnings": [Hook("xscore.extensions.agents.planted_environment:environment_warnings")],
     # (store, path of an agent's log, origin=, thread=, now=) -> str, why it could not be read; empty: it was
     "import_session": [Hook("xscore.extensions.sessions.importing:import_session")],
+    # (path of a store, connection to another, keys) -> None, the rows of the first are in the second as well
+    "merge_store": [Hook("xscore.extensions.recovery.salvage:merge_store")],
     # (store, memory ids, now=) -> `Erasure`, whose `missing` names the ids that were not there
     "forget": [Hook("xscore.extensions.privacy.erasure:erase_memories")],
     # a `scorer.drafts.PromptLayout` in which several questions share a prompt

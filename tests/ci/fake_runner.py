@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 from msgspec import Struct, field
 
-from tests.conftest import git
+from tests.conftest import store_dir
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -114,7 +114,7 @@ class Runner(Struct):
         ran = Ran()
         if not goes_on:
             shutil.rmtree(self.runner_temp, ignore_errors=True)
-            git(self.workspace, "clean", "-qffdx", "--", ".xscore")
+            shutil.rmtree(store_dir(self.workspace), ignore_errors=True)
         self.runner_temp.mkdir(parents=True, exist_ok=True)
         job = job_environment(self.temp, event=event, event_name=event_name)
         context: dict[str, Any] = {

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.ci.fake_runner import REPOSITORY, Ran, Runner
-from tests.conftest import git
+from tests.conftest import git, store_dir
 from tests.programs import run
+from xscore.store.opening import SCHEMA
 
 EVAL = {"command": "eval questions.jsonl", "max-usd": "1"}
 OURS = {"pull_request": {"number": 5, "head": {"repo": {"full_name": REPOSITORY}}}}
@@ -24,8 +25,8 @@ def judged_on_main(runner: Runner) -> None:
     """Cache a store with every judgment of the questions, as a run on the default branch does."""
     assert run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode == 0
     kept = runner.temp / "caches/main"
-    shutil.copytree(runner.workspace / ".xscore", kept)
-    runner.caches["xscore-Linux-s1-1-main"] = kept
+    shutil.copytree(store_dir(runner.workspace), kept)
+    runner.caches[f"xscore-Linux-s{SCHEMA.version}-1-main"] = kept
 
 
 def without_key(runner: Runner) -> None:

@@ -49,30 +49,26 @@ def prepared(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return root
 
 
-@pytest.mark.parametrize("name", [".xscore", ".XSCORE"])
-def test_a_store_that_came_with_the_code_is_refused(name: str, prepared: Path) -> None:
-    """A committed store, or a link in its place, fails the job before anything is restored."""
-    (prepared / name).mkdir()
-    (prepared / name / "memory.db").write_bytes(b"scores")
-    git(prepared, "add", "-f", name)
-    assert prepare.main() == 2
+def test_the_store_of_a_checkout_is_in_its_git_folder(prepared: Path, tmp_path: Path) -> None:
+    """The cache keeps the git folder's store; one that a commit brings is not looked at."""
+    (prepared / ".xscore").mkdir()
+    (prepared / ".xscore" / "memory.db").write_bytes(b"scores")
+    git(prepared, "add", "-f", ".xscore")
+    assert prepare.main() == 0
+    outputs = dict(outputs_of((tmp_path / "output").read_text()))
+    assert outputs["path"] == ".git/xscore"
+    assert outputs["restore"] == "true"
 
 
-def test_a_link_in_the_place_of_the_store_is_refused(prepared: Path, tmp_path: Path) -> None:
-    """A link in place of the store is refused, committed or not."""
+def test_without_a_git_folder_a_store_is_not_believed(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without git no store may come with the code, nor a link; one that this job made is trusted later in it."""
+    (prepared / ".git").rename(tmp_path / "git")
     (prepared / ".xscore").symlink_to(tmp_path)
     assert prepare.main() == 2
-
-
-@pytest.mark.parametrize("git_is", ["failing", "missing"])
-def test_where_no_git_can_say_a_store_is_not_believed(
-    git_is: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A checkout without git may bring no store; a store that this job made is trusted by its second use."""
-    if git_is == "missing":
-        monkeypatch.setenv("PATH", str(tmp_path / "runner"))
-    else:
-        (prepared / ".git").rename(tmp_path / "git")
+    (prepared / ".xscore").unlink()
+    capsys.readouterr()
     (prepared / ".xscore").mkdir()
     assert prepare.main() == 2
     [told] = annotations(capsys.readouterr().out)

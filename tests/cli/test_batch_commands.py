@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.conftest import store_dir
 from tests.extensions.batch.bureau import SCORES
 from tests.servers.batching import Step
 from tests.servers.billing import BillingServer, vendor
@@ -164,7 +165,7 @@ def test_collecting_where_nothing_was_sent_makes_no_store(xscore: Run, tmp_path:
     """It says that there is no job, and leaves the folder as it was."""
     done = xscore("batch", "collect", cwd=tmp_path)
     assert done.returncode == 1 and "there is no job yet" in done.stderr
-    assert not (tmp_path / ".xscore").exists()
+    assert not (store_dir(tmp_path)).exists()
 
 
 def test_list_names_jobs_newest_first(run: Run) -> None:

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from tests.cli.conftest import Run
-from tests.conftest import git
+from tests.conftest import git, store_file
 from tests.programs import begin
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -16,7 +16,6 @@ from tests.waiting import wait_until
 from xscore.cache.judgment_store import insert_judgments
 from xscore.extensions.exchange.cache_files import ExchangeKey, export_judgments
 from xscore.platform import database
-from xscore.platform.paths import STORE_DIR, STORE_FILE
 from xscore.records.judgment import Judgment
 from xscore.store.opening import connect_store
 
@@ -55,7 +54,7 @@ class Machine:
     @property
     def store(self) -> Path:
         """Return the path of its database."""
-        return self.root / STORE_DIR / STORE_FILE
+        return store_file(self.root)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.basket import SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run
-from tests.conftest import git
+from tests.conftest import git, store_dir
 
 
 def test_ask_answers(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
@@ -97,7 +97,7 @@ def test_a_store_from_elsewhere_is_refused(xscore: Run, basket: Path, tmp_path: 
     other.mkdir()
     (other / "a.py").write_text("x = 1\n")
     git(other, "init", "-q")
-    shutil.copytree(basket / ".xscore", other / ".xscore")
+    shutil.copytree(store_dir(basket), store_dir(other))
     refused = xscore("status", "--json", cwd=other)
     assert refused.returncode == 6
     assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"

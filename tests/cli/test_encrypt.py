@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.programs import run
 
 pytestmark = pytest.mark.verify
@@ -48,7 +48,7 @@ def says(*folders: Path) -> list[str]:
 def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Path, scripted: tuple[str, ...]) -> None:
     """P04: index, ask by model and by lexical judge, remember a preference: no planted word in any database."""
     assert xscore("index", cwd=shop).returncode == 0
-    assert says(shop / ".xscore") == ["memory.db"]
+    assert says(store_dir(shop)) == ["memory.db"]
     done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
     assert done.returncode == 0, done.stderr
     stores = json.loads(done.stdout)["stores"]
@@ -62,7 +62,7 @@ def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Pat
     assert again["coverage"]["cached"] == again["coverage"]["candidates"] > 0
     lexical = xscore("context", "retry herons", "--judge", "lexical", cwd=shop)
     assert PLANTED in lexical.stdout, lexical.stderr
-    assert says(shop / ".xscore", own_home) == []
+    assert says(store_dir(shop), own_home) == []
     assert all(not Path(each["path"]).read_bytes().startswith(HEADER) for each in stores)
 
 

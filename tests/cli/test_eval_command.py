@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.pipeline.conftest import FILES
 
 GOLD = [{"path": "shop/prices.py", "name": "total"}, {"path": "shop/gone.py", "name": "f\u001b[31m"}]
@@ -53,4 +53,4 @@ def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> N
     assert (done.returncode, done.stdout) == (2, "") and "questions.jsonl:1: " in done.stderr
     told = xscore(*judged_by_script(repo), "--json", cwd=repo)
     assert json.loads(told.stdout)["error"]["kind"] == "usage"
-    assert not (repo / ".xscore").exists()
+    assert not (store_dir(repo)).exists()

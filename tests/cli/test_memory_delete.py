@@ -8,6 +8,7 @@ import pytest
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run, own_store
 from tests.cli.terminals import shown_on_terminal
+from tests.conftest import store_file
 from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.privacy.test_erasure_proof import reading
 from tests.extensions.shared.server_programs import free_port
@@ -56,18 +57,18 @@ def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, k
 
 def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
     """Issue: --dry-run says what would be erased, also as JSON, and the database is unchanged."""
-    before = (tmp_path / ".xscore" / "memory.db").read_bytes()
+    before = (store_file(tmp_path)).read_bytes()
     done = xscore("memory", "delete", kept[0].id, "m_nope", "--dry-run", "--json", cwd=tmp_path)
     body = json.loads(done.stdout)
     assert (done.returncode, body["schema"], body["ids"], body["missing"]) == (0, 1, [kept[0].id], ["m_nope"])
     assert (body["memories"], body["dry_run"], body["proof"]) == (1, True, None)
     assert xscore("memory", "wipe", "--kind", "todo", "--dry-run", cwd=tmp_path).returncode == 0
-    assert (tmp_path / ".xscore" / "memory.db").read_bytes() == before
+    assert (store_file(tmp_path)).read_bytes() == before
 
 
 def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
     """Issue: while another process reads the journal, erasure cannot be verified: exit 6 and a remedy."""
-    database = tmp_path / ".xscore" / "memory.db"
+    database = store_file(tmp_path)
     with reading(database):
         done = xscore("memory", "delete", kept[0].id, "--verify", "--json", cwd=tmp_path)
         body = json.loads(done.stdout)

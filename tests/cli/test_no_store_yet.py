@@ -8,7 +8,7 @@ import pytest
 
 from ci.runner import KEYS as RUNNER_KEYS
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir, store_file
 from xscore.cache.background_lease import BackgroundLease
 from xscore.settings.values import JUDGE_KEYS
 from xscore.store.opening import connect_store
@@ -87,7 +87,7 @@ def test_a_folder_without_text_gets_no_store(
     assert everything(folder, own_home) == before
     (folder / "c.py").write_text("x = 1\n")
     done = xscore(*command.split(), cwd=folder)
-    assert "nothing to read" not in done.stderr and (folder / ".xscore" / "memory.db").is_file()
+    assert "nothing to read" not in done.stderr and (store_file(folder)).is_file()
 
 
 def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:
@@ -124,7 +124,7 @@ def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
 ) -> None:
     """Read-only commands refuse links as every other command does."""
     folder = make_repo(SOURCE)
-    (folder / ".xscore").symlink_to(tmp_path / "nowhere")
+    (store_dir(folder)).symlink_to(tmp_path / "nowhere")
     assert xscore("report", cwd=folder).returncode == 6
     assert not (tmp_path / "nowhere").exists()
 
@@ -152,7 +152,7 @@ def test_a_store_being_indexed_is_not_said_to_be_empty(xscore: Run, make_repo: M
     folder = make_repo(SOURCE)
     assert xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
     assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
-    with closing(connect_store(folder / ".xscore" / "memory.db")) as connection:
+    with closing(connect_store(store_file(folder))) as connection:
         lease = BackgroundLease(connection)
         assert lease.take()
         lease.say("indexing")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, own_store
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, git, store_dir, store_file
 from tests.extensions.agents.mcp_client import started
 from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
@@ -231,8 +231,8 @@ def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: Ma
     assert b"it holds <SECRET:" in (outside / "scores.jsonl").read_bytes()
     assert planting.found_in(sent.encode()) == set()
     ours = [place for place in own_home.iterdir() if place.name not in AGENTS]
-    stored = raw(outside, root / ".xscore", *ours)
-    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:  # the texts of files are compressed
+    stored = raw(outside, store_dir(root), *ours)
+    with closing(sqlite3.connect(store_file(root))) as connection:  # the texts of files are compressed
         stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
     assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
     assert planting.found_in(stored) == set()

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir, store_file
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
 from xscore.cli.text_layout import bold, wrapped
 from xscore.store.opening import connect_store
@@ -30,7 +30,7 @@ def shop(make_repo: MakeRepo) -> Path:
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
     """Its store, created and trusted, open for test rows."""
     assert xscore("index", cwd=shop).returncode == 0
-    with closing(connect_store(shop / ".xscore" / "memory.db")) as connection:
+    with closing(connect_store(store_file(shop))) as connection:
         yield connection
 
 
@@ -218,12 +218,12 @@ def test_what_cannot_be_written_is_refused_first(asked: Path, xscore: Run, argum
     (asked / "link").symlink_to(".")
     (asked / "store").symlink_to(".xscore")
     (asked / "loop").symlink_to("loop")
-    before = sorted(path.name for path in (*asked.iterdir(), *(asked / ".xscore").iterdir()))
+    before = sorted(path.name for path in (*asked.iterdir(), *(store_dir(asked)).iterdir()))
     ran = xscore("report", *arguments, cwd=asked)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert words in ran.stderr
     assert (asked / "shop.py").read_text() == SOURCE
-    assert sorted(path.name for path in (*asked.iterdir(), *(asked / ".xscore").iterdir())) == before
+    assert sorted(path.name for path in (*asked.iterdir(), *(store_dir(asked)).iterdir())) == before
 
 
 def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, git, store_file
 
 CODE = 'def add_one(n: int) -> int:\n    """Add one."""\n    return n + 1\n'
 EVIL = "mend \x1b[31madd_one\u202e now"
@@ -23,7 +23,7 @@ def scripted(folder: Path) -> tuple[str, ...]:
 
 def asleep(root: Path, hours: float) -> None:
     """Set how long ago the store's sessions were last active."""
-    connection = sqlite3.connect(root / ".xscore" / "memory.db")
+    connection = sqlite3.connect(store_file(root))
     connection.execute("UPDATE session SET last_updated = ?", (time.time() - hours * 3_600,))
     connection.commit()
     connection.close()

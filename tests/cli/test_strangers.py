@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.servers.openai_server import OpenAIServer
 
 pytestmark = pytest.mark.verify
@@ -41,7 +41,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         assert "salvaged nothing: nothing shows that you made it here" in rebuilt.stdout
         paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
     assert paid["cached"] == 0 and paid["judged"] == paid["candidates"] > 0
-    assert (clone / ".xscore" / "aside-1" / "memory.db").is_file()
+    assert (store_dir(clone) / "aside-1" / "memory.db").is_file()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ ask(read_only)
 
 
 def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:
-    """Where the repository is read-only the store is in the user's cache folder, and asking again is free.
+    """Where the git folder is read-only the store is in the user's own folder, and asking again is free.
 
     Nothing is read-only to root, so root asks as the user `nobody`.
     """
@@ -99,7 +99,8 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
     if os.geteuid() == 0:
         for path in (root, home, *root.rglob("*")):
             os.chown(path, 65534, 65534)
-    root.chmod(0o555)
+    for folder in (root / ".git", root):
+        folder.chmod(0o555)
     try:
         with OpenAIServer() as server:
             flags, environ = with_judge(server)
@@ -112,9 +113,10 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
                 check=False,
             )
     finally:
-        root.chmod(0o755)
+        for folder in (root, root / ".git"):
+            folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
     first, again = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
     assert first["judged"] == again["cached"] > 0
-    assert not (root / ".xscore").exists() and (writable / ".xscore").exists()
+    assert not (store_dir(root)).exists() and (store_dir(writable)).exists()
     assert list(home.rglob("memory.db"))

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
 from tests.cli.terminals import shown_on_terminal
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_file
 
 SOURCE = {"shop.py": 'def total(lines):\n    """Add up."""\n    return sum(lines)\n\n\ndef other():\n    return 1\n'}
 RULES = {"default": 0.1, "answer": "It adds up.", "rules": [{"entity": "total", "score": 0.9, "reason": "the sum"}]}
@@ -31,7 +31,7 @@ def models(tmp_path: Path) -> tuple[str, ...]:
 
 def change(repo: Path, sql: str, *given: object) -> None:
     """Change the store directly."""
-    connection = sqlite3.connect(repo / ".xscore" / "memory.db")
+    connection = sqlite3.connect(store_file(repo))
     connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
     with connection:
         connection.execute(sql, given)

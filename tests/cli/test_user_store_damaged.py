@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, own_store
+from tests.conftest import store_file
 from tests.store.conftest import put, said
 from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind, Layer
@@ -74,7 +75,7 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
     data = bytearray(own.read_bytes())
     data[(page - 1) * size : page * size] = b"\xff" * size
     own.write_bytes(data)
-    project = tmp_path / ".xscore" / "memory.db"
+    project = store_file(tmp_path)
     before = project.read_bytes()
     done = xscore("store", "rebuild", "--user", cwd=tmp_path)
     assert done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout, done

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.basket import FILES, TASK
 from tests.cli.conftest import Run
-from tests.conftest import git
+from tests.conftest import git, store_dir, store_file
 from tests.store.sealed import sealed
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, user_data_dir
@@ -54,7 +54,7 @@ def worktree(basket: Path, name: str = "second") -> Path:
 
 def parsed(root: Path) -> list[list[Any]]:
     """Return the rows of a parse."""
-    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:
+    with closing(sqlite3.connect(store_file(root))) as connection:
         return [connection.execute(query).fetchall() for query in PARSED]
 
 
@@ -91,7 +91,7 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")
     assert index(xscore, fresh)["files"]["indexed"] == 3
-    with closing(sqlite3.connect(second / ".xscore" / "memory.db")) as connection:
+    with closing(sqlite3.connect(store_file(second))) as connection:
         linked = connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
     assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
     assert xscore("memory", "delete", own, cwd=second).returncode == 0
@@ -150,7 +150,7 @@ def test_clones(origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], 
         git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/shop")
     assert judged(xscore, tmp_path / "other", *judge)["judged"] == 0
     git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/else")
-    shutil.rmtree(tmp_path / "other" / ".xscore")
+    shutil.rmtree(store_dir(tmp_path / "other"))
     assert judged(xscore, tmp_path / "other", *judge)["cached"] == 0
 
 
@@ -161,23 +161,23 @@ def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> No
     second = worktree(basket)
     done = xscore("context", TASK, *judge, cwd=second)
     assert "came from other worktrees or clones, without reasons" in done.stderr
-    bytes_there = b"".join(file.read_bytes() for file in (second / ".xscore").glob("memory.db*"))
+    bytes_there = b"".join(file.read_bytes() for file in (store_dir(second)).glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]
     erased = xscore("memory", "delete", id_, "--verify", cwd=basket)
     assert erased.returncode == 0, erased.stderr
-    shutil.rmtree(second / ".xscore")
+    shutil.rmtree(store_dir(second))
     judged(xscore, second, *judge)
     judged(xscore, basket, *judge)
     for root in (basket, second):
-        assert all(DECISION.encode() not in file.read_bytes() for file in (root / ".xscore").glob("memory.db*"))
+        assert all(DECISION.encode() not in file.read_bytes() for file in (store_dir(root)).glob("memory.db*"))
 
 
 def in_store(*statements: str) -> Spoil:
     """Return what runs these statements in the store of a repository."""
 
     def run(root: Path) -> None:
-        with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection, connection:
+        with closing(sqlite3.connect(store_file(root))) as connection, connection:
             for statement in statements:
                 connection.execute(statement)
 
@@ -185,13 +185,13 @@ def in_store(*statements: str) -> Spoil:
 
 
 def _damaged(root: Path) -> None:
-    store = root / ".xscore" / "memory.db"
+    store = store_file(root)
     store.write_bytes(store.read_bytes()[: 3 * 4096].ljust(store.stat().st_size, b"\xa5"))
 
 
 def _moved(root: Path) -> None:
-    (root / ".xscore").rename(root.parent / "store")
-    (root / ".xscore").symlink_to(root.parent / "store")
+    (store_dir(root)).rename(root.parent / "store")
+    (store_dir(root)).symlink_to(root.parent / "store")
 
 
 UNUSABLE: dict[str, Spoil] = {
@@ -201,7 +201,7 @@ UNUSABLE: dict[str, Spoil] = {
     "moved": _moved,
     "another user's": lambda _: (user_data_dir(None) / "trust.json").unlink(),
     "encrypted": lambda root: sealed(root, user_data_dir(None)),
-    "gone": lambda root: shutil.rmtree(root / ".xscore"),
+    "gone": lambda root: shutil.rmtree(store_dir(root)),
 }
 
 
@@ -253,7 +253,7 @@ sys.stdin.read()
 def test_sibling_at_work(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
     """A sibling that is being written lends what it has committed, without waiting."""
     judged(xscore, basket, *judge)
-    store = str(basket / ".xscore" / "memory.db")
+    store = str(store_file(basket))
     command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "held\n"

@@ -6,13 +6,21 @@ from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_judged_turn, add_turn, reported
+from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.cost_reports.report_files import render_markdown, report_csv, report_table
 from xscore.cost_reports.report_text import render_report
+from xscore.platform.processes import process_identity
 from xscore.records.receipt import Coverage
 from xscore.store.opening import connect_store
+from xscore.store.turn_history import TurnFilter, list_turns
+
+DEAD = 999_999_999
+"""An id that no process has."""
 
 
 def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
@@ -66,12 +74,37 @@ def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> 
     assert "scores, lexical" in page and "scores, openai:small" in page
 
 
+@pytest.mark.parametrize(
+    ("context", "state"),
+    [
+        ({"process": process_identity()}, "running"),
+        ({"process": f"{DEAD} 1 {process_identity().split(' ', 2)[2]}"}, "unfinished"),
+        ({"process": "77 1 b elsewhere"}, "unfinished"),
+        ({"process": 5}, "unfinished"),
+        ({}, "unfinished"),
+    ],
+)
+def test_a_turn_whose_process_is_gone_does_not_run(reader: Connection, context: dict[str, object], state: str) -> None:
+    """Text, Markdown, CSV, Parquet and page say what `history list` says; a running turn stays one."""
+    add_turn(reader, "t_1", DAY, "running")
+    reader.execute("UPDATE turn SET context = ?", (json.dumps(context),))
+    found = reported(reader, by="turn", lines=1, details=1)
+    assert (found.turns_by_state, found.left_out) == ({state: 1}, 0)
+    assert [turn.state for turn in found.turns] == [state]
+    assert [row["state"] for row in report_table(replace(found, by="")).to_dicts()] == [state]
+    for text in (render_report(found), render_markdown(found), render_page(found), report_csv(replace(found, by=""))):
+        assert state in text
+        assert state == "running" or "running" not in text
+    if isinstance(context.get("process", ""), str):
+        assert list_turns(reader, TurnFilter(), now=NOW).turns[0].state == state
+
+
 def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
     """A turn without figures counts in the states, its money in the sums; its candidates stay unknown."""
     add_turn(reader, "t_1", DAY, "running")
     add_call(reader, "a", "t_1")
     found = reported(reader, by="command")
-    assert found.turns_by_state == {"running": 1}
+    assert found.turns_by_state == {"unfinished": 1}
     assert found.coverage.candidates == 0
     line = found.turns[0]
     assert line.spent.cost_usd == 1

@@ -11,7 +11,7 @@ from tests.indexer.conftest import Index
 from xscore.cost_reports.gate import baseline_json
 from xscore.indexer.admission import decode_text, refusal_by_name
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, read_file_under
+from xscore.platform.files import FileRefused, leads_out, read_file_under
 from xscore.store.file_bodies import read_with_bodies
 
 CLASSES = {
@@ -88,6 +88,30 @@ def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
             read_file_under(top, "pipe.txt", max_bytes=100)
     finally:
         os.close(top)
+
+
+LEADING_OUT = """
+    /etc/passwd //x .. ../x a/../x a/.. .git .git/config .GIT/HEAD a/.Git/x .git./x
+    git~1/config GIT~1/x ..\\x a\\.git\\x .git::$INDEX_ALLOCATION/x .g\u200cit/x .gi\ufefft
+""".split()  # noqa: SIM905  read as a list of names
+STAYING = """
+    .gitignore .github/x .git-blame a/.gitkeep a..b ...x ... ..a a.. x.git x.git/y
+    git/x .gitx/y a\u200c/b git~10/x ..a/b
+""".split()  # noqa: SIM905  read as a list of names
+
+
+def test_a_name_that_leads_out_is_not_opened(tmp_path: Path) -> None:
+    """However it is spelled: absolute, upwards, or into a `.git` as any file system writes it."""
+    (tmp_path / "up.txt").write_text("outside")
+    (tmp_path / "root").mkdir()
+    top = os.open(tmp_path / "root", os.O_RDONLY)
+    try:
+        for name in (*LEADING_OUT, "a\0b", "../up.txt", str(tmp_path / "up.txt")):
+            with pytest.raises(FileRefused, match="outside"):
+                read_file_under(top, name, max_bytes=100)
+    finally:
+        os.close(top)
+    assert not any(map(leads_out, STAYING))
 
 
 def test_every_exclusion_has_its_reason(index: Index) -> None:

@@ -107,6 +107,17 @@ def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
     assert named == ["a.py", "a.py", "d.py", "gone.py"]
 
 
+def test_a_file_moved_within_a_folder_named_like_a_prefix_keeps_its_name(make_repo: MakeRepo) -> None:
+    """git writes `a/` before the names of a section, but not before those of a move: there it is a folder."""
+    text = "one = 1\n" * 20
+    root = make_repo({"a/kept.py": text, "b/kept.py": text + "two = 2\n"})
+    git(root, "mv", "a/kept.py", "a/moved.py")
+    git(root, "mv", "b/kept.py", "b/moved.py")
+    turn = completed(root, Turn(task="x"), exclude=("b/",))
+    assert "rename from a/kept.py" in turn.diff and "b/kept.py" not in turn.diff
+    assert "rename from" not in completed(root, Turn(task="x"), exclude=("a/kept.py", "b/")).diff
+
+
 def test_edited_lines_are_those_after_the_change(make_repo: MakeRepo) -> None:
     """Added lines by number, removed ones by the lines around them; moved lines are not edits."""
     root = make_repo({"a.py": "".join(f"line {number}\n" for number in range(1, 31))})

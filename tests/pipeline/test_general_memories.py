@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import xscore
+from tests.conftest import store_dir
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -109,7 +110,7 @@ def test_the_same_entry_is_remembered_once_and_forgotten_for_good(notes: Path, s
         for entry in ({"text": None}, {"text": "x", "metadata": ["x"]}, {"text": "x", "when": "2024"}):
             with pytest.raises(UsageError, match="no entry"):
                 x.remember(**entry)
-    assert not any(PAID_TWICE.encode() in file.read_bytes() for file in (notes / ".xscore").iterdir() if file.is_file())
+    assert not any(PAID_TWICE.encode() in file.read_bytes() for file in (store_dir(notes)).iterdir() if file.is_file())
 
 
 def test_the_rubric_follows_the_folder(notes: Path, shop: Path) -> None:

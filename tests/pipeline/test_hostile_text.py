@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import store_dir
 from tests.observers import EventList
 from tests.pipeline.conftest import TASK
 from tests.servers import table
@@ -79,7 +80,7 @@ async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path,
     assert answer.answer == shown == "The answer: [key]."
     assert any(memory.reason == "because [key]" for memory in answer.selected)
     assert KEY not in repr(answer)
-    kept = [path for path in (shop / ".xscore").rglob("*") if path.is_file()]
+    kept = [path for path in (store_dir(shop)).rglob("*") if path.is_file()]
     assert kept and not any(KEY.encode() in path.read_bytes() for path in kept)
 
 

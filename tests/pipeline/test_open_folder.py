@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import xscore
+from tests.conftest import store_dir
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -59,7 +60,7 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
         xscore.open(shop, xscore.Settings(), judge="lexical")
     with pytest.raises(UsageError, match="there is no folder"):
         xscore.open(shop / "shpo")
-    assert not (shop / ".xscore").exists()
+    assert not (store_dir(shop)).exists()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import xscore
+from tests.conftest import store_file
 from tests.observers import Hears
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -23,7 +24,7 @@ TASK = "The discount of total is taken twice; take it once."
 
 def stored(shop: Path, query: str) -> Any:
     """Return the single value of a query."""
-    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection:
+    with closing(sqlite3.connect(store_file(shop))) as connection:
         return connection.execute(query).fetchone()[0]
 
 

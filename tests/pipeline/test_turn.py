@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import store_dir
 from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
@@ -224,5 +225,5 @@ async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAISe
         answer = await pipeline.ask(turn)
     assert secret not in json.dumps(server.counts.bodies)
     assert secret not in answer.task
-    for file in (shop / ".xscore").iterdir():
+    for file in (store_dir(shop)).iterdir():
         assert secret.encode() not in file.read_bytes()

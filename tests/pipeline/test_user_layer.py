@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import store_dir
 from tests.pipeline.conftest import ask, settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.decision_server import DecisionServer
@@ -76,7 +77,7 @@ async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenA
     assert (again.coverage.judged, again.coverage.cached) == (0, again.coverage.candidates)
     assert counts == [first.coverage.candidates - 1, 1]
     assert used == 2
-    here, own = raw(shop / ".xscore", "memory.db"), raw(user_dir, "user.db")
+    here, own = raw(store_dir(shop), "memory.db"), raw(user_dir, "user.db")
     for word in (b"xylophone", b"zebra", b"commit style"):
         assert word in own
         assert word not in here

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from tests.conftest import store_file
 from tests.proof.layers_writes import ATOMIC, Write, opened, perform
 from xscore.store.scrubbing import needs_scrubbing
 from xscore.store.store import Store
@@ -77,7 +78,7 @@ class World(Struct, dict=True):
     @property
     def databases(self) -> tuple[Path, Path]:
         """Both database paths, existing or not."""
-        return self.project / ".xscore" / "memory.db", self.user_dir / "user.db"
+        return store_file(self.project), self.user_dir / "user.db"
 
     def edit(self, function: str, version: int, shift: int) -> None:
         """Change a function and its line."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from tests.conftest import store_file
 from tests.programs import run
 from xscore.extensions.recovery import rebuild
 from xscore.extensions.recovery.salvage import SalvageReport
@@ -42,7 +43,7 @@ class Judged(Struct):
     @property
     def file(self) -> Path:
         """The database."""
-        return self.root / ".xscore" / "memory.db"
+        return store_file(self.root)
 
     def damage(self, seed: int, width: int = PAGE) -> None:
         """Restore the intact store and its trust mark, then insert random bytes."""

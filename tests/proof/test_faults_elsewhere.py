@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.conftest import store_dir
 from tests.programs import run
 from tests.proof.faults_scene import (
     ALWAYS,
@@ -206,4 +207,4 @@ def test_a_wrong_key(root: Path, dialect: str) -> None:
         assert host.counts.requests == 1
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
     assert KEY not in ended.stdout + ended.stderr
-    assert all(KEY.encode() not in file.read_bytes() for file in (root / ".xscore").iterdir() if file.is_file())
+    assert all(KEY.encode() not in file.read_bytes() for file in (store_dir(root)).iterdir() if file.is_file())

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import store_file
 from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Say, opened, perform
 from tests.statements import list_decisions
 from tests.waiting import rows_of_file
@@ -121,7 +122,7 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     reading.join(30)
     assert [process.exitcode for process in (reading, *writers)] == [0, 0, 0]
     assert int((folder / "looks").read_text()) > 0
-    own, user = folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
+    own, user = store_file(folder / "project"), folder / "user" / "user.db"
     for path in (own, user):
         assert rows_of_file(path, "PRAGMA integrity_check") == [("ok",)]
         assert rows_of_file(path, "PRAGMA foreign_key_check") == []

@@ -1,7 +1,12 @@
 """Secrets generated at run time, one of every kind, so that no file of this project contains one."""
 
+import base64
 import random
+import re
 import string
+import tomllib
+import uuid
+from pathlib import Path
 
 UPPER = string.ascii_uppercase + string.digits
 LETTERS = string.ascii_letters + string.digits
@@ -59,7 +64,7 @@ def provider_keys(forge: Forge) -> dict[str, str]:
         "azure_key": "AccountKey=" + forge.text(86, BASE64) + "==",
         "digitalocean_token": "dop_v1_" + forge.text(64, HEX),
         "jwt": "eyJ" + forge.text(20) + ".eyJ" + forge.text(40) + "." + forge.text(43),
-        "provider_token": "hvs." + forge.text(40),
+        "vault_token": "hvs." + forge.text(40),
         "sentry_key": "https://" + forge.text(32, HEX) + "@o1.ingest.sentry.io/12",
         "telegram_token": "1234567890:AA" + forge.text(33),
     }
@@ -107,3 +112,45 @@ ASSIGNMENTS = [
     "curl -u me:{} https://example.org",
 ]
 """Ways to write down a secret without a recognisable form."""
+
+LETTERS_OF = {
+    "a": LETTERS,
+    "b": BASE64,
+    "d": string.digits,
+    "h": HEX,
+    "l": string.ascii_lowercase + string.digits,
+    "u": UPPER,
+    "w": LETTERS + "-_",
+}
+"""Kind of a blank of `families.toml` -> what fills it."""
+
+
+def families(part: str) -> dict[str, str]:
+    """Family -> form, of a part of `families.toml`."""
+    forms: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("families.toml").read_text("utf-8"))
+    return forms[part]
+
+
+def filled(form: str, seed: int) -> tuple[str, list[str]]:
+    """Fill the blanks of a form; return it and the secret parts, which are small letters' blanks of 8 characters on."""
+    chance = random.Random(f"{form} {seed}")
+    parts: list[str] = []
+
+    def fill(blank: re.Match[str]) -> str:
+        kind, size = blank[1], int(blank[2] or 0)
+        if kind == "uuid":
+            made = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+        elif kind in ("begin", "end"):
+            return "-" * 5 + kind.upper() + " "
+        elif kind.lower() not in LETTERS_OF and kind != "discord":
+            return blank[0]
+        elif kind == "discord":
+            made = base64.b64encode(str(chance.randrange(10**14, 10**15)).encode()).decode()
+        else:
+            made = "".join(chance.choice(LETTERS_OF[kind.lower()]) for _ in range(size))
+        if len(made) >= 8 and kind.islower():
+            parts.append(made)
+        return made
+
+    text = re.sub(r"\{([A-Za-z]+?)(\d*)\}", fill, form)
+    return text.replace("{{", "{").replace("}}", "}"), parts

@@ -99,6 +99,8 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         (".env", "is a file of secrets"),
         ("id_rsa", "is a file of secrets"),
         (".git/config", "is no source"),
+        (".GIT/config", "is no source"),
+        ("real/.git/config", "is no source"),
         (".xscore/memory.db", "is no source"),
         ("link.py", "is a link"),
         ("linked/b.py", "is a link"),

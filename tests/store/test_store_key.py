@@ -8,6 +8,7 @@ import keyring
 import keyring.backend
 import pytest
 
+from tests.conftest import store_file
 from tests.statements import facts
 from tests.store.sealed import opened, sealed
 from xscore.extensions.privacy import encryption
@@ -54,7 +55,7 @@ def in_a_file(ring: InMemory) -> None:
 
 def refused(root: Path, user_dir: Path, match: str) -> StoreError:
     """Assert that the store is refused with this message, exit 6, no mention of damage, and unchanged bytes."""
-    path = root / ".xscore" / "memory.db"
+    path = store_file(root)
     before = path.read_bytes()
     for attempt in (
         lambda: opened(root, user_dir),
@@ -150,7 +151,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path, user_dir: Path) -
 def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir: Path, kind: str) -> None:
     """A marker that came with a clone can make a store refuse to open; it never says where a key is."""
     (tmp_path / "r").mkdir()
-    path = tmp_path / "r" / ".xscore" / "memory.db"
+    path = store_file(tmp_path / "r")
     with opened(tmp_path / "r", user_dir):
         pass
     note = sqlite_drivers.note_path(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import store_dir, store_file
 from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
 from xscore.platform import database
@@ -43,8 +44,8 @@ def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_di
     """A known path does not vouch for another store: one brought by a branch is refused."""
     open_at(tmp_path / "mine", user_dir)
     open_at(tmp_path / "planted", tmp_path / "other_user")
-    shutil.rmtree(tmp_path / "mine" / ".xscore")
-    shutil.copytree(tmp_path / "planted" / ".xscore", tmp_path / "mine" / ".xscore")
+    shutil.rmtree(store_dir(tmp_path / "mine"))
+    shutil.copytree(store_dir(tmp_path / "planted"), store_dir(tmp_path / "mine"))
     with pytest.raises(StoreUntrusted):
         open_at(tmp_path / "mine", user_dir)
 
@@ -58,7 +59,7 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
     with pytest.raises(StoreUntrusted, match="is not what a store has there"):
         open_at(tmp_path / "planted", user_dir)
     with pytest.raises(StoreUntrusted, match="is not what a store has there"):
-        opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+        opening.accept_store(store_dir(tmp_path / "planted"), user_data_dir=user_dir)
     encryption.restore_note(place, user_data_dir=user_dir)  # `store encrypt` asks this first
     assert not list(place.parent.glob("*-key"))
 
@@ -66,7 +67,7 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
 def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
     """A refused store is neither read nor written."""
     open_at(tmp_path / "planted", tmp_path / "other_user")
-    path = tmp_path / "planted" / ".xscore" / "memory.db"
+    path = store_file(tmp_path / "planted")
     before = path.read_bytes()
     with pytest.raises(StoreUntrusted):
         open_at(tmp_path / "planted", user_dir)
@@ -80,27 +81,27 @@ def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: P
     assert open_at(tmp_path / "planted", user_dir, trust=True) == identity
     with pytest.raises(StoreUntrusted):
         open_at(tmp_path / "planted", user_dir)
-    opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+    opening.accept_store(store_dir(tmp_path / "planted"), user_data_dir=user_dir)
     assert open_at(tmp_path / "planted", user_dir) == identity
 
 
 def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path) -> None:
     """A rebuild keeps the old files in a numbered folder and starts a new store."""
     old = open_at(tmp_path / "planted", tmp_path / "other_user")
-    store_dir = tmp_path / "planted" / ".xscore"
-    aside = rebuild.set_store_aside(store_dir / "memory.db")
-    assert aside == store_dir / "aside-1"
+    folder = store_dir(tmp_path / "planted")
+    aside = rebuild.set_store_aside(folder / "memory.db")
+    assert aside == folder / "aside-1"
     assert database.read_meta_value(aside / "memory.db", "store_id") == old
     assert open_at(tmp_path / "planted", user_dir) != old
-    assert rebuild.set_store_aside(store_dir / "memory.db") == store_dir / "aside-2"
-    assert rebuild.set_store_aside(store_dir / "memory.db") is None
+    assert rebuild.set_store_aside(folder / "memory.db") == folder / "aside-2"
+    assert rebuild.set_store_aside(folder / "memory.db") is None
 
 
 @pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
 def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, name: str) -> None:
     """Neither the folder nor a database file may be a link, which could overwrite any user file."""
     victim = tmp_path / "victim"
-    link = tmp_path / "project" / ".xscore" / name
+    link = store_dir(tmp_path / "project") / name
     link.parent.mkdir(parents=True, exist_ok=True)
     if name:
         victim.write_text("precious")
@@ -114,20 +115,20 @@ def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, nam
 
 def test_a_journal_without_a_database_is_refused(tmp_path: Path, user_dir: Path) -> None:
     """A planted journal must not be replayed into our new store."""
-    (tmp_path / "project" / ".xscore").mkdir(parents=True)
-    (tmp_path / "project" / ".xscore" / "memory.db-wal").write_bytes(b"x" * 100)
+    (store_dir(tmp_path / "project")).mkdir(parents=True)
+    (store_dir(tmp_path / "project") / "memory.db-wal").write_bytes(b"x" * 100)
     with pytest.raises(StoreUntrusted, match="journal"):
         open_at(tmp_path / "project", user_dir)
 
 
 def test_a_half_made_store_is_made_anew(tmp_path: Path, user_dir: Path) -> None:
     """Remains of a killed first start are no obstacle."""
-    store_dir = tmp_path / "project" / ".xscore"
-    store_dir.mkdir(parents=True)
-    (store_dir / "memory.db.new").write_bytes(b"half a database")
-    (store_dir / "memory.db.new-wal").write_bytes(b"half a journal")
+    folder = store_dir(tmp_path / "project")
+    folder.mkdir(parents=True)
+    (folder / "memory.db.new").write_bytes(b"half a database")
+    (folder / "memory.db.new-wal").write_bytes(b"half a journal")
     assert open_at(tmp_path / "project", user_dir)
-    assert not (store_dir / "memory.db.new").exists()
+    assert not (folder / "memory.db.new").exists()
 
 
 def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
@@ -188,9 +189,9 @@ def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: 
 
 def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path) -> None:
     """`xscore store trust` on a database without an id is damage."""
-    connect_store(tmp_path / ".xscore" / "memory.db").close()
+    connect_store(store_file(tmp_path)).close()
     with pytest.raises(StoreDamaged, match="no store id"):
-        opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)
+        opening.accept_store(store_dir(tmp_path), user_data_dir=user_dir)
 
 
 def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, XscoreError
-from xscore.platform.sqlite_drivers import KeySource
-from xscore.store.opening import connect_store
+from xscore.store.opening import StoreKeys, connect_store
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
@@ -47,7 +46,7 @@ class _Task(Struct):
 class GroupCommit:
     """An async context manager around the writing thread and its own connection to the database at `path`."""
 
-    def __init__(self, path: Path, keys: KeySource | None = None, *, create: bool = True) -> None:
+    def __init__(self, path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> None:
         self._path, self._keys, self._create = path, keys, create
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._failure: Exception | None = None

@@ -19,6 +19,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.processes import is_process_at_work
 from xscore.records.memory import Layer
+from xscore.store.index_rows import files_left
 
 MAX_JUDGMENTS = 2_000_000
 """About 76 MB."""
@@ -228,7 +229,7 @@ def prune_judgments(
 
     Works in short transactions, so that others can write in between; each checks again whether a running turn needs
     the judgments, so it can be interrupted at any time.
-    Raises UsageError if nothing is indexed, UsageError or NothingMatched for an unknown judge.
+    Raises UsageError if not everything is indexed, UsageError or NothingMatched for an unknown judge.
     """
     now = time.time() if now is None else now
     result = PruneResult()
@@ -273,6 +274,11 @@ def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_T
     if counts and not is_indexed(connection):
         raise UsageError(
             "nothing is indexed here yet, so no judgment's memory is known", hint="Run `xscore index` first."
+        )
+    if counts and files_left(connection):  # of a first run that was stopped, or since the store was migrated
+        raise UsageError(
+            "the index is still being built, so not every judgment's memory is known",
+            hint="Run `xscore index` first.",
         )
     plan = []
     surplus = -sweep.max_judgments

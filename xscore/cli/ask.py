@@ -31,6 +31,7 @@ from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdo
 from xscore.extension import load
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import ExitCode, UsageError
+from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
 from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
 
@@ -164,7 +165,9 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
         flags.terminal.lines(answer_text.render_routing(answer))
     if lists and not flags.terminal.as_json:
         return _print_list(answer, flags)
-    return print_turn(answer, flags.terminal, output=flags.given["output"], is_context=True)
+    return print_turn(
+        answer, flags.terminal, output=flags.given["output"], is_context=True, bundle_is_json=form == "json"
+    )
 
 
 def _print_list(answer: Answer, flags: Flags) -> int:
@@ -189,6 +192,7 @@ def print_turn(
     wants_answer: bool = False,
     output: Path | None = None,
     is_context: bool = False,
+    bundle_is_json: bool = False,
     texts: Mapping[str, str] | None = None,
 ) -> int:
     """Print a turn and return its exit code.
@@ -210,7 +214,7 @@ def print_turn(
     selection = answer_text.render_selection(answer, texts, width=columns)
     if result is not None:
         if streamed != result:  # a call that broke while streaming was made again
-            _write_result(result, terminal, output)
+            _write_result(result, terminal, output, is_json=bundle_is_json)
         terminal.lines(selection if is_context else f"\n{selection}")
     elif answer.selected or columns:
         write_stdout(selection)
@@ -232,11 +236,12 @@ def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     terminal.lines(answer_text.render_cost_line(answer))
 
 
-def _write_result(text: str, terminal: Terminal, output: Path | None) -> None:
+def _write_result(text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False) -> None:
     if output is None:
-        terminal.data(text)
+        terminal.data(text, is_json=is_json)
         return
     from xscore.platform.files import write_atomically
 
-    write_atomically(output, (text if not text or text.endswith("\n") else text + "\n").encode())
+    safe = escape_in_json(text) if is_json else escape_controls(text)
+    write_atomically(output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode())
     terminal.note(f"written to {output}")

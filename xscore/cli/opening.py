@@ -98,6 +98,9 @@ def opened_store(
     if not make:
         _note_missing_store(start, flags.terminal.note)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
+        store.listen(flags.terminal.note)
+        if store.root.read_only:  # only turns use the copy as a store: what is stated or erased there would be lost
+            store.connection.execute("PRAGMA query_only = ON")
         yield store
 
 

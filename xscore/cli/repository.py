@@ -214,8 +214,8 @@ def _render_status(found: StoreStatus) -> str:
     return f"{facts}\n\nNothing is indexed" + ("." if found.kept_out else " yet: run `xscore index`.")
 
 
-_USER = re.compile(r"://\S*@")
-_QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=|#)[^&#\s]+")
+_AFTER_SCHEME = re.compile(r"://\S*")
+_QUERY_VALUE = re.compile(r"([?&][^=&#?\s]*=|#)[^&#\s]+")
 
 
 @command()
@@ -272,7 +272,12 @@ def _without_credentials(text: str) -> str:
     """Mask the user, password and query values of each URL in a text, and anything else that looks like a key."""
     from xscore.store.redaction import redact
 
-    return redact(_QUERY_VALUE.sub(r"\1…", _USER.sub("://…@", text))).text
+    return redact(_QUERY_VALUE.sub(r"\1…", _AFTER_SCHEME.sub(_without_user, text))).text
+
+
+def _without_user(match: re.Match[str]) -> str:
+    user, at, rest = match[0].rpartition("@")
+    return f"://…@{rest}" if user and at else match[0]
 
 
 def format_setting(value: object) -> str:

@@ -179,9 +179,14 @@ def trust_store(flags: Flags) -> None:
     from xscore.store.opening import accept_store
 
     settings = read_settings(flags).settings
-    store_dir = find_root(Path.cwd()).store_dir
+    root = find_root(Path.cwd())
+    data_dir, store_dir = user_data_dir(settings.store.user_data_dir), root.store_dir
+    if root.earlier_store_dir and (root.earlier_store_dir / STORE_FILE).exists():
+        from xscore.store.earlier_place import take_over_earlier_store
+
+        flags.terminal.notes(take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True))
     if not (store_dir / STORE_FILE).exists():
         raise UsageError(f"there is no store at {store_dir}", hint="`xscore index` makes one; it is trusted as yours.")
-    accept_store(store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
+    accept_store(store_dir, user_data_dir=data_dir)
     body = {"store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}
     flags.terminal.print_result(body, f"trusted: {one_line(str(store_dir))}")

@@ -13,7 +13,7 @@ import click
 from msgspec import Struct, field
 
 from xscore.platform.errors import UsageError
-from xscore.platform.text import escape_controls, one_line, safe_json
+from xscore.platform.text import PIECE_OVERLAP, escape_controls, escape_in_json, escape_piece, one_line, safe_json
 
 COLOR_MODES = ("auto", "always", "never")
 OUTPUT = [
@@ -47,6 +47,8 @@ class Terminal(Struct):
     verbose: bool = False
     noted: set[str] = field(default_factory=set)
     """Notes already given; each is given once."""
+    _streamed: str = ""
+    """The end of what was streamed: an emoji may come in two pieces."""
 
     @property
     def is_live(self) -> bool:
@@ -82,13 +84,18 @@ class Terminal(Struct):
         else:
             self.note(none)
 
-    def data(self, text: str) -> None:
-        """Write the result to stdout: unchanged into a pipe or file, escaped onto a terminal."""
-        self.stream(text + ("" if text.endswith("\n") else "\n"))
+    def data(self, text: str, *, is_json: bool = False) -> None:
+        """Write the result to stdout, escaped: a pipe may end at a terminal, or at a model.
+
+        is_json: the text is JSON, and is escaped so that it means the same.
+        """
+        safe = escape_in_json(text) if is_json else escape_controls(text)
+        _write(safe + ("" if safe.endswith("\n") else "\n"))
 
     def stream(self, text: str) -> None:
-        """Write a piece of a result at once, with no line end added."""
-        _write(escape_controls(text) if sys.stdout.isatty() else text)
+        """Write a piece of a result at once, escaped, with no line end added."""
+        _write(escape_piece(text, self._streamed))
+        self._streamed = (self._streamed + text)[-PIECE_OVERLAP:]
 
     def lines(self, text: str) -> None:
         """Write a formatted block to stderr."""
@@ -137,7 +144,9 @@ def stdout_columns() -> int | None:
 def write_stdout(text: str) -> None:
     """Write a formatted block to stdout, without colors if it shows none."""
     text = _wrapped_for(sys.stdout, text)
-    _write((text if _shows_color(sys.stdout) else click.unstyle(text)) + "\n")
+    if not _shows_color(sys.stdout):
+        text = escape_controls(click.unstyle(text))  # all that came from outside is escaped already; this makes sure
+    _write(text + "\n")
 
 
 def write_stderr(text: str) -> None:

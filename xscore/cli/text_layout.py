@@ -12,7 +12,7 @@ import click
 from xscore.platform.text import one_line
 
 _NO_BREAK = "\0"
-_LABEL = r" *\S+(?: \S+)* {2,}| +"
+_LABEL = r"\A(?: *\S+(?: \S+)* {2,}| +)"
 """The prefix of a line: a label and its gap, or an indent."""
 
 
@@ -109,7 +109,10 @@ def _wrap_line(line: str, width: int) -> str:
 def _fill(line: str, width: int, indent: str) -> str:
     """Break a line before each word that ends behind the width; `textwrap` counts the signs of color as letters."""
     filled, taken = "", 0
-    for gap, word in re.findall(r"( *)([^ ]+)", line):
+    # The word may be empty: a run of spaces at the end is then read once, not from each of its places.
+    for gap, word in re.findall(r"( *)([^ ]*)", line):
+        if not word:
+            continue
         size = _display_width(word.replace(_NO_BREAK, " "))
         if filled and taken + len(gap) + size > width:
             filled, taken = f"{filled}\n{indent}{word}", len(indent) + size

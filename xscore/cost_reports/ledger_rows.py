@@ -1,6 +1,7 @@
 """Turns, evaluations and jobs of a store as reports read them; each row is checked.
 
-A damaged row is left out and counted, never read as zero. A killed turn has no figures but still counts as a turn.
+A damaged row is left out and counted, never read as zero. A killed turn has no figures but still counts as a turn,
+an `unfinished` one.
 Calls are read elsewhere (`tables`). Trade-off: a job counts, with all its calls, in the period in which it was
 planned.
 """
@@ -29,6 +30,7 @@ from xscore.store.call_rows import (
     parse_seconds,
     parse_timestamp,
 )
+from xscore.store.turn_history import shown_state
 from xscore.store.turns import TurnState
 
 T = TypeVar("T")
@@ -44,26 +46,32 @@ _JOBS = f"""
     FROM (SELECT id, created_at, command, candidates AS candidates, cached FROM job)
         LEFT JOIN (SELECT turn_id, batch, cost, cost_live FROM call) ON turn_id = id GROUP BY id
 """
+_PROCESS = """
+    coalesce(CASE WHEN state = 'running' AND json_valid(context) THEN json_extract(context, '$.process') END, '')
+    AS process
+"""
+"""Who began a turn that has not ended."""
 _COVERAGE = ("candidates", "judged", "cached", "carried", "unjudged")
 _STAGES = Latency.__struct_fields__
 
 
-def read_turns(connection: sqlite3.Connection, asked: ReportQuery, *, repository: str) -> tuple[list[LedgerTurn], int]:
+def read_turns(
+    connection: sqlite3.Connection, asked: ReportQuery, *, repository: str, now: float
+) -> tuple[list[LedgerTurn], int]:
     """Read the turns that began in the period, or the one asked for; also return how many rows are damaged.
 
-    A turn whose figures are damaged is there without them, and counted.
+    A turn whose figures are damaged is there without them, and counted. now: Unix seconds.
     """
     where, values = _where(asked, "started_at", "id")
     with lenient_text(connection):
-        turns = _rows(connection, f"SELECT id, started_at, task, state FROM turn WHERE {where}", values)
+        turns = _rows(connection, f"SELECT id, started_at, task, state, {_PROCESS} FROM turn WHERE {where}", values)
         ids = f"SELECT id FROM turn WHERE {where}"
         figures = _rows(connection, f"SELECT * FROM turn_figures WHERE turn_id IN ({ids})", values)
 
     def turn(row: Mapping[str, Any]) -> LedgerTurn:
-        key = TurnKey(repository, _text(row["id"]))
-        return LedgerTurn(
-            key, parse_timestamp(row["started_at"]), _text(row["task"]), TurnState(row["state"]), known.get(key.turn)
-        )
+        key, at = TurnKey(repository, _text(row["id"])), parse_timestamp(row["started_at"])
+        state = shown_state(TurnState(row["state"]), str(row["process"]), age_s=now - at)
+        return LedgerTurn(key, at, _text(row["task"]), state, known.get(key.turn))
 
     believed, damaged = _believed(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
     known = dict(believed)

@@ -112,7 +112,8 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     task: str
     command: str
     state: str
-    """`running`, `done`, `partial`, `failed`, `interrupted`, or `continued` (by a later turn)."""
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, or `continued` (by a
+    later turn)."""
     judge: str
     coverage: Coverage | None
     """None, like the other figures, if the turn has not finished or they are damaged."""

@@ -120,7 +120,7 @@ def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, no
     read = _Read()
     for repository, connection in ledgers:
         with read_snapshot(connection):
-            turns, bad_turns = read_turns(connection, asked, repository=repository)
+            turns, bad_turns = read_turns(connection, asked, repository=repository, now=now)
             evaluations, bad_evaluations = read_evaluations(connection, asked)
             sums, bad_calls = read_call_sums(connection, asked)
             offline, commands, bad_jobs = read_jobs(connection, asked)

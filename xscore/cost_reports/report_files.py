@@ -6,7 +6,7 @@ file is replaced only if it is an earlier report: a mistyped name must not destr
 
 A step summary on GitHub holds at most 1 MiB of Markdown; groups past the limit are counted. All text from outside is
 escaped: no name ends a cell, becomes HTML, a link or an image, mentions anyone or refers to an issue. Trade-off: a
-backslash does not stop a mention, so a space of no width follows what begins one, and is copied with the name.
+backslash does not stop a mention, so a space of no width (as HTML) follows what begins one, and is copied with it.
 """
 
 import os
@@ -155,7 +155,7 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
             raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
         taken[place] = option
         is_report = option == "--output"
-        if (is_report or writes) and STORE_DIR in place.parts:
+        if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
             raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
         if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)
@@ -181,7 +181,7 @@ _LONGEST = 480
 _ACTIVE = re.compile(r"[\\`*_\[\]|~<>&@#$!]")
 _BEGINS = re.compile(r"[@#]|:(?=//)|(?<=www)\.|\b(?:mailto|xmpp):|\bgh(?=-[0-9])", re.IGNORECASE)
 """The start of a mention, an issue reference or a link in plain text."""
-_NO_WIDTH = "\u200b"
+_NO_WIDTH, _NO_WIDTH_IN_HTML = "\u200b", "&#8203;"
 
 
 def render_markdown(report: CostReport) -> str:
@@ -206,7 +206,7 @@ def escape_markdown(text: str) -> str:
     """Escape whatever has a meaning in Markdown, HTML or on GitHub; one line, of bounded length."""
     flat = one_line(text)
     shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
-    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown))
+    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)).replace(_NO_WIDTH, _NO_WIDTH_IN_HTML)
 
 
 SMALL = Decimal("0.001")

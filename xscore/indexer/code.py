@@ -264,7 +264,8 @@ _NODE_MODULES = frozenset(
     """.split()  # noqa: SIM905  read as a list of words
 )
 _TOKEN = re.compile(
-    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[(\[{]|[)\]}]|(\w+)\s*=(?!=)""", re.DOTALL
+    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*+"|'(?:\\.|[^'\\\n])*+'|[(\[{]|[)\]}]|\b(\w++)\s*+=(?!=)""",
+    re.DOTALL,
 )
 _SCANNED_CHARS = 2_000
 _OPENED, _PART_OF_NAME = re.compile(r"\s*\("), re.compile(r"[\w.]")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from xscore.platform.files import IGNORED_IN_NAMES, leads_out
 from xscore.platform.git import run_git
-from xscore.platform.git_folder import claims_git
+from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded
 
@@ -33,10 +34,11 @@ PRUNED = frozenset(
 )
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
-_LEADS_OUT = ("..", ".git")
-"""Parts of a path that no legitimate git index contains."""
-_UNUSUAL = (*(f"{part}{end}" for part in _LEADS_OUT for end in "/\0"), "/\0", "\0.xscore/")
-"""Every list with such a path, a nested repository or our own folder contains one of these; plain search is fast."""
+_UNUSUAL = (  # plain search is fast
+    *("../", "..\0", ".git/", ".git\0", ".git ", ".git.", ".git:", "git~1", "\\", "\0/", *IGNORED_IN_NAMES),
+    *("/\0", "\0.xscore/"),
+)
+"""A list with a path that leads out, a nested repository or our own folder contains one of these."""
 
 
 class FileListing(Struct):
@@ -61,7 +63,7 @@ def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
             return _listed(printed)
         if monotonic() - began >= LISTING_S:
             _too_slow.add(root.path)
-    if _is_bare(root.path):
+    if bare_repository(root.path):
         return FileListing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
     listing = walk_folder(root.path)
     if root.is_git and git:
@@ -87,7 +89,7 @@ def _listed(printed: str) -> FileListing:
     for name in names:
         if name.endswith("/"):
             listing.excluded.append(Excluded(portable_name(name), "nested_repository"))
-        elif any(part in _LEADS_OUT for part in name.lower().split("/")):
+        elif leads_out(name):
             listing.excluded.append(Excluded(portable_name(name), "outside"))
         elif not name.startswith(".xscore/"):
             listing.paths.append(name)
@@ -127,15 +129,10 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
         if base not in _SILENT:
             listing.excluded.append(Excluded(portable_name(name) + "/", "dependencies"))
         return False
-    if os.path.lexists(top / name / ".git") or _is_bare(top / name):
+    if os.path.lexists(top / name / ".git") or bare_repository(top / name):
         listing.excluded.append(Excluded(portable_name(name) + "/", "nested_repository"))
         return False
     return True
-
-
-def _is_bare(folder: Path) -> bool:
-    """Whether a folder is a git directory, which is never indexed."""
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
 def _ignore_rules(file: Path) -> "GlobList | None":

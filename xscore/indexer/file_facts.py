@@ -42,10 +42,13 @@ _CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[
 _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
-_LAST_NAME = re.compile(r"[\w$]+\Z")
+_LAST_NAME = re.compile(r"(?<![\w$])[\w$]+\Z")
 _NAMESPACE_WORDS = frozenset({"namespace", "inline", "extern", "mod", "pub", "crate", "cfg", "test"})
 _QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
-_COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|[ \t]*\*/[ \t]*$", re.MULTILINE)
+_COMMENT_MARKS = re.compile(
+    r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$", re.MULTILINE
+)
+"""The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
 
 
 class FileFacts:
@@ -137,7 +140,7 @@ class FileFacts:
         if entity is None or not entity.leads:
             return ""
         above = "\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads)
-        unmarked = _COMMENT_MARKS.sub("", above).split("\n")
+        unmarked = _COMMENT_MARKS.sub(_blanks_alone, above).split("\n")
         return inspect.cleandoc("\n".join(line for line in unmarked if not line.startswith("@")).strip())
 
     def _decode(self, start: int, end: int) -> str:
@@ -285,6 +288,10 @@ def _call_name(written: str) -> str:
     return f"?.{last[0]}" if last else ""
 
 
+def _blanks_alone(match: re.Match[str]) -> str:
+    return match[0] if match[0] == match[1] else ""
+
+
 def _has_code(data: bytes) -> bool:
     rows = data.decode("utf-8", "replace").split("\n")
     return any(row.strip() and not row.lstrip().startswith("#") for row in rows)
@@ -311,6 +318,8 @@ _MADE = re.compile(r"\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(")
 """Behind the name: `store = Store(`."""
 _OPENED_AS = re.compile(r"\bwith\s+([\w.]+)\(.*\)\s+as\s+\Z")
 """Before the name: `with Store(…) as store`."""
+_OPENED_CHARS = 400
+"""How much of the line before a name is looked at."""
 
 
 def stated_types(text: str, calls: Iterable[str]) -> dict[str, str]:
@@ -324,7 +333,9 @@ def made_by(name: str, text: str) -> str:
     """Return what last made a variable: `Store` of `store = Store(…)` or of `with Store(…) as store`; else nothing."""
     maker = ""
     for place, end in _places(text, name):
-        made = _MADE.match(text, end) or _OPENED_AS.search(text[text.rfind("\n", 0, place) + 1 : place])
+        line_start = text.rfind("\n", max(0, place - _OPENED_CHARS), place) + 1
+        before = text[max(line_start, place - _OPENED_CHARS) : place]
+        made = _MADE.match(text, end) or _OPENED_AS.search(before)
         maker = made[1] if made else maker
     return maker
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOT_INSTALLED = "the grammar is not installed"
 _MACRO = (
-    rb"(?m)^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
+    rb"(?m)^[ \t]*#(?:[^\n\\]++|\\[\s\S])*+"
     rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
     rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
     rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"

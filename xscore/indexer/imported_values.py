@@ -55,7 +55,8 @@ _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _WORD = re.compile(rb"[\w$\x80-\xff]+")
 _IMPORTS = (b"import ", b"from ", b"use ", b"pub use ")
 _NO_HEAD = (b".", b"@")
-_RUST_PATH = re.compile(rb"\b(?:[a-z_]\w*::)+[A-Z][A-Z0-9_]*\b(?!\s*[:(!])")
+_RUST_PATH = re.compile(rb"\b(?:[a-z_]\w*+::)++([A-Z][A-Z0-9_]*\b(?!\s*+[:(!]))?")
+"""A path of modules, and the constant at its end: without one the path is read all the same, so each is read once."""
 
 
 def is_class_name(name: str) -> bool:
@@ -95,6 +96,8 @@ def imported_values(
 
 def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
     for path in _RUST_PATH.finditer(data):
+        if not path[1]:
+            continue
         written = path[0].decode("ascii", "replace")
         node = _leaf(root, path.start(), written.partition("::")[0])
         outer = node.parent if node else None

@@ -22,7 +22,7 @@ NAME_CHARS = 60
 NamedSpan = tuple[str, int, int]
 """Name, first row, last row."""
 Border = Callable[[Sequence[str], int, int], int]
-_IMPORTS = r"""^\s*(?:
+_IMPORTS = r"""^[ \t]*(?:
     \#\s*include\s*"([^"\n]+)"                  # C
   | (?:pub\s+)?mod\s+(\w+)\s*;                  # Rust
   | require_relative\s+["']([^"'\n]+)["']       # Ruby
@@ -118,7 +118,9 @@ _LISTING = re.compile(r"(?:-{4,}|\.{4,}|={4,}|/{4,}|```+|~~~+)\s*(?=\w*\s*\Z)")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 _NAMED = re.compile(r"`{1,2}([^`\n]{2,120})`{1,2}")
 _IDENTIFIER = re.compile(r"~?[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?\Z")
-_PATH = re.compile(r"(?<![\w/.:])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b")
+_PATH = re.compile(
+    r"(?<![\w/.:-])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b"
+)
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
 _HEADING_CHARS = 120
 _WORDS = re.compile(r"\w{2,}")

@@ -100,7 +100,7 @@ MAX_TREE_DEPTH = 5_000
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
 _MARKS, _MARK_RUN = bytes.maketrans(b"?>:", b"---"), b"-" * MAX_DEPTH
 _TABS, _DEEP_INDENT = bytes.maketrans(b"\t", b" "), b" " * MAX_DEPTH
-_MARKS_APART = rb"(?:[-?:][ \t]+|>[ \t]*){%d}" % MAX_DEPTH
+_MARKS_APART = rb"(?:[-?:][ \t]++|>[ \t]*+)++"
 """A rule of dashes nests nothing."""
 _INDENT = rb"(?m)^[ \t]+"
 _ENTITY_CAPTURES = (
@@ -228,8 +228,10 @@ def _imported_values(root: "Node", data: bytes, found: Syntax, language: Languag
 
 def _is_too_deep(data: bytes) -> bool:
     """Whether brackets or marks nest too deep, by counting."""
-    if _MARK_RUN in data.translate(_MARKS, b" \t") and re.search(_MARKS_APART, data):
-        return True
+    if _MARK_RUN in data.translate(_MARKS, b" \t"):
+        runs = re.findall(_MARKS_APART, data)
+        if any(len(run.translate(None, b" \t")) >= MAX_DEPTH for run in runs):
+            return True
     if _DEEP_INDENT in data.translate(_TABS) and len(set(map(len, re.findall(_INDENT, data)))) > MAX_DEPTH:
         return True
     if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:

@@ -83,6 +83,7 @@ class Pipeline:
         heard = listener or next((make_one() for make_one in implementations("turn_listener", chosen)), None)
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
+            store.listen(feed.note)
             pipeline = cls(_assemble_parts(store, chosen, loaded, feed, listener=heard))
             feed.pipeline = pipeline
             try:

@@ -38,13 +38,14 @@ NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[^a-z\s]|\s*\Z)|\n")
 _LEAD = re.compile(
-    r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]?\s+)*"
+    r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]? )*"
     r"(?:(?:use|uses|using|prefer|prefers|choose|chooses|chose|chosen|adopt|adopts|adopted|pick|picked|go with"
-    r"|goes with|went with|is|are|to use)[:]?\s+)*",
+    r"|goes with|went with|is|are|to use)[:]? )*",
     re.IGNORECASE,
 )
-_REASON = re.compile(r",?\s+(?:because|since|so that)\s.*", re.IGNORECASE | re.DOTALL)
-_REST = re.compile(r"\s+for\s.*|,?\s+(?:not|rather than|instead of)\s.*", re.IGNORECASE | re.DOTALL)
+"""These three read a sentence whose words are one space apart."""
+_REASON = re.compile(r",? (?:because|since|so that) .*", re.IGNORECASE)
+_REST = re.compile(r" for .*|,? (?:not|rather than|instead of) .*", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 _FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]")
 
@@ -62,7 +63,8 @@ def choice_in_text(text: str) -> str:
     name, before = sentence, ""
     while name != before:  # makes parsing idempotent
         before = name
-        rest = _LEAD.sub("", name, count=1)
+        lead = _LEAD.match(name)
+        rest = name[lead.end() :] if lead else name
         name = (_REST.sub("", rest, count=1) if rest != name else rest).strip(" \"'`.") or name
     return name if len(name.split()) <= VALUE_WORDS else sentence
 

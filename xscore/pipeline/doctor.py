@@ -18,6 +18,7 @@ from xscore.pipeline.probe import known_capability, probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.platform.paths import RepositoryRoot, user_stores_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import SHORTEST_KEY_SHOWN, mask_key
 from xscore.prompts.bundle_parts import age_text
@@ -54,10 +55,10 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     answerer = parts.answerer
     probed = await _probe(parts) if probe else []
     kind = "git repository" if parts.root.is_git else "plain folder"
-    read_only = " (the root is read-only, so it is in your cache folder)" if parts.root.read_only else ""
+    where = _where_kept(parts.root)
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding("store", True, f"{parts.store.path}{read_only}" if has_store(parts.root.store_dir) else NO_STORE),
+        DoctorFinding("store", True, f"{parts.store.path}{where}" if has_store(parts.root.store_dir) else NO_STORE),
         *_own_store(parts),
         *_judge(parts),
         *_fallbacks(parts),
@@ -65,6 +66,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *probed,
         *_answerer(parts),
         *await _extensions(parts),
+        *_agents(parts),
     ]
     if probe and answerer is not None:
         findings += await _listed(parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host))
@@ -74,6 +76,15 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     else:
         findings.append(DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}"))
     return Diagnosis(findings=tuple(findings))
+
+
+def _where_kept(root: RepositoryRoot) -> str:
+    """Return why a store is not where stores usually are; empty if it is."""
+    if root.read_only:
+        return " (a copy: the store's folder cannot be written, so nothing is kept)"
+    if root.store_dir.is_relative_to(user_stores_dir()):
+        return " (in your own folder: the repository has no git folder of its own that can be written)"
+    return ""
 
 
 def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
@@ -97,6 +108,13 @@ async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     found = [finding for check in checks for finding in await check(parts.settings)]
     terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
     return found if any(one.name == terms.name for one in found) else [terms, *found]
+
+
+def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Name what the project's own files set for agents. It may be the user's own wish, so there is nothing to fix."""
+    for warnings_of in implementations("environment_warnings", parts.settings):
+        for warning in warnings_of(parts.root.path):
+            yield DoctorFinding("agents", True, warning)
 
 
 _KEY_HINT = f"Set {SET_A_JUDGE}."

@@ -33,6 +33,7 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 
 _ABOUT_TESTS = r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
+_TEST_ENDINGS = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
 
 
 def select(
@@ -86,8 +87,7 @@ def select(
 def is_about_tests(turn: Turn) -> bool:
     """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
-    endings = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
-    in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(endings, name))
+    in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(_TEST_ENDINGS, name))
     return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
 
 

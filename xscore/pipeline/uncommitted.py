@@ -7,6 +7,7 @@ excluded by a glob, by its class or by its content, and no file of secrets. A de
 Trade-off: new files that git does not track yet are no part of the change.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
+from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
@@ -38,7 +40,8 @@ SCREENED_FACTOR = 4
 """Scan this many times the shown length for secrets."""
 MAX_RECENT_DAYS = 30.0
 _SECTION = r"(?m)^(?=diff --git )"
-_NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
+_NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
+"""Names in the head of a section. One that git quotes stays escaped, with a backslash, so it is no name of a file."""
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
 
 
@@ -57,22 +60,33 @@ def uncommitted_work(
     """Ask git for the change since HEAD and for the files of recent commits. now: Unix seconds."""
     if not (settings.git and root.is_git):
         return UncommittedWork()
-    diff = working_diff(root.path)
-    if diff:
-        from xscore.indexer.admission import AdmissionRules
-
-        known, rules = file_languages(connection), AdmissionRules(settings)
-
-        def is_admitted(path: str) -> bool:
-            is_deleted = not (root.path / native_name(path)).exists()
-            return path in known or (is_deleted and not rules.refusal_by_path(path))
-
-        diff = sections_among(diff, is_admitted)
+    diff = _admitted_diff(connection, root, settings)
     ages = {portable_name(path): max(0.0, now - at) / DAY_S for at, path in recent_commits(root.path)}
     lines = edited_lines(diff)
     edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
     recent = [ChangedFile(path, days) for path, days in ages.items() if days <= MAX_RECENT_DAYS and path not in lines]
     return UncommittedWork(shown_diff(diff), (*edited, *recent))
+
+
+def _admitted_diff(connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings") -> str:
+    """Return the change of the files that are indexed, and of deleted ones that would be."""
+    change = working_diff(root.path)
+    if not change.patch:
+        return ""
+    from xscore.indexer.admission import AdmissionRules
+
+    indexed, rules = file_languages(connection), AdmissionRules(settings)
+    deleted = {portable_name(name): is_gone for name, is_gone in change.deleted.items()}
+
+    def is_admitted(path: str) -> bool:
+        if path in indexed:
+            return path in deleted
+        # Only git says that a file is deleted: its text then comes from HEAD. A path that is merely not there may be
+        # one that git read elsewhere. `git rm --cached` leaves a file that the index refuses for its text.
+        is_gone = deleted.get(path, False) and not os.path.lexists(root.path / native_name(path))
+        return is_gone and not rules.refusal_by_path(path)
+
+    return sections_among(change.patch, is_admitted)
 
 
 def _redacted_line(name: str, value: str, *, allow_pii: bool) -> tuple[str, str]:
@@ -213,13 +227,14 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:
-    """Read the current file for the answering model; empty for a folder, an unreadable file or a file of secrets."""
-    path = root.path / native_name(file)
-    if is_secret_file(file) or not path.is_file():
+    """Read the current file for the answering model; empty for a folder, a file of secrets, of git, or unreadable."""
+    if is_secret_file(file):
         return ""
+    most = SCREENED_FACTOR * MAX_FILE_CHARS
     try:
-        with path.open("rb") as opened:
-            text = redact(opened.read(SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
-    except OSError:
+        with opened_folder(root.path) as top:
+            data = read_file_under(top, native_name(file), max_bytes=most, start_only=True)
+    except (FileRefused, OSError):
         return ""
+    text = redact(data.decode("utf-8", "replace")).text
     return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"

@@ -1,23 +1,47 @@
 """SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
 
 Every connection of the package comes from here. A database with a key note beside it is opened with the user's key
-(`sqlite_drivers`); a plain database never asks for one. Trade-off: `synchronous=NORMAL` keeps every commit when the
-process is killed, but may lose the last ones in a power cut.
+(`sqlite_drivers`); a plain database never asks for one. A database of an older schema is migrated as its `Schema` says;
+one of a newer schema is refused before a byte beside it changes. Trade-off: `synchronous=NORMAL` keeps every commit
+when the process is killed, but may lose the last ones in a power cut.
 """
 
 import errno
 import os
 import sqlite3
+import stat
+import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError
-from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, IN_MEMORY, KeySource, open_plain, recovery_hint
+from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError, StoreTooNew
+from xscore.platform.sqlite_drivers import (
+    BUSY_TIMEOUT_S,
+    IN_MEMORY,
+    KeySource,
+    open_plain,
+    recovery_hint,
+    too_new_error,
+)
+
+_HEADER = struct.Struct(">16s44xi4xI28x")
+"""Magic, user_version at byte 60 and application_id at byte 68 of a database's first 100 bytes."""
+_SQLITE_MAGIC = b"SQLite format 3\0"
+
+
+class Migration(Struct, frozen=True):
+    """What brought an older database to the schema that this xscore reads."""
+
+    before: int
+    """Its schema number until then."""
+    after: int
+    copy: Path
+    """The folder with a copy of what cannot be made again."""
 
 
 class Schema(Struct, frozen=True):
@@ -28,21 +52,36 @@ class Schema(Struct, frozen=True):
     application_id: int
     """Written to the header of the file."""
     version: int
+    """Rises with every change of the file (`migrations`)."""
+    migrate: Callable[[sqlite3.Connection, Path, KeySource | None], Migration | None]
+    """Brings an open older database to `version`; None: another process has done so meanwhile."""
 
 
-def connect(path: Path, schema: Schema, keys: KeySource | None = None, *, create: bool = True) -> sqlite3.Connection:
+BeforeWriting = Callable[[sqlite3.Connection], None]
+"""Called with a connection that has read once and not written yet."""
+
+
+def connect(
+    path: Path,
+    schema: Schema,
+    keys: KeySource | None = None,
+    *,
+    create: bool = True,
+    before_writing: BeforeWriting = lambda _: None,
+) -> sqlite3.Connection:
     """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
 
     keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
-    may move between threads, but only one may use it at a time. Raises StoreDamaged for a file of another program or
-    of a newer xscore, StoreError if it cannot be used.
+    may move between threads, but only one may use it at a time. An older database of ours is migrated (`migration_of`).
+    Raises StoreTooNew for one of a newer xscore, StoreDamaged for a file of another program, StoreError if it cannot be
+    used.
     """
     if create:
         _prepare(path)
     while True:  # again where it was replaced meanwhile: encrypted, decrypted or rebuilt
         before = inode_of(path)
         try:
-            connection = _connect(path, schema, keys)
+            connection = _connect(path, schema, keys, before_writing)
         except StoreError:
             if inode_of(path) == before:
                 raise
@@ -58,6 +97,52 @@ def open_in_memory(schema: Schema) -> sqlite3.Connection:
     _configure(connection)
     _create_tables(connection, Path(IN_MEMORY), schema)
     return connection
+
+
+def migration_of(connection: sqlite3.Connection) -> Migration | None:
+    """Return how the database was migrated when this connection opened it; None: it was not."""
+    migration: Migration | None = getattr(connection, "migration", None)
+    return migration
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """Return the schema number of an open database; 0: it has no tables yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def refuse_newer(path: Path, schema: Schema) -> None:
+    """Raise StoreTooNew if the header says that a newer xscore made this database; SQLite is not asked.
+
+    An encrypted header says nothing, and a journal may hold a newer one: `connect` looks again.
+    """
+    facts = _read_header(path)
+    if facts is not None:
+        version, owner = facts
+        if owner == schema.application_id and version > schema.version:
+            raise too_new_error(path, version, schema.version)
+
+
+def has_older_header(path: Path, schema: Schema) -> bool:
+    """Whether the header says that opening this database will migrate it; an encrypted one does not say."""
+    facts = _read_header(path)
+    return facts is not None and facts[1] == schema.application_id and 0 < facts[0] < schema.version
+
+
+def has_plain_header(path: Path) -> bool:
+    """Whether the file begins as a database does that is not encrypted."""
+    return _read_header(path) is not None
+
+
+def _read_header(path: Path) -> tuple[int, int] | None:
+    """Return user_version and application_id as the file has them; None: it is no plain database."""
+    with suppress(OSError):
+        if stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
+            with path.open("rb") as file:
+                header = file.read(_HEADER.size)
+            if len(header) == _HEADER.size:
+                magic, version, owner = _HEADER.unpack(header)
+                return (version, owner) if magic == _SQLITE_MAGIC else None
+    return None
 
 
 def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:
@@ -77,9 +162,13 @@ def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back on any exception."""
+    """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back on any exception.
+
+    Raises StoreTooNew if a newer xscore has migrated the database since this connection was opened.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
+        _refuse_migrated(connection)
         yield connection
         connection.execute("COMMIT")
     except BaseException:
@@ -153,16 +242,45 @@ def _prepare(path: Path) -> None:
         raise StoreError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
 
 
-def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Connection:
+def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing: BeforeWriting) -> sqlite3.Connection:
+    refuse_newer(path, schema)
     connection = open_unchecked(path, keys)
     try:
         with _unless_encrypted(path):
+            if schema_version(connection) > schema.version:
+                _stored_version(connection, path, schema)
             _configure(connection)
-            _create_tables(connection, path, schema)
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # makes SQLite open the journal
+            before_writing(connection)
+            migration = _bring_to_version(connection, path, schema, keys)
+    except StoreTooNew:
+        # The last connection to close would write the journal into the database, unless it may only read.
+        with closing(open_unchecked(path, keys, read_only=True)) as reader:
+            schema_version(reader)
+            connection.close()
+        raise
     except BaseException:
         connection.close()
         raise
+    connection.schema_version = schema.version  # type: ignore[attr-defined]  # our subclass has a `__dict__`
+    connection.migration = migration  # type: ignore[attr-defined]
     return connection
+
+
+def _bring_to_version(
+    connection: sqlite3.Connection, path: Path, schema: Schema, keys: KeySource | None
+) -> Migration | None:
+    """Create the tables of a new database, or migrate an older one."""
+    migration = None
+    while True:
+        with read_snapshot(connection):  # one view: another process may be creating the tables right now
+            version = _stored_version(connection, path, schema)
+        if version == schema.version:
+            return migration
+        if version:
+            migration = schema.migrate(connection, path, keys)
+        else:
+            _create_tables(connection, path, schema)
 
 
 def open_unchecked(path: Path, keys: KeySource | None = None, *, read_only: bool = False) -> sqlite3.Connection:
@@ -188,6 +306,11 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
         if sqlite_drivers.read_note(path) is None and looks_encrypted(path):
             raise missing_note_error(path) from error
         raise
+
+
+def place_of(connection: sqlite3.Connection) -> Path:
+    """Return the file of a connection that this module opened."""
+    return Path(connection.place)  # type: ignore[attr-defined]  # of our connection class
 
 
 def inode_of(path: Path) -> int:
@@ -225,35 +348,38 @@ def is_busy(error: StoreError) -> bool:
 
 
 def _create_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
-    """Create the tables of a new database; check that an existing one is ours."""
-    with read_snapshot(connection):  # one view of three facts: another process may be creating the tables right now
-        is_new = _check_owner(connection, path, schema)
-    if not is_new:
-        return
+    """Create the tables of a new database, unless another process has done so meanwhile."""
     with transaction(connection):
-        if _check_owner(connection, path, schema):
-            for statement in _statements(schema.file.read_text("utf-8")):
+        if not _stored_version(connection, path, schema):
+            for statement in statements(schema.file.read_text("utf-8")):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {schema.application_id}")
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
 
-def _check_owner(connection: sqlite3.Connection, path: Path, schema: Schema) -> bool:
-    """Return whether the database is new and empty. Raises StoreDamaged if it is not ours."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+def _stored_version(connection: sqlite3.Connection, path: Path, schema: Schema) -> int:
+    """Return the schema number of our database; 0: it is new and empty. Raises StoreTooNew, StoreDamaged."""
+    version = schema_version(connection)
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if version > schema.version and owner == schema.application_id:
-        raise StoreDamaged(
-            f"{path} was written by a newer xscore (schema {version}, this one knows {schema.version})",
-            hint=f"Upgrade xscore, or do without what only the newer one reads. {recovery_hint(path)}",
-        )
-    if (owner != schema.application_id or version != schema.version) if tables else (version != 0):
+        raise too_new_error(path, version, schema.version)
+    is_ours = owner == schema.application_id and 1 <= version <= schema.version
+    if not is_ours if tables else version != 0:
         raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))
-    return not tables
+    return version
 
 
-def _statements(script: str) -> Iterator[str]:
+def _refuse_migrated(connection: sqlite3.Connection) -> None:
+    opened: int | None = getattr(connection, "schema_version", None)
+    if opened is not None:
+        version = schema_version(connection)
+        if version > opened:
+            raise too_new_error(getattr(connection, "place", None), version, opened)
+
+
+def statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script one by one: `executescript` would commit an open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -9,6 +9,7 @@
     ├── StoreError                    6  the store cannot be used
     │   ├── SharedUnavailable         6  the shared server cannot be asked
     │   ├── StoreUntrusted            6  it was made elsewhere
+    │   ├── StoreTooNew               6  a newer xscore made it
     │   └── StoreDamaged              6  its bytes are wrong
     ├── SourceFailed                  1  the caller's own iterator raised
     ├── BrokenReceipt                70  the candidates do not add up
@@ -123,8 +124,12 @@ class StoreUntrusted(StoreError, kind="store_untrusted"):
     """The store was not made by this user at this place, so its judgments may be planted."""
 
 
+class StoreTooNew(StoreError, kind="store_too_new"):
+    """A newer xscore made the store, or migrated it while this one had it open; nothing was changed."""
+
+
 class StoreDamaged(StoreError, kind="store_damaged"):
-    """The database fails its own integrity check or has an unknown schema."""
+    """The database fails its own integrity check, or is not a store of xscore."""
 
 
 class SourceFailed(XscoreError, kind="source", exit_code=ExitCode.PARTLY):

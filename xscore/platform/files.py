@@ -6,6 +6,7 @@ decided elsewhere. Trade-off: one system call per folder, a few microseconds per
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,25 @@ _NOT_PRIVATE = "others may open it"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
 
 
+_RESERVED = re.compile(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
+"""A part of a name that leads up, or into git's own folder: as Linux, macOS and Windows spell it."""
+IGNORED_IN_NAMES = "".join(map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)))
+"""macOS ignores these characters in a file name: `.git` with one of them inside is `.git` there."""
+
+
+def leads_out(name: str) -> bool:
+    """Whether a name that should lie in a root is absolute, leads up, or leads into a `.git`.
+
+    git prints what its index and its trees hold, and whoever crafts these chooses the names. No honest name is one.
+    """
+    if name.startswith("/") or "\0" in name:
+        return True
+    plain = name if name.isascii() else name.translate(dict.fromkeys(map(ord, IGNORED_IN_NAMES)))
+    if ".." not in plain and "git" not in plain.lower():  # most names: ten times as fast as the pattern
+        return False
+    return _RESERVED.search(plain) is not None
+
+
 class FileRefused(Exception):  # not an XscoreError: each caller decides what a refusal means
     """The file was not read; the argument is the reason."""
 
@@ -37,8 +57,13 @@ def opened_folder(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:
-    """Read a regular file under the open folder `top`, following no link on the way. Raises FileRefused, OSError."""
+def read_file_under(top: int, name: str, *, max_bytes: int, start_only: bool = False) -> bytes:
+    """Read a regular file under the open folder `top`, following no link on the way. Raises FileRefused, OSError.
+
+    start_only: return the first `max_bytes` of a larger file, which is refused otherwise.
+    """
+    if leads_out(name):
+        raise FileRefused("outside")
     *folders, base = name.split("/")
     place = os.dup(top)
     try:
@@ -49,7 +74,7 @@ def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:
         descriptor = os.open(base, _READ_FLAGS, dir_fd=place)
     finally:
         os.close(place)
-    return _whole(descriptor, max_bytes)
+    return _whole(descriptor, max_bytes, start_only=start_only)
 
 
 def read_named_file(path: Path, *, max_bytes: int, follow: bool, private: bool = False) -> bytes:
@@ -78,7 +103,9 @@ def read_input_file(path: Path, *, max_bytes: int, hint: str, private: bool = Fa
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
 
 
-def _whole(descriptor: int, max_bytes: int, *, private: bool = False, own: bool = False) -> bytes:
+def _whole(
+    descriptor: int, max_bytes: int, *, private: bool = False, own: bool = False, start_only: bool = False
+) -> bytes:
     try:
         status = os.fstat(descriptor)
         is_file = stat.S_ISREG(status.st_mode)
@@ -92,9 +119,9 @@ def _whole(descriptor: int, max_bytes: int, *, private: bool = False, own: bool 
             data = file.read(max_bytes + 1)
     finally:
         os.close(descriptor)
-    if len(data) > max_bytes:
+    if len(data) > max_bytes and not start_only:
         raise FileRefused("too_large")
-    return data
+    return data[:max_bytes]
 
 
 def changed_ns(info: os.stat_result) -> int:

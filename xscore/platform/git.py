@@ -7,10 +7,13 @@ blocks git until `TIMEOUT_S`.
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+from msgspec import Struct
+
+from xscore.platform.files import leads_out
 from xscore.platform.git_folder import git_folder
 
 SAFE = """
@@ -80,17 +83,40 @@ def _is_endless(place: Path) -> bool:
     return not (S_ISREG(mode) or S_ISDIR(mode))
 
 
-def working_diff(root: Path) -> str:
-    """Return the uncommitted change against HEAD as a unified diff, made without external helpers.
+class WorkingDiff(Struct, frozen=True):
+    """The uncommitted change against HEAD."""
+
+    patch: str = ""
+    """A unified diff with the prefixes `a/` and `b/`."""
+    deleted: Mapping[str, bool] = {}
+    """Each file that git lists as changed, and whether only HEAD still has it. Names that git quotes are missing."""
+
+
+def working_diff(root: Path) -> WorkingDiff:
+    """Return the uncommitted change against HEAD, made without external helpers.
 
     A repository can configure clean filters, which git would run on changed files; they are switched off. Submodules
-    have their own configuration and are skipped. If a filter cannot be switched off, there is no diff.
+    have their own configuration and are skipped. If a filter cannot be switched off, there is no diff, and none if
+    git lists a file outside the root: git reads such a file, and writes its path into the diff like one inside, so
+    the text of the diff cannot tell them apart. Only an index that was made by hand lists one.
     """
     off = _filters_off(root)
     if off is None:
-        return ""
-    diff = run_git(root, *off, *_DIFF, "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "HEAD", "--", ".") or ""
-    return diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return WorkingDiff()
+    form = ("--patch-with-raw", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
+    printed = run_git(root, *off, *_DIFF, *form, "HEAD", "--", ".") or ""
+    listing, _, patch = printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
+    deleted: dict[str, bool] = {}
+    for line in listing.split("\n"):
+        # `:modes and hashes STATUS`, then one name, or the old and the new one.
+        status, *names = line.split("\t")
+        if any(leads_out(name.strip('"')) for name in names):
+            return WorkingDiff()
+        status = status.rpartition(" ")[2]
+        for name in names:
+            is_gone = status == "D" or (status.startswith("R") and name == names[0])
+            deleted[name] = is_gone and deleted.get(name, True)
+    return WorkingDiff(patch, {name: is_gone for name, is_gone in deleted.items() if not name.startswith('"')})
 
 
 def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
@@ -105,7 +131,9 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
         return None
     differs = run_git(root, *off, *_DIFF, "--no-renames", "--name-only", "-z", named.strip(), "--", ".")
     new = run_git(root, *off, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-    return None if differs is None or new is None else frozenset(filter(None, (differs + new).split("\0")))
+    if differs is None or new is None:
+        return None
+    return frozenset(name for name in (differs + new).split("\0") if name and not leads_out(name))
 
 
 def _filters_off(root: Path) -> list[str] | None:
@@ -135,6 +163,6 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
     for field in (printed or "").replace("\n", "\0").split("\0"):
         if field.startswith("\x01"):
             when = float(field[1:] or 0)
-        elif field:
+        elif field and not leads_out(field):
             seen.setdefault(field, when)
     return tuple((at, path) for path, at in seen.items())

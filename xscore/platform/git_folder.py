@@ -8,25 +8,24 @@ Trade-off: clones that share objects with another repository (`git clone --share
 
 import os
 import re
+import stat
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.platform.git_config import config_values, includes_files
 from xscore.platform.text import readable_text
 
 DETACHED_HEAD = "detached HEAD"
 """Branch name when none is checked out; a real branch name cannot contain a space."""
 MAX_CONFIG_BYTES = 1_000_000
 _BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_RENAMED = "(?m)\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$"
+_RENAMED = re.compile(r"\tBranch: renamed refs/heads/([^\t\n]+) to refs/heads/([^\t\n]+)$", re.MULTILINE)
+"""No name of a branch has a tab, so a line is read once however often these words are in it."""
 _TAIL_BYTES = 65_536
 _COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
-_ORIGIN = r'(?ms)^\s*\[remote "origin"\][^\[]*?^\s*url\s*=\s*"?([^\n"]+?)"?\s*$'
-_MOST_WORKTREES = 64
-"""Linked worktrees that are looked at; each costs a few reads."""
-_INCLUDE = r"(?mi)^\s*\[\s*include(if)?\b"
-_WORKTREE = r'(?mi)^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$'
 
 
 def claims_git(root: Path) -> bool:
@@ -55,7 +54,7 @@ def git_folders(root: Path) -> GitFolders | None:
     root = Path(os.path.realpath(root))
     own = _stated_folder(root)
     common = _home_of(own, root) if own is not None else None
-    if own is None or common is None or not (own / "HEAD").is_file():
+    if own is None or common is None or not _is_there(own / "HEAD", stat.S_ISREG):
         return None
     is_contained = _stays_within(common, own, *map(_changed_at, (common, own, common / "objects")))
     return GitFolders(own, common, is_contained)
@@ -69,7 +68,16 @@ def git_folder(root: Path) -> Path | None:
 
 def bare_repository(folder: Path) -> bool:
     """Whether a folder looks like a bare repository: a git folder without a tree around it."""
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    folders = (folder / "objects", folder / "refs")
+    return _is_there(folder / "HEAD", stat.S_ISREG) and all(_is_there(place, stat.S_ISDIR) for place in folders)
+
+
+def _is_there(place: Path, is_kind: Callable[[int], bool]) -> bool:
+    """Whether a file of this kind can be seen there. Unlike `Path.is_file`, it raises nothing where that is denied."""
+    try:
+        return is_kind(place.stat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _stated_folder(root: Path) -> Path | None:
@@ -91,7 +99,7 @@ def _home_of(folder: Path, root: Path) -> Path | None:
         named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root / ".git"
     else:  # a submodule: its git folder lies in that of the repository around it, and its settings name the root
-        (named,), belongs = re.findall(_WORKTREE, _own_text(folder, "config"))[-1:] or [""], common == folder
+        (named,), belongs = config_values(_own_text(folder, "config"), "worktree")[-1:] or [""], common == folder
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root
     return common if is_own and belongs else None
 
@@ -111,7 +119,7 @@ def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
     """
     for folder, name in ((home, "config"), (own, "config"), (own, "config.worktree")):
         settings = _own_text(folder, name, MAX_CONFIG_BYTES + 1)
-        if len(settings) > MAX_CONFIG_BYTES or re.search(_INCLUDE, settings):
+        if len(settings) > MAX_CONFIG_BYTES or includes_files(settings):
             return False
     objects = home / "objects"
     if any(_own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")):
@@ -135,39 +143,14 @@ def _has_link_out(folder: str, home: Path) -> bool:
     return any(not Path(os.path.realpath(link)).is_relative_to(home) for link in links)
 
 
-def other_worktrees(root: Path) -> tuple[Path, ...]:
-    """Return the other worktrees of this root's repository, the main one first.
-
-    Each must say itself that it belongs to the same repository (see `git_folder`): a planted list names nothing else.
-    """
-    root = Path(os.path.realpath(root))
-    folders_here = git_folders(root)
-    if folders_here is None or not folders_here.is_contained:
-        return ()
-    home = folders_here.common
-    try:
-        with os.scandir(home / "worktrees") as entries:
-            folders = sorted(entry.path for entry in entries)[:_MOST_WORKTREES]
-    except OSError:
-        folders = []
-    named = [Path(folder, _own_text(Path(folder), "gitdir").strip()) for folder in folders]
-    places = dict.fromkeys([home.parent, *(Path(os.path.realpath(place)).parent for place in named)])
-    return tuple(place for place in places if place != root and _stated_home(place) == home)
-
-
 def origin_url(root: Path) -> str:
     """Return where a repository says that it was cloned from; empty if it does not say. Nothing of it is checked."""
     inside = _own_text(root, ".git/config", MAX_CONFIG_BYTES)
     folders = None if inside else git_folders(root)
     home = folders.common if folders is not None and folders.is_contained else None
-    found = re.findall(_ORIGIN, inside if home is None else _own_text(home, "config", MAX_CONFIG_BYTES))
-    return found[-1].rstrip("/").removesuffix(".git") if found else ""
-
-
-def _stated_home(root: Path) -> Path | None:
-    """Return the home of a root's git folder as both state it, without looking at its objects: git is not run there."""
-    folder = _stated_folder(root)
-    return None if folder is None else _home_of(folder, root)
+    config = inside if home is None else _own_text(home, "config", MAX_CONFIG_BYTES)
+    urls = config_values(config, "url", section='remote "origin"')
+    return urls[0].rstrip("/").removesuffix(".git") if urls else ""
 
 
 def head_branch(folder: Path) -> str:
@@ -208,7 +191,7 @@ def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
         return ()
     log = readable_text(_own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}"))
     found: list[str] = []
-    for old, new in reversed(re.findall(_RENAMED, log)):
+    for old, new in reversed(_RENAMED.findall(log)):
         if new == (found[-1] if found else name):
             found.append(old)
     return tuple(found)

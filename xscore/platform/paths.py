@@ -7,6 +7,7 @@ Trade-off: any folder with a HEAD, or file that starts with `gitdir:`, counts as
 
 import os
 import re
+import stat
 import sys
 from pathlib import Path
 from typing import Literal
@@ -96,7 +97,7 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
     it cannot be written. One that could not be made there is in the user's own folder, never in the tree.
     """
     if inside is not None:
-        if _can_write(inside):
+        if _can_write(inside) or _is_no_folder(inside):  # opening it says what is in the way
             return inside, False
         if os.path.lexists(inside / STORE_FILE):
             return inside, True
@@ -108,10 +109,18 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
 
 def _can_write(folder: Path) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written by this user."""
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
     effective = os.access in os.supports_effective_ids
+    while not os.access(folder, os.F_OK, effective_ids=effective) and folder != folder.parent:
+        folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
+
+
+def _is_no_folder(place: Path) -> bool:
+    """Whether something else than a folder is at this place, such as a link or a pipe."""
+    try:
+        return not stat.S_ISDIR(place.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def user_stores_dir() -> Path:

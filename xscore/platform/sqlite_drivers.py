@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.errors import StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.files import FileRefused, read_named_file
 
 BUSY_TIMEOUT_S = 30.0
@@ -74,6 +74,7 @@ def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection
     except driver.Error as error:
         _translate(error, path)
     opened.place = path  # type: ignore[attr-defined]  # our subclass has a `__dict__`
+    opened.after_close = []  # type: ignore[attr-defined]  # functions to call once it is closed
     return opened
 
 
@@ -89,27 +90,63 @@ def _translating_connection(driver: Any) -> Any:
             try:
                 return method(*arguments)
             except failures as error:
-                place = getattr(arguments[0].connection, "place", None)
+                connection = arguments[0].connection
+                place = getattr(connection, "place", None)
                 arguments[0].close()  # or the statement waits at the row that failed, and its database stays locked
+                if _is_unusable(error):
+                    # What this statement misses may have gone in a migration by a newer xscore, which is no damage.
+                    _refuse_if_migrated(driver, connection, place)
                 _translate(error, place)
 
         return translated
+
+    def close(connection: Any) -> None:
+        driver.Connection.close(connection)
+        actions, connection.after_close = connection.after_close, []
+        for action in actions:
+            action()
 
     cursor: Any = type("Cursor", (driver.Cursor,), {name: translating(name) for name in _TRANSLATED_METHODS})
     methods = {
         "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
         "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
         "executemany": lambda self, sql, parameters: cursor(self).executemany(sql, parameters),
+        "close": close,
     }
     return type("Connection", (driver.Connection,), methods)
+
+
+def too_new_error(path: Path | None, version: int, readable: int) -> StoreTooNew:
+    """Return the error for a store whose schema number is above the one that this xscore reads."""
+    return StoreTooNew(
+        f"{_named(path)} was made by a newer xscore (schema {version}; this one reads {readable})",
+        hint="Upgrade xscore; end and start again what still runs of the older one. Nothing was changed.",
+    )
+
+
+def _refuse_if_migrated(driver: Any, connection: Any, path: Path | None) -> None:
+    """Raise StoreTooNew if the database has a higher schema number than when it was opened."""
+    opened = getattr(connection, "schema_version", None)
+    if opened is None:
+        return
+    try:
+        (version,) = driver.Connection.execute(connection, "PRAGMA user_version").fetchone()
+    except driver.Error:
+        return
+    if version > opened:
+        raise too_new_error(path, version, opened)
+
+
+def _is_unusable(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_ERROR and re.match(_UNUSABLE, str(error)) is not None
 
 
 def _translate(error: Exception, path: Path | None) -> NoReturn:
     """Raise the StoreError for this error, or the error itself if our own statement is wrong."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    unusable = code == sqlite3.SQLITE_ERROR and re.match(_UNUSABLE, str(error))
     undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
-    if code in _DAMAGED or unusable or undecodable:
+    if code in _DAMAGED or _is_unusable(error) or undecodable:
         raise StoreDamaged(f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)) from error
     if code in _REASONS:
         what, hint = _REASONS[code]

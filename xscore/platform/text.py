@@ -1,16 +1,42 @@
-"""Make text safe to display, and join it to sentences.
+"""Make text safe to display and to hand to an agent, and join it to sentences.
 
 Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so that text from a
-repository cannot move the cursor, recolor or reorder the output. Stored text is never changed.
+repository cannot move the cursor, recolor or reorder the output. Characters that nobody sees are escaped, too; an agent
+does not get them at all, since a model reads what a person who looks at the same text does not. Stored text is never
+changed, and neither is what a judge or an answering model is asked.
+
+Of the characters without a shape (Unicode's Default_Ignorable_Code_Point, and the marks of interlinear annotation)
+text needs a few, and only directly after a character that they change: a joiner in scripts that join letters (Persian,
+Hindi), a joiner or a variation selector after a symbol (emoji), a selector in Mongolian. Those stay, one at a time, so
+that a run of them hides nothing. Trade-offs: soft hyphens, ideographic variants and the flags of England, Scotland and
+Wales are lost.
 """
 
 import re
+from functools import cache
 
 _BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
 _NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
-_UNSAFE = f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]"
-_UNSAFE_IN_LINE = f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]"
-_UNSAFE_IN_JSON = f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]"
+_INVISIBLE = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_SYMBOL = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINING = (
+    "\u0620-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
+    "\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+"""Arabic and the scripts beside it, those of South and South-East Asia, Mongolian, Adlam."""
+_SOMETIMES_NEEDED = frozenset("\u200c\u200d\ufe0e\ufe0f\u180b\u180c\u180d\u180e\u180f")
+_NEEDED = (
+    rf"(?<=[{_SYMBOL}])[\ufe0e\ufe0f]?\u200d?|(?<=[#*0-9])\ufe0f|(?<=[{_JOINING}])[\u200c\u200d]"
+    "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
+)
+"""What text needs at the start of a run of invisible characters."""
+_SEPARATORS = f"\x7f-\x9f\u2028\u2029{_BIDI}"
+_UNSAFE = f"[\x00-\x08\x0b-\x1f{_SEPARATORS}{_NO_LETTERS}{_INVISIBLE}]+"
+_UNSAFE_IN_LINE = f"[\x00-\x1f{_SEPARATORS}{_NO_LETTERS}{_INVISIBLE}]+"
+_UNSAFE_IN_JSON = f"[{_SEPARATORS}\ud800-\udfff{_INVISIBLE}]+"
 """Patterns, compiled at first use: each takes a third of a millisecond."""
 
 KEY_TAIL = 4
@@ -19,8 +45,37 @@ SHORTEST_KEY_SHOWN = 12
 
 
 def escape_controls(text: str) -> str:
-    """Escape the control characters of a block of text; line ends and tabs stay."""
+    """Escape the control and invisible characters of a block of text; line ends and tabs stay."""
     return re.sub(_UNSAFE, _escape, text)
+
+
+PIECE_OVERLAP = 4
+"""How many characters before a piece of text decide what it needs."""
+
+
+def escape_piece(text: str, before: str) -> str:
+    """Escape a piece of a block of text. before: the last `PIECE_OVERLAP` characters of the block so far."""
+    before = before.replace("\r", " ")  # else a line end here would change how it is escaped
+    return escape_controls(before + text)[len(escape_controls(before)) :]
+
+
+def without_invisible(text: str) -> str:
+    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be escaped.
+
+    Do this before tags are escaped: an invisible character within a tag would hide it from that.
+    """
+    if text.isascii():
+        return text
+    return re.sub(f"[{_INVISIBLE}]+", _needed, text)
+
+
+def without_invisible_values(value: object) -> object:
+    """Remove them from every text of a JSON value."""
+    if isinstance(value, str):
+        return without_invisible(value)
+    if isinstance(value, dict):
+        return {without_invisible(str(name)): without_invisible_values(part) for name, part in value.items()}
+    return [without_invisible_values(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def one_line(text: str) -> str:
@@ -45,13 +100,46 @@ def safe_json(value: object, *, ascii_only: bool = False) -> str:
     """Render JSON in which every character is safe to display and encode."""
     import json
 
-    text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    return re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", text)
+    return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False))
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
+def escape_in_json(text: str) -> str:
+    """Escape what is unsafe to display in a JSON text; it still means the same."""
+    return re.sub(_UNSAFE_IN_JSON, _escape_in_json, text)
+
+
+def _needed(run: re.Match[str]) -> str:
+    """Return what the text before a run of unsafe characters needs of its start; often nothing."""
+    if run[0][0] not in _SOMETIMES_NEEDED:
+        return ""
+    needed = re.compile(_NEEDED).match(run.string, run.start())
+    return needed[0] if needed else ""
+
+
+def _escape(run: re.Match[str]) -> str:
+    needed, text = _needed(run), run[0]
+    # A carriage return before a line end is part of it.
+    ending = "\r" if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n" else ""
+    return needed + "".join(map(_escaped, text[len(needed) : len(text) - len(ending)])) + ending
+
+
+@cache
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code > 0xFFFF:
+        return f"\\U{code:08x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _escape_in_json(run: re.Match[str]) -> str:
+    needed = _needed(run)
+    return needed + "".join(map(_escaped_in_json, run[0][len(needed) :]))
+
+
+@cache
+def _escaped_in_json(character: str) -> str:
+    data = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -49,7 +49,7 @@ FEWEST_PART_TOKENS = 60
 NOTICE_CHARS = 300
 """A comment that says so later than this is about the code."""
 _FIRST_COMMENT = re.compile(
-    r"\s*(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)", re.DOTALL
+    r"\s*+(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*+(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)", re.DOTALL
 )
 _NOTICE = re.compile(r"licen[sc]e|copyright|SPDX-", re.IGNORECASE)
 

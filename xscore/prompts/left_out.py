@@ -118,6 +118,7 @@ _COMMON = frozenset({
     *("they", "this", "those", "what", "when", "where", "which", "while", "will", "with", "would"),
 })  # fmt: skip
 _REDACTED = re.compile(r"<(?:SECRET|PII):\w+>")
+_NAME_AT_END = re.compile(r"(?<![\w$])[\w$]+\Z")
 
 
 def without_stubs(text: str, signatures: Sequence[str]) -> str:
@@ -159,14 +160,28 @@ def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> tuple[int, int
         return None
     start = end
     # a signature over several lines: go up until its parentheses are balanced
-    while start > 0 and "\n".join(lines[start : end + 1]).count(")") > "\n".join(lines[start : end + 1]).count("("):
+    unopened = line.count(")") - line.count("(")
+    while start > 0 and unopened > 0:
         start -= 1
-    name = re.search(r"([\w$]+)\s*(?:<[^()]*>)?\(", "\n".join(lines[start : end + 1]))
-    if name is None:
+        unopened += lines[start].count(")") - lines[start].count("(")
+    name = _name_before_bracket("\n".join(lines[start : end + 1]))
+    if not name:
         return None
     while start > 1 and lines[start - 1].lstrip().startswith("@"):
         start -= 1
-    return start, end, name[1]
+    return start, end, name
+
+
+def _name_before_bracket(signature: str) -> str:
+    """Return the first name that a parenthesis follows, with or without type parameters between; empty if none."""
+    for before in signature.split("(")[:-1]:
+        head = before.rpartition(")")[2].rstrip()
+        if head.endswith(">") and "<" in head:
+            head = head.partition("<")[0].rstrip()
+        name = _NAME_AT_END.search(head)
+        if name is not None:
+            return name[0]
+    return ""
 
 
 def telling_words(*texts: str) -> frozenset[str]:

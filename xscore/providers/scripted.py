@@ -96,9 +96,9 @@ def read_script(path: Path) -> Script:
         raise UsageError(f"the script {path} is not JSON: {error}", hint=hint) from error
 
 
-_TAG = re.compile(r"<file\b([^>]*)>|</file>|<memory\b([^>]*)>(.*?)</memory>", re.DOTALL)
-_QUESTION = re.compile(r'<question id="([^"]*)">(.*?)</question>', re.DOTALL)
-_ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
+_TAG = re.compile(r"<file\b([^<>]*+)>|</file>|<memory\b([^<>]*+)>((?:[^<]++|<(?!/?memory\b))*+)</memory>")
+_QUESTION = re.compile(r'<question id="([^"\n]*+)">((?:[^<]++|<(?!/?question\b))*+)</question>')
+_ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 
 
 class ShownMemory(Struct, frozen=True):

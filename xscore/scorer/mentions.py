@@ -37,7 +37,7 @@ MOST_BEARERS = 12
 _PATH = r"[\w@.+-]*(?:[\\/][\w@.+-]+)*\.[A-Za-z]\w{0,9}"
 _PYTHON_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
 _SCRIPT_FRAME = re.compile(
-    rf"^\s*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?", re.M
+    rf"^[ \t]*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?", re.M
 )
 _PLAIN_FRAME = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
 _FILE = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")

@@ -17,6 +17,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
+from xscore.platform.toml_text import parse_toml
 from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, Secret, SettingsGroup
@@ -231,10 +232,8 @@ def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
             raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
         if holding not in data:
             return {}
-        import tomllib  # most folders have nothing to read
-
-        return tomllib.loads(data.decode())
-    except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting
+        return parse_toml(data.decode())
+    except (OSError, ValueError) as error:  # of bytes, of TOML, of its numbers, of its nesting
         raise UsageError(f"{path} cannot be read: {error}", hint="Correct the file, or move it away.") from error
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, changed_ns, opened_folder, read_file_under, settled_ns
+from xscore.platform.files import FileRefused, changed_ns, leads_out, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
 from xscore.records.memory import Citation, Memory, MemoryStatus
@@ -155,7 +155,7 @@ def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
     if not name:
         raise UsageError(f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository.")
     path = portable_name(name)
-    if path.partition("/")[0] in (".git", STORE_DIR):
+    if path.partition("/")[0] == STORE_DIR or leads_out(path):
         raise UsageError(f"{path} is no source of the repository", hint="Cite a file that people write.")
     if is_secret_file(path) or not is_safe_name(path):
         raise UsageError(f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it.")

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:.!?()\[\]\n–—]")
 _SENTENCE = re.compile(r"[.!?;](?=\s|$)|\n")
-_CODE = re.compile(r"`+([^`\n]+)`+")
+_CODE = re.compile(r"(?<!`)`++([^`\n]+)`+")
 _CAN_NOT = re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE)
 _NOT = re.compile(r"(?<=[a-z])n['’]t\b", re.IGNORECASE)
 _IS = re.compile(r"\b(it|that|there|what|he|she)['’]s\b", re.IGNORECASE)

@@ -1,9 +1,10 @@
 """Open the two kinds of store: a repository's, if this user made or accepted it here, and the user's own.
 
-A store that came with a clone could contain planted scores, so it is used only if the user's secret file holds its mark
-(an HMAC over store id and real path). A new store is built beside its final path, marked, and moved into place, so a
-killed start leaves nothing half made. The user's own store has the same schema and is created at the first write.
-Trade-off: a moved repository asks once for trust.
+A store that came with an archive could contain planted scores, so it is used only if the user's secret file holds its
+mark (an HMAC over store id and real path), and only with a journal that this user's processes left (`journals`). A new
+store is built beside its final path, marked, and moved into place, so a killed start leaves nothing half made. The
+user's own store has the same schema and is created at the first write. Trade-off: a moved repository asks once for
+trust.
 """
 
 import os
@@ -12,33 +13,68 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
+from msgspec import Struct
+
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
-
-SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2)
-"""Schema of both kinds of store; the id is `xscr`."""
-JOURNALS = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's files beside a database."""
+from xscore.store.journals import JOURNALS, accept_journals, note_journal, refuse_foreign_journal
 
 
-def key_source(user_data_dir: Path) -> KeySource:
-    """Return a function that reads this user's key on demand."""
+def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
+    from xscore.store.migrations.steps import migrate_store  # hardly any opening meets an older store
 
-    def key() -> bytes:
+    return migrate_store(connection, path, SCHEMA, keys)
+
+
+SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2, migrate=_migrate)
+"""Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see `migrations.steps`."""
+
+
+class StoreKeys(Struct, frozen=True):
+    """What opens a user's stores: called, it reads the key of encrypted ones (`KeySource`)."""
+
+    user_data_dir: Path
+    notes_journals: bool = True
+    """Whether connections note their journals as this user's; not those to a copy that is thrown away."""
+
+    def __call__(self) -> bytes:
+        """Read the key. Raises StoreError if there is none."""
         from xscore.store.encryption_key import load_encryption_key  # few stores are encrypted
 
-        return load_encryption_key(user_data_dir)
-
-    return key
+        return load_encryption_key(self.user_data_dir)
 
 
-def connect_store(path: Path, keys: KeySource | None = None, *, create: bool = True) -> sqlite3.Connection:
-    """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does."""
-    return database.connect(path, SCHEMA, keys, create=create)
+def key_source(user_data_dir: Path) -> StoreKeys:
+    """Return what opens the stores of the user with this folder."""
+    return StoreKeys(user_data_dir)
+
+
+def connect_store(path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> sqlite3.Connection:
+    """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does.
+
+    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are thrown away.
+    """
+
+    def before_writing(connection: sqlite3.Connection) -> None:
+        if keys is not None and keys.notes_journals:
+            note_journal(connection, path, keys.user_data_dir)
+
+    return database.connect(path, SCHEMA, keys, create=create, before_writing=before_writing)
+
+
+def migration_note(connection: sqlite3.Connection) -> str:
+    """Say in one line that opening migrated the store; empty if it did not."""
+    migration = database.migration_of(connection)
+    if migration is None:
+        return ""
+    return (
+        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its judgments and"
+        f" memories from before is in {migration.copy}"
+    )
 
 
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
@@ -48,6 +84,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
+    database.refuse_newer(path, SCHEMA)  # first: even reading whether it is trusted would leave journals beside it
     while True:  # again where a rebuild set it aside meanwhile
         before = database.inode_of(path)
         try:
@@ -62,14 +99,22 @@ def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Conn
     if not path.exists():
         _create(store_dir, user_data_dir)
     refuse_links(store_dir)
-    if not (trust or is_trusted(store_dir, user_data_dir=user_data_dir)):
+    if not trust:
+        refuse_foreign_journal(path, user_data_dir)
+        refuse_untrusted(store_dir, user_data_dir)
+    return connect_store(path, key_source(user_data_dir), create=False)
+
+
+def refuse_untrusted(store_dir: Path, user_data_dir: Path, *, copy: Path | None = None) -> None:
+    """Raise StoreUntrusted for a store that this user neither made nor accepted in this folder; copy: `is_trusted`."""
+    if not is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy):
+        path = store_dir / STORE_FILE
         raise StoreUntrusted(
             f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
             " or the repository was moved",
             hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
             " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
         )
-    return connect_store(path, key_source(user_data_dir), create=False)
 
 
 def has_store(store_dir: Path) -> bool:
@@ -84,25 +129,33 @@ def open_empty_store() -> sqlite3.Connection:
     return connection
 
 
-def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
-    """Whether this user made or accepted the store in this folder. A missing store is not trusted."""
+def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None) -> bool:
+    """Whether this user made or accepted the store in this folder. A missing store is not trusted.
+
+    copy: a copy of its database, to read the id from where SQLite may not write beside the original.
+    """
     path = store_dir / STORE_FILE
     try:
         owner = path.lstat().st_uid
     except OSError:
         return False
-    known = user_secret.load_user_secret(user_data_dir)
+    secret = user_secret.known_user_secret(user_data_dir)
     real = os.path.realpath(path)
-    if real not in known.trusted_stores or owner != os.geteuid():
+    if real not in secret.trusted_stores or owner != os.geteuid():
         return False
-    store_id = read_store_id(path, user_data_dir)
-    return store_id is not None and known.accepts(store_id, real)
+    try:
+        refuse_foreign_journal(path, user_data_dir)
+    except StoreUntrusted:
+        return False
+    store_id = database.read_meta_value(copy or path, "store_id", key_source(user_data_dir))
+    return store_id is not None and secret.accepts(store_id, real)
 
 
 def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
-    """Trust the store in this folder. Raises StoreUntrusted for links, StoreDamaged if it has no id."""
+    """Trust the store in this folder, with its journal. Raises StoreUntrusted for links, StoreDamaged without an id."""
     path = store_dir / STORE_FILE
     refuse_links(store_dir)
+    accept_journals(path, user_data_dir)
     store_id = read_store_id(path, user_data_dir)
     if store_id is None:
         raise StoreDamaged(f"{path} has no store id", hint="Rebuild it with `xscore store rebuild`.")
@@ -111,7 +164,8 @@ def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
 
 
 def read_store_id(path: Path, user_data_dir: Path) -> str | None:
-    """Read the id of a store that need not be trusted. Raises StoreDamaged, StoreError."""
+    """Read the id of a store that need not be trusted. Raises StoreUntrusted for a foreign journal, StoreDamaged."""
+    refuse_foreign_journal(path, user_data_dir)
     return database.read_meta_value(path, "store_id", key_source(user_data_dir))
 
 
@@ -159,7 +213,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         put_in_place(scratch, path)
 
 
-def create_scratch(path: Path, store_id: str, keys: KeySource | None) -> Path:
+def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
     """Create an empty store beside `path`, complete in one file; keys: to encrypt it."""
     scratch = path.with_name(f"{path.name}.new")
     for name in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):

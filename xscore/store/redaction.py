@@ -16,10 +16,14 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import CHECKS, SecretName, Shape, compile_rule, secret_rules
+from xscore.store.secret_rules import CHECKS, Form, SecretName, compile_rule, secret_rules
+from xscore.store.secret_screen import FoundLiterals, places, screen
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
+
+AFTER_CHARS = 40
+"""How much of it may make the name a telling one: `encryption` of `encryption_key`."""
 
 
 class SecretSpan(Struct, frozen=True):
@@ -28,27 +32,6 @@ class SecretSpan(Struct, frozen=True):
     start: int
     stop: int
     type: str
-
-
-class FoundLiterals(Struct, frozen=True):
-    """The literals of the rules that occur in some texts; each of these texts need only be searched for them."""
-
-    shapes: tuple[tuple[str, bool, tuple[Shape, ...]], ...]
-    """Literal, whether its case matters, and the shapes to try there."""
-    names: tuple[tuple[str, SecretName], ...]
-    is_clean: bool = False
-    """The texts hold no secret, so none of them need be searched."""
-
-
-@cache
-def _all_literals() -> FoundLiterals:
-    """Return every literal of the rules."""
-    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
-    for shape in secret_rules().shape:
-        for literal in shape.literals:
-            shapes[literal, shape.case] = (*shapes.get((literal, shape.case), ()), shape)
-    names = tuple((word, name) for name in secret_rules().name for word in name.words)
-    return FoundLiterals(tuple((*literal, tried) for literal, tried in shapes.items()), names)
 
 
 def _lower_in_place(text: str) -> str:
@@ -62,24 +45,16 @@ def _lower_in_place(text: str) -> str:
 def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
     for literal, minds_case, shapes in known.shapes:
-        searched = text if minds_case else lowered
-        if literal not in searched:  # nearly always; cheaper than an empty generator
-            continue
-        for place in _places(searched, literal):
+        for place in places(text if minds_case else lowered, literal):
             for shape in shapes:
-                match = compile_rule(shape.pattern, minds_case=minds_case).match(text, place)
+                if place < shape.back:
+                    continue
+                match = compile_rule(shape.pattern, minds_case=minds_case).match(text, place - shape.back)
                 if match and CHECKS[shape.check](match["secret"]):
                     yield SecretSpan(*match.span("secret"), shape.type)
     for word, name in known.names:
-        for place in _places(lowered, word) if word in lowered else ():
+        for place in places(lowered, word):
             yield from _named(text, name, (place, place + len(word)), prose=prose)
-
-
-def _places(text: str, literal: str) -> Iterator[int]:
-    place = text.find(literal)
-    while place >= 0:
-        yield place
-        place = text.find(literal, place + 1)
 
 
 def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
@@ -90,19 +65,33 @@ def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
+    lead = text[max(line_break + 1, floor) : start]
     for form in secret_rules().form:
-        if (form.prose and not prose) or (form.lead.startswith(("@line@", "^")) and not near_line_start):
+        if (form.prose and not prose) or (form.at_line_start and not near_line_start):
             continue
         match = compile_rule(form.tail).match(text, stop)
         if match is None or (form.upper and not text[start:stop].isupper()):
             continue
-        lead = text[max(line_break + 1, floor) : start]
-        if form.lead and not compile_rule(form.lead + r"\Z").search(lead):
+        if form.lead and not _leads(form, lead):
             continue
-        is_named = not name.after or compile_rule(name.after + r"\Z").search(lead) is not None
-        check = form.check if is_named else form.weak_check if name.weak else ""
+        check = _check(form, name, lead[-AFTER_CHARS:])
         if check and CHECKS[check](match["secret"]):
             yield SecretSpan(*match.span("secret"), name.type)
+
+
+def _check(form: Form, name: SecretName, lead: str) -> str:
+    """Return the check of a value behind this name; empty if the name does not count."""
+    if not name.after or compile_rule(name.after + r"\Z").search(lead):
+        return form.check
+    # A word that tells little alone must at least stand alone: `bypass` is no `pass`.
+    if name.weak and compile_rule(name.weak_after + r"\Z").search(lead):
+        return form.weak_check
+    return ""
+
+
+def _leads(form: Form, lead: str) -> bool:
+    pattern = compile_rule(form.lead + r"\Z")
+    return (pattern.match(lead) if form.at_line_start else pattern.search(lead)) is not None
 
 
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
@@ -195,17 +184,18 @@ def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None
     known: what `find_literals` found in texts of which this one is a part.
     """
     count, types = 0, set[str]()
-    known = known or _all_literals()
-    for _ in range(0 if known.is_clean else MAX_PASSES):
+    for _ in range(0 if known and known.is_clean else MAX_PASSES):
         searched = _without_fences(text)
-        found = _disjoint([*_rule_matches(searched, _lower_in_place(searched), known, prose=prose), *_pem_bodies(text)])
+        lowered = _lower_in_place(searched)
+        literals = known or screen(searched, lowered)
+        found = _disjoint([*_rule_matches(searched, lowered, literals, prose=prose), *_pem_bodies(text)])
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
         fresh = _outside(marks, found)
         if not fresh:
             break
-        text, known = _replace(text, fresh), _all_literals()  # the text may hold another literal now
+        text, known = _replace(text, fresh), None  # the text may hold another literal now
         count += len(fresh)
         types.update(finding.type for finding in fresh)
     return Redacted(text, count, tuple(sorted(types)))
@@ -263,16 +253,6 @@ def _file_patterns() -> tuple[re.Pattern[str], tuple[str, ...]]:
     return re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])), endings
 
 
-_WORD_RUN = re.compile(r"[A-Za-z0-9_]+")
-_SPACED = bytes(byte if _WORD_RUN.match(chr(byte)) else 32 for byte in range(256))
-"""Turns every byte that is in no word of ASCII into a space."""
-_KELVIN = "\u212a"
-"""The one character outside ASCII whose lower case is a letter of ASCII, the k."""
-_MOST_RUNS, _MOST_RUN_BYTES = 1 << 16, 64
-_clean_runs: set[bytes] = set()
-"""Runs of word characters in which no core was found. Code repeats itself: few runs of a file are new."""
-
-
 def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     """Search many texts at once, which is several times faster than each alone. prose: see `redact`; true if any is.
 
@@ -280,38 +260,8 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     what is clean together is clean in parts.
     """
     text = "\n".join(texts)
-    lowered, cores, among = _lower_in_place(text), _cores_in(text), _all_literals()
-    known = FoundLiterals(
-        tuple([one for one in among.shapes if _core(one[0]) in cores and one[0] in (text if one[1] else lowered)]),
-        tuple([one for one in among.names if one[0] in cores]),
-    )
-    holds_secret = _fence().search(text) or next(_rule_matches(text, lowered, known, prose=prose), None)
-    return known if holds_secret else FoundLiterals((), (), is_clean=True)
-
-
-def _cores_in(text: str) -> set[str]:
-    """Return which cores of literals occur in a text, the empty one included."""
-    runs = set(text.replace(_KELVIN, "k").encode("utf-8", "replace").translate(_SPACED).split()) - _clean_runs
-    together = b" ".join(runs).decode()
-    lowered = together.lower()
-    found = [(core, minds_case) for core, minds_case in _all_cores() if core in (together if minds_case else lowered)]
-    said = [core.lower().encode() for core, _ in found if core]
-    if len(_clean_runs) > _MOST_RUNS:
-        _clean_runs.clear()
-    _clean_runs.update(
-        run for run in runs if len(run) <= _MOST_RUN_BYTES and not any(map(run.lower().__contains__, said))
-    )
-    return {core for core, _ in found}
-
-
-@cache
-def _core(literal: str) -> str:
-    """Return the longest run of word characters of a literal; empty if that is a single character."""
-    core = max(_WORD_RUN.findall(literal), key=len, default="")
-    return core if len(core) > 1 else ""
-
-
-@cache
-def _all_cores() -> frozenset[tuple[str, bool]]:
-    shapes = {(_core(literal), minds_case) for literal, minds_case, _ in _all_literals().shapes}
-    return frozenset(shapes | {(word, False) for word, _ in _all_literals().names})
+    searched = _without_fences(text)
+    lowered = _lower_in_place(searched)
+    literals = screen(searched, lowered)
+    holds_secret = _fence().search(text) or next(_rule_matches(searched, lowered, literals, prose=prose), None)
+    return literals if holds_secret else FoundLiterals((), (), is_clean=True)

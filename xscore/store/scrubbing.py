@@ -17,8 +17,8 @@ from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.journals import JOURNALS
 from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
-from xscore.store.opening import JOURNALS
 
 _MARK = "unclean"
 """Key in `meta`: rows were erased, and the files were not rewritten since."""

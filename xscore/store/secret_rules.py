@@ -51,6 +51,34 @@ class Shape(Struct, frozen=True):
     check: str
     case: bool = False
     """Whether case matters."""
+    back: int = 0
+    """Characters before the literal at which the match begins."""
+    core: str = ""
+    """Pattern that matches the secret alone, whatever stands before it, within one run of token characters."""
+
+
+class ProviderKey(Struct, frozen=True):
+    """The form of a key that its vendor marks: `ghp_` and 36 letters and digits."""
+
+    type: str
+    starts: tuple[str, ...]
+    rest: str
+    """Pattern of what follows a mark; marks a part of it as `secret` if the rest stays."""
+    check: str = "mixed"
+    back: int = 0
+    """Characters before the mark that belong to the key."""
+    before: str = ""
+    """Pattern of one of them."""
+
+    def shape(self) -> Shape:
+        """Return how this key is found."""
+        marks = "|".join(map(re.escape, self.starts))
+        before = f"{self.before}{{{self.back}}}" if self.back else ""
+        secret = f"{before}(?:{marks})(?:{self.rest})"
+        if "(?P<secret>" not in secret:
+            secret = f"(?P<secret>{secret})"
+        core = secret + "(?![A-Za-z0-9])"
+        return Shape(self.type, self.starts, "@edge@" + core, self.check, case=True, back=self.back, core=core)
 
 
 class SecretName(Struct, frozen=True):
@@ -62,6 +90,8 @@ class SecretName(Struct, frozen=True):
     """Pattern that must precede the word."""
     weak: bool = False
     """Without that pattern, the word still counts for values that look like secrets."""
+    weak_after: str = ""
+    """Pattern that must precede the word then."""
 
 
 class Form(Struct, frozen=True):
@@ -75,6 +105,11 @@ class Form(Struct, frozen=True):
     prose: bool = False
     """Only where no code is expected."""
 
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the lead is the whole line before the name."""
+        return self.lead.startswith(("@line@", "^"))
+
 
 class SecretFiles(Struct, frozen=True):
     """Names of files that hold only secrets."""
@@ -84,10 +119,11 @@ class SecretFiles(Struct, frozen=True):
 
 
 class SecretRules(Struct, frozen=True):
-    """The content of `secrets.toml`."""
+    """The content of `secrets.toml` and `provider_keys.toml`."""
 
     parts: dict[str, str]
     shape: tuple[Shape, ...]
+    token: tuple[ProviderKey, ...]
     name: tuple[SecretName, ...]
     form: tuple[Form, ...]
     pem: dict[str, str]
@@ -201,7 +237,20 @@ def _is_dotted(value: str) -> bool:
     return "." in value and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS))) and max(map(len, value.split("."))) < 24
 
 
+_TELLING_COOKIE = re.compile(r"sess|sid\b|auth|token|jwt|login|remember|csrf|xsrf|\bid\b", re.IGNORECASE)
+
+
+def _is_cookie(value: str) -> bool:
+    """Whether one of the pairs of a cookie is a session: its value looks like a key, or its name tells."""
+    for pair in value.split(";"):
+        name, _, content = pair.partition("=")
+        if _is_token(content) and (len(content) >= 16 or _TELLING_COOKIE.search(name)):
+            return True
+    return False
+
+
 CHECKS: dict[str, Check] = {
+    "cookie": _is_cookie,
     "shape": lambda value: len(set(value[-16:])) > 2,
     "mixed": _is_mixed,
     "value": _is_value,
@@ -213,3 +262,5 @@ CHECKS: dict[str, Check] = {
     "url": lambda value: _is_value(unquote(value)),
     "example": _is_url_example,
 }
+NEED_DIGIT = frozenset({"mixed", "token"})
+"""The checks that no value without a digit passes."""

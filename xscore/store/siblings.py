@@ -1,9 +1,9 @@
-"""Find the stores of other worktrees and clones of the same repository ("siblings"), and read one beside our own.
+"""Find the stores of other clones of the same repository ("siblings"), and read one beside our own.
 
-A sibling is read only if this user created or trusted it where it is, as for opening it (`opening.is_trusted`).
-Worktrees are found through git's own files, clones through the user's list of stores; a clone must have the same origin
-as this repository, or one must be the other's origin. The callers decide what to take, always by content hash.
-Trade-off: an encrypted store, or one in the cache folder (of a root that cannot be written), is not used.
+A sibling is read only if this user created or trusted it where it is, as for opening it (`opening.is_trusted`). Clones
+are found through the user's list of stores; a clone must have the same origin as this repository, or one must be the
+other's origin. The callers decide what to take, always by content hash. Trade-off: an encrypted store, or one that is
+not in a `.git` folder in its tree (of a submodule, a bare repository or a read-only root), is not used.
 """
 
 import os
@@ -17,39 +17,40 @@ from pathlib import Path
 from xscore.platform import sqlite_drivers
 from xscore.platform.database import lock_wait_until, open_unchecked, read_snapshot
 from xscore.platform.errors import StoreDamaged, StoreError
-from xscore.platform.git_folder import git_folder, origin_url, other_worktrees
-from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
+from xscore.platform.git_folder import git_folder, origin_url
+from xscore.platform.paths import GIT_STORE_DIR, STORE_FILE, RepositoryRoot
 from xscore.store import opening, user_secret
 
 MOST_SIBLINGS = 8
-"""How many stores are read at most; worktrees come before clones."""
+"""How many stores are read at most."""
 PATIENCE_S = 0.5
 """How long to wait for a sibling that another process has locked."""
 _LOCK = "UPDATE main.meta SET value = value WHERE key = 'store_id'"
 
 
 def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
-    """Return the readable stores of other worktrees and clones of this root's repository. Never raises."""
+    """Return the readable stores of other clones of this root's repository. Never raises."""
     try:
         if root.git_dir is None or sqlite_drivers.read_note(root.store_file) is not None:
             return []
-        roots = dict.fromkeys([*other_worktrees(root.path), *_clones(root.path, user_data_dir)])
+        clones = _stores_of_clones(root, user_data_dir)
+        return list(islice((store for store in clones if _lends(store.parent, user_data_dir)), MOST_SIBLINGS))
     except (StoreError, OSError):
         return []
-    lenders = (place / STORE_DIR / STORE_FILE for place in roots if _lends(place / STORE_DIR, user_data_dir))
-    return list(islice(lenders, MOST_SIBLINGS))
 
 
-def _clones(root: Path, user_data_dir: Path) -> Iterator[Path]:
-    origin = origin_url(root)
-    for store in user_secret.load_user_secret(user_data_dir).trusted_stores:
-        place = Path(store).parent.parent
-        if place == root or Path(store) != place / STORE_DIR / STORE_FILE:
+def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Path]:
+    origin, common = origin_url(root.path), root.store_dir.parent
+    for store in map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores):
+        folder = store.parent.parent
+        if folder == common or store != folder / GIT_STORE_DIR / STORE_FILE or folder.name != ".git":
             continue
-        theirs = origin_url(place)
-        is_same = bool(origin) and theirs == origin
-        if (is_same or _leads_to(theirs, root) or _leads_to(origin, place)) and git_folder(place) is not None:
-            yield place
+        clone = folder.parent
+        their_origin = origin_url(clone)
+        is_same = bool(origin) and their_origin == origin
+        leads_here = any(_leads_to(their_origin, place) for place in (root.path, common, common.parent))
+        if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(clone) is not None:
+            yield store
 
 
 def _leads_to(origin: str, root: Path) -> bool:

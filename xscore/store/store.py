@@ -6,6 +6,7 @@ them. `memory_writer` writes memories, the cache writes judgments. Trade-off: ev
 """
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+from msgspec.structs import replace
+
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
-from xscore.platform.paths import RepositoryRoot, user_data_dir
-from xscore.platform.sqlite_drivers import KeySource
+from xscore.platform.paths import STORE_FILE, RepositoryRoot, user_data_dir
 from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
@@ -48,10 +50,11 @@ class Store:
         root: RepositoryRoot,
         user: user_secret.UserSecret,
         user_data_dir: Path | None = None,
-        keys: KeySource | None = None,
+        keys: opening.StoreKeys | None = None,
         settings: MemorySettings | None = None,
         clock: Clock = time.time,
         siblings: Callable[[], list[Path]] = list,
+        notes: Sequence[str] = (),
     ) -> None:
         self.connection = connection
         self.root = root
@@ -61,7 +64,9 @@ class Store:
         self.settings: MemorySettings = settings or MemorySettings()
         self.clock = clock
         self.siblings = siblings
-        """Finds the stores of other worktrees and clones that may be read (`store.siblings`)."""
+        """Finds the stores of other clones that may be read (`store.siblings`)."""
+        self._note: Callable[[str], None] | None = None
+        self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
@@ -88,20 +93,31 @@ class Store:
         user_learning: whether the user's own store may be opened; `settings` may forbid it too.
         clock: the time of writes without a given time.
         """
+        notes = _take_over_earlier_store(root, user_data_dir)
         is_there = create or opening.has_store(root.store_dir)
-        connection = (
-            opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
-            if is_there
-            else opening.open_empty_store()
-        )
+        keys, place = opening.key_source(user_data_dir), root
+        if is_there and root.read_only:
+            from xscore.store.snapshot import open_snapshot  # few folders cannot be written
+
+            connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+            user = user_secret.known_user_secret(user_data_dir)
+            place = replace(root, store_dir=database.place_of(connection).parent)
+            notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
+        elif is_there:
+            connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+            user = user_secret.load_user_secret(user_data_dir)
+        else:
+            connection = opening.open_empty_store()
+            user = user_secret.ephemeral_secret()
         try:
             may = user_learning and (settings is None or settings.user_learning)
             return cls(
                 connection,
-                root=root,
-                user=user_secret.load_user_secret(user_data_dir) if is_there else user_secret.ephemeral_secret(),
+                root=place,
+                user=user,
                 user_data_dir=user_data_dir if may else None,
-                keys=opening.key_source(user_data_dir),
+                keys=keys,
+                notes=notes,
                 settings=settings,
                 clock=clock,
                 siblings=(lambda: _find_siblings(root, user_data_dir)) if is_there else list,
@@ -142,8 +158,18 @@ class Store:
         path = self.user_path
         if self._user is None and path is not None and (create or path.exists()):
             self._user = opening.open_user_store(path.parent)
+            note = opening.migration_note(self._user)
+            if note:
+                self._unheard.append(note)
+                self.listen(self._note)
             enter_worktree(self._user)
         return self._user
+
+    def listen(self, note: Callable[[str], None] | None) -> None:
+        """Report, now and later, what opening did that the user should know; None: keep it for the next listener."""
+        self._note = note
+        while note is not None and self._unheard:
+            note(self._unheard.pop(0))
 
     def connections(self) -> list[sqlite3.Connection]:
         """Return the repository's database and the user's own. Raises StoreError if an existing one cannot be read."""
@@ -287,6 +313,16 @@ class Store:
             return self._rows_of_a_turn(f"SELECT id, terms FROM memory_row WHERE {memory_rows.LIVE_AND_VISIBLE}")
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
+
+
+def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
+    """Take over the store that versions before schema 2 left in the tree, if there is one; return what to say of it."""
+    earlier = root.earlier_store_dir
+    if earlier is None or not os.path.lexists(earlier / STORE_FILE):
+        return []
+    from xscore.store.earlier_place import take_over_earlier_store  # once a repository
+
+    return take_over_earlier_store(root, user_data_dir=user_data_dir)
 
 
 def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:

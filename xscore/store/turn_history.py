@@ -165,6 +165,15 @@ def find_erasable_turns(
     return list(found)
 
 
+def shown_state(state: TurnState, process: str, *, age_s: float) -> str:
+    """Return the state of a turn as people see it: `unfinished` if it is running and its process is gone.
+
+    process: the one that began it, `age_s` seconds ago.
+    """
+    is_gone = state is TurnState.RUNNING and not is_process_at_work(process, age_s=age_s)
+    return UNFINISHED if is_gone else str(state)
+
+
 def _row(row: Sequence[object], *, now: float) -> ListedTurn:
     identifier, began, thread, state, task, known, has_answer, command, judge = row[:9]
     counts, (kept, threshold, total_s, is_emptied) = row[9:14], row[14:]
@@ -172,13 +181,12 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
             raise TypeError(f"turn {identifier} has a task or session that is no text")
-        context, began_as = TurnContext.from_json(str(known)), TurnState(str(state))
-        is_gone = began_as is TurnState.RUNNING and not is_process_at_work(context.process, age_s=now - at)
+        context = TurnContext.from_json(str(known))
         return ListedTurn(
             id=str(identifier),
             at=at,
             thread=thread,
-            state=UNFINISHED if is_gone else str(began_as),
+            state=shown_state(TurnState(str(state)), context.process, age_s=now - at),
             command=str(command),
             judge=str(judge),
             task=task,

@@ -57,6 +57,11 @@ def load_user_secret(user_data_dir: Path) -> UserSecret:
     return found
 
 
+def known_user_secret(user_data_dir: Path) -> UserSecret:
+    """Read the user's secret; without one, return a secret that trusts nothing. Writes nothing. Raises StoreError."""
+    return _read(user_data_dir / TRUST_FILE) or ephemeral_secret()
+
+
 def ephemeral_secret() -> UserSecret:
     """Return a secret for a store in memory: nothing is written, no store is trusted."""
     return UserSecret(os.urandom(32), {})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import own_store
-from tests.conftest import git
+from tests.conftest import git, store_dir, store_file
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
@@ -42,7 +42,7 @@ def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
 
 def status(root: Path) -> BackgroundStatus:
     """Return what `xscore status` says about it."""
-    with closing(opening.connect_store(root / ".xscore" / "memory.db")) as connection:
+    with closing(opening.connect_store(store_file(root))) as connection:
         return read_background(connection, now=time.time())
 
 
@@ -115,7 +115,7 @@ async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer,
     (pid,) = processes_in(flock)
     shutil.rmtree(flock / gone)
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    assert not (flock / ".xscore").exists()
+    assert not (store_dir(flock)).exists()
     assert not wake(flock)
 
 
@@ -139,7 +139,7 @@ async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: 
     for thread, command in (("a", "ask"), ("b", "hook"), ("b", "context"), ("c", "mcp")):
         await ask_within(flock, 0.3, task=f"Sheep {thread} {command}", thread=thread, command=command)
     await ask_within(flock, None, task="Newest of c is done", thread="c", command="hook", judge="lexical")
-    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+    with closing(opening.connect_store(store_file(flock))) as connection:
         assert tasks_left(connection) == {"Sheep b context"}
         assert tasks_left(connection, now=time.time() + 90_000) == set()
 
@@ -160,7 +160,7 @@ async def test_the_share_of_a_day_is_kept(
     if cap:
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
-    with closing(opening.connect_store(spends / ".xscore" / "memory.db")) as connection:
+    with closing(opening.connect_store(store_file(spends))) as connection:
         now, known = time.time(), dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok")
         row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **known}
         zeros = "duration_s candidates input_tokens cached_input_tokens cache_write_tokens output_tokens"
@@ -180,7 +180,7 @@ async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: De
     host.latency_s = 0.0
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+    with closing(opening.connect_store(store_file(flock))) as connection:
         connection.execute("UPDATE call SET cost = 7 WHERE outcome = 'ok'")
         spent = connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
         connection.execute("DELETE FROM turn")

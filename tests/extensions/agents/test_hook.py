@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir, store_file
 from tests.extensions.agents.hook_process import (
     FILES,
     QUESTION,
@@ -74,7 +74,7 @@ def test_a_hook_without_an_index_says_one_line(make_repo: MakeRepo) -> None:
     plain = made.parent / "plain"
     plain.mkdir()
     assert added(run_hook("prompt", message(plain))) == ""
-    assert not (plain / ".xscore").exists()
+    assert not (store_dir(plain)).exists()
 
 
 def test_half_an_emoji_is_no_obstacle(root: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_failure_is_in_status_until_the_next_success(root: Path) -> None:
 
 
 def _damage(root: Path) -> None:
-    path = root / ".xscore" / "memory.db"
+    path = store_file(root)
     path.write_bytes(path.read_bytes()[:4096] + b"\xaa" * 60_000)
 
 

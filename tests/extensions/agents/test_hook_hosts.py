@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.extensions.agents.hook_process import added, build_index, message, run_hook, xscore
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
@@ -138,7 +138,7 @@ def test_a_clock_that_was_set_back_stops_nothing(root: Path, monkeypatch: pytest
     """A store last written in the future is used normally."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     ahead = time.time() + 400 * 86_400
-    for path in (root / ".xscore").iterdir():
+    for path in (store_dir(root)).iterdir():
         os.utime(path, (ahead, ahead))
     for path in (root / "shop").iterdir():
         os.utime(path, (ahead, ahead))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.extensions.agents.conftest import processes_in
 from tests.extensions.agents.mcp_client import FILES, TASK, script, served, started
 from tests.waiting import wait_until
@@ -150,7 +150,7 @@ def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 2
         assert process.stdout is not None
         assert process.stdout.read() == b""
-    assert not (tmp_path / ".xscore").exists()
+    assert not (store_dir(tmp_path)).exists()
 
 
 @pytest.mark.verify

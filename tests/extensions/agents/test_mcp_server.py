@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.extensions.agents.mcp_client import FILES, MODERN, TASK, WITH_TASKS, RawClient, script, served
 from tests.servers import OpenAIServer
 from xscore.extensions.agents import mcp_server, mcp_stdio
@@ -63,7 +63,7 @@ def test_by_default_there_is_one_small_tool(shop: Path) -> None:
     with served(shop, everything=True) as client:
         tools = client.ask("tools/list", {"_meta": MODERN})["result"]["tools"]
         assert [tool["name"] for tool in tools] == ["context", "explain", "remember"]
-        assert not (shop / ".xscore").exists()
+        assert not (store_dir(shop)).exists()
 
 
 def test_context_brings_what_is_relevant_and_a_receipt(shop: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import git, store_file
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
@@ -68,7 +68,7 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
 async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionServer, watch: Watch) -> None:
     """While it watches, a hook's wake starts nothing: the watching process finishes the turn."""
     process = watch()
-    wait_until(lambda: (flock / ".xscore" / "memory.db").exists() and status(flock).watches)
+    wait_until(lambda: (store_file(flock)).exists() and status(flock).watches)
     host.latency_s = 3.0  # the watching process may be asking before it is 0 again
     turn = (await ask_within(flock, 0.4)).turn_id
     host.latency_s = 0.0

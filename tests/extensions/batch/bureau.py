@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tests.conftest import store_file
 from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
 from tests.servers.openai_batches import OpenAIBatchServer
@@ -93,7 +94,7 @@ class Bureau(Struct):
 
     def stop(self, root: Path, job: str) -> None:
         """Cancel the job in the store, as another process does."""
-        with closing(connect_store(root / ".xscore" / "memory.db")) as connection, database.transaction(connection):
+        with closing(connect_store(store_file(root))) as connection, database.transaction(connection):
             batch_rows.stop_job(connection, job, at=self.now)
 
     async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> JobStatus:

@@ -15,6 +15,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.conftest import store_dir
 from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions
 from tests.extensions.batch.dying_batch import Life, Zygote
 from tests.servers.batching import BatchBook
@@ -50,7 +51,7 @@ class Scene(Struct, frozen=True):
 
     def begin(self) -> None:
         """Restore store and vendor to the planned job."""
-        store = self.root / ".xscore"
+        store = store_dir(self.root)
         shutil.rmtree(store)
         shutil.copytree(self.kept, store)
         server = self.office.server
@@ -90,7 +91,7 @@ def _is_whole_pack_of_the_first(body: dict[str, Any]) -> bool:
 async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
     """Plan a job of three questions and save the store."""
     job = await office.submit(root, questions(3))
-    shutil.copytree(root / ".xscore", kept)
+    shutil.copytree(store_dir(root), kept)
     home, url = os.environ["HOME"], office.server.url
     life = Life(root=str(root), home=home, vendor=office.vendor, url=url, job=job, now=office.now, batch=office.batch)
     return Scene(office, root, life, kept)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import store_file
 from tests.extensions.batch.bureau import VENDORS, WIDE, Bureau, bureau, judgments, questions
 from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
@@ -248,7 +249,7 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         job = await office.submit(shop, questions(2))
         await office.advance(shop, job)
         office.now += 7 * 86_400
-        connection = connect_store(shop / ".xscore" / "memory.db")
+        connection = connect_store(store_file(shop))
         held, gone = caps.reserved_amounts(connection, now=office.now)
         assert [one.turn_id for one in held] == [job] and not gone
         connection.execute("UPDATE batch SET state = 'failed'")
@@ -306,7 +307,7 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
             office.book.trouble(Step.CREATE, Trouble.BUSY)
 
         assert (await office.advance(shop, job, note=full)).planned
-        connection = connect_store(shop / ".xscore" / "memory.db")
+        connection = connect_store(store_file(shop))
         ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
         with database.transaction(connection):
             connection.execute("UPDATE job SET judge = 'earlier', checksum = ?", (row_checksum(job, "earlier", plan),))

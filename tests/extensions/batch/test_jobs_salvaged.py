@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from tests.conftest import store_file
 from tests.extensions.batch.bureau import Bureau, judgments, office, questions
 from tests.waiting import rows
 from xscore.extensions.recovery.rebuild import rebuild_store
@@ -23,7 +24,7 @@ def rebuild(root: Path) -> SalvageReport:
 
 def spoil(root: Path, sql: str) -> None:
     """Damage rows directly."""
-    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as plain:
+    with closing(sqlite3.connect(store_file(root))) as plain:
         plain.execute(sql)
         plain.commit()
 

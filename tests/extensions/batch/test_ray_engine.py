@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from tests.extensions.batch.lists import judging
 from tests.extensions.batch.test_ray_work import redis
 from tests.extensions.shared.servers_of_tests import ServerOfTests
@@ -132,7 +132,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     assert found["candidates"] <= paid <= found["candidates"] + PACK * CALLS_IN_FLIGHT
 
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
-        (root / ".xscore" / name).unlink(missing_ok=True)
+        (store_dir(root) / name).unlink(missing_ok=True)
     one = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
     out, err = one.communicate(timeout=PATIENCE_S)
     assert one.returncode == 0, err
@@ -161,7 +161,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
-        (root / ".xscore" / name).unlink(missing_ok=True)
+        (store_dir(root) / name).unlink(missing_ok=True)
     other = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = other.communicate(timeout=PATIENCE_S)
     assert other.returncode == 0, err

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.conftest import store_file
 from tests.extensions.learning.conftest import DAY, NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.platform.errors import StoreError
@@ -76,7 +77,7 @@ def state(path: Path) -> State:
 
 def files(folder: Path) -> tuple[Path, Path]:
     """Return both database paths."""
-    return folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
+    return store_file(folder / "project"), folder / "user" / "user.db"
 
 
 def watched(store: Store) -> list[sqlite3.Connection]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import git, store_dir
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, Texts, append
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
@@ -226,7 +226,7 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
     ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
     first, before = imported(root, own_home, lose="two")
     assert (first.added, first.failures) == (2, 1)
-    assert rebuild.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").set_aside_at
+    assert rebuild.rebuild_store(store_dir(root), user_data_dir=own_home / "data").set_aside_at
     again, after = imported(root, own_home)
     assert (again.added, again.known, again.unchanged) == (1, 1, 0)
     assert after == before

@@ -3,12 +3,13 @@
 Agents limit this text in different units (Claude Code, Gemini and Cursor in characters, Codex in bytes of UTF-8). It is
 measured in bytes, since a text never has fewer bytes than characters. It holds no time, price or turn id, so the same
 state always gives the same bytes and a provider's prompt cache stays valid. Repository text stands between tags that it
-cannot close. Trade-off: a body that does not fit is skipped for a smaller one ranked lower; only the best is ever cut.
+cannot close, and without characters that nobody sees. Trade-off: a body that does not fit is skipped for a smaller one
+ranked lower; only the best is ever cut.
 """
 
 from collections.abc import Mapping, Sequence
 
-from xscore.platform.text import counted, ellipsize, escape_controls
+from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
 from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Kind
@@ -93,8 +94,8 @@ def ranked_by_words(answer: Answer) -> bool:
 
 
 def quoted(text: str, limit: int) -> str:
-    """Return repository text on one line, shortened with an ellipsis and escaped so that it cannot close the fence."""
-    return escape_tags(ellipsize(text, limit), tags=_TAGS)
+    """Return repository text on one line, without what nobody sees, shortened, and unable to close the fence."""
+    return escape_tags(ellipsize(without_invisible(text), limit), tags=_TAGS)
 
 
 def size_of(text: str) -> int:
@@ -126,7 +127,7 @@ def _bodies(shown: Sequence[Selected], texts: Mapping[str, str], *, room: int, t
     """Return the bodies that fit, best first; cut the best one if it does not fit whole."""
     found = list[str]()
     for place, one in enumerate(shown):
-        text = escape_controls(texts.get(one.id, "").replace("\r", "")).strip("\n")
+        text = escape_controls(without_invisible(texts.get(one.id, "").replace("\r", ""))).strip("\n")
         if not text or room < LEAST_BODY_BYTES:
             continue
         body = _body(one, text)

@@ -22,6 +22,7 @@ from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_di
 from xscore.platform.processes import random_hex
 from xscore.store import opening
 from xscore.store.index_rows import write_index_meta
+from xscore.store.journals import refuse_foreign_journal
 from xscore.store.worktrees import enter_worktree
 
 if TYPE_CHECKING:
@@ -50,15 +51,18 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
             found = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
             settings = found.settings
         data_dir = user_data_dir(settings.store.user_data_dir)
-        if not (opening.has_store(root.store_dir) and root.path.is_dir()):
+        if root.read_only or not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
         opening.refuse_links(root.store_dir)
+        if not settings.store.trust:
+            refuse_foreign_journal(root.store_file, data_dir)
         if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
+        database.refuse_newer(root.store_file, opening.SCHEMA)
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
             try:
-                with closing(database.open_unchecked(root.store_file, keys)) as connection:
+                with closing(opening.connect_store(root.store_file, keys, create=False)) as connection:
                     connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
                     enter_worktree(connection, root.worktree)
                     _start_if_none_runs(connection, root.path, judges_changes=judges_changes)

@@ -46,6 +46,10 @@ class Client(Struct, frozen=True):
     """The `version` that its hooks file must state; 0 if none."""
     named_hooks: bool = False
     """Each hook has a name."""
+    environment_files: Mapping[str, str] = {}
+    """Files of a project from which it sets environment variables for what it runs -> the keys that lead to them."""
+    secret_files: tuple[str, ...] = ()
+    """Files of `NAME=value` lines that it reads for the same."""
     timeout_unit: int = 1
     """How many units of its timeouts make one second: 1 for seconds, 1,000 for milliseconds."""
 
@@ -74,6 +78,7 @@ CLIENTS: Mapping[str, Client] = {
             user_servers_file=".claude.json",
             project_servers_file=".mcp.json",
             subagent_file=".claude/agents/xscore.md",
+            environment_files={".claude/settings.json": "env", ".claude/settings.local.json": "env"},
         ),
         Client(
             name="codex",
@@ -84,6 +89,7 @@ CLIENTS: Mapping[str, Client] = {
             events=_events("UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"),
             user_servers_file=".codex/config.toml",
             project_servers_file=".codex/config.toml",
+            environment_files={".codex/config.toml": "shell_environment_policy.set"},
         ),
         Client(
             name="cursor",
@@ -104,6 +110,7 @@ CLIENTS: Mapping[str, Client] = {
             events=_events("BeforeAgent", "SessionStart", "AfterAgent", "AfterTool", "write_file|replace"),
             user_servers_file=".gemini/settings.json",
             project_servers_file=".gemini/settings.json",
+            secret_files=(".gemini/.env", ".env"),
             named_hooks=True,
             timeout_unit=1_000,
         ),

@@ -9,7 +9,6 @@ file. Trade-off: an entry added to `{}` shares its line with the bracket.
 import codecs
 import json
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.platform.toml_text import parse_toml
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -153,8 +153,8 @@ def read_table(source: bytes, name: str, file: Path) -> Any:
 
 def _toml(source: bytes, file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(source.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        return parse_toml(source.decode("utf-8-sig"))
+    except ValueError as error:
         line = re.search(r"line (\d+)", str(error))
         raise UsageError(f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED) from error
 

@@ -23,11 +23,13 @@ from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
 from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
+from xscore.platform.database import has_older_header
 from xscore.platform.errors import UsageError
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import escape_controls, one_line
 from xscore.settings import AgentSettings
+from xscore.store import opening
 from xscore.store.hook_state import describe_failure, hook_state_file, note_end
 
 GRACE_S = 0.7
@@ -161,6 +163,8 @@ class _HookRun(Struct):
         session = message.session_id or message.conversation_id
         thread = thread_name(self.client, session) if session else ""
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
+        if has_older_header(root.store_file, opening.SCHEMA):
+            self.call.wake()  # first: should the time be up in the middle of the migration, it is finished there
         problem = work(self.call)
         self.add("")
         failure = describe_failure(self.event, problem, at=time.time()) if problem else None

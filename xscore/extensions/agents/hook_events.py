@@ -28,6 +28,7 @@ from xscore.store.opening import has_store
 from xscore.store.store import Store
 
 INDEXING = "xscore is indexing this repository; later prompts get its context."
+NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
 CLEARED = ("clear", "compact")
 """Starts of a session whose context the agent has dropped."""
 RESUMED = "resume"
@@ -85,6 +86,8 @@ def before_prompt(call: HookCall) -> str:
     answer = None
     if has_store(call.root.store_dir):
         answer = _run_turn(call, task)
+    elif call.root.read_only:
+        return NOTHING_KEPT
     else:
         Store.open_with(call.root, call.settings, create=True).close()
     if answer is None:

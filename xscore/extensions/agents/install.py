@@ -45,6 +45,7 @@ from xscore.extensions.agents.config_edits import (
     remove_entries,
     remove_table,
 )
+from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.platform.errors import UsageError
 from xscore.platform.files import read_input_file, write_atomically
 from xscore.platform.paths import find_root
@@ -300,6 +301,8 @@ def install(*, client: str, scope: str, only_print: bool, write: bool, remove: b
 
 
 def _warnings(client: str, scope: Scope) -> Iterator[str]:
+    # With either scope: hooks in the user's files run with the variables of each project, too.
+    yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and shutil.which("xscore") is None:
         yield "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
     other: Scope = "project" if scope == "user" else "user"

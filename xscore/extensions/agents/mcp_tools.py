@@ -16,8 +16,9 @@ from xscore.extensions.agents.mcp_calls import JUDGING, READING, Call, Work
 from xscore.extensions.agents.mcp_context import ContextArguments, ToolResult, Workplace, find_context
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.json_lines import without_values
-from xscore.platform.text import join_sentences, safe_json
+from xscore.platform.text import join_sentences, safe_json, without_invisible_values
 from xscore.records.memory import Kind, MemoryDetails, MemorySource
+from xscore.records.reports import Explanation
 from xscore.records.statement import Statement
 
 RECEIPT_URI = "xscore://turn/"
@@ -65,7 +66,8 @@ async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> Too
 
     async with Pipeline.open(place.root.path, place.settings(), make=False) as pipeline:
         found = await pipeline.explain(given.memory, turn_id=given.turn)
-    page = escape_tags(unstyle(render_explanation(found)), tags=FENCE)
+    shown = msgspec.convert(without_invisible_values(msgspec.to_builtins(found)), Explanation)
+    page = escape_tags(unstyle(render_explanation(shown)), tags=FENCE)
     about = {"turn": found.turn_id, "memory": found.id, "outcome": found.outcome}
     return ToolResult(f"{DATA_NOTE}\n<{FENCE}>\n{page}\n</{FENCE}>", about)
 
@@ -107,7 +109,7 @@ def read_receipt_resource(place: Workplace, uri: object) -> dict[str, Any]:
     if past is None or not past.receipt:
         raise NothingMatched(f"{uri} has no receipt", hint="The turn was erased, or ended without one.")
     body = {"note": DATA_NOTE, **to_json(read_receipt(past.receipt))}
-    text = escape_tags(safe_json(body), tags=FENCE)
+    text = escape_tags(safe_json(without_invisible_values(body)), tags=FENCE)
     return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 
 

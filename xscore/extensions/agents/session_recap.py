@@ -12,7 +12,7 @@ from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted, size
 from xscore.platform.git import changed_files
 from xscore.platform.git_folder import working_branch
 from xscore.platform.hashing import file_id
-from xscore.platform.text import format_place
+from xscore.platform.text import format_place, without_invisible
 from xscore.records.memory import Kind, Memory
 from xscore.records.turn import WorkingSession
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
@@ -67,7 +67,8 @@ def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
 def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[str]:
     if session is None:
         return
-    last = f" Last file: {quoted(format_place(session.file, session.line), LINE_CHARS)}." if session.file else ""
+    place = format_place(without_invisible(session.file), session.line)
+    last = f" Last file: {quoted(place, LINE_CHARS)}." if session.file else ""
     yield f"You were working on “{quoted(session.task, LINE_CHARS)}”.{last}"
     left = [one for one in pending if one != session.task]
     yield from ["Left to do:", *(f"- {quoted(one, LINE_CHARS)}" for one in left)] if left else []

@@ -34,7 +34,7 @@ from xscore.platform.figures import format_bytes
 from xscore.platform.files import write_atomically
 from xscore.platform.json_lines import name_lines_file, read_lines_file
 from xscore.platform.sqlite_drivers import read_note
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, escape_in_json, one_line
 from xscore.records.memory import Layer
 
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
             found = list(exported_memories(store, chosen))
             whole: list[object] = [{"schema": SCHEMA, "memories": found}] if as_json else [*found]
-            count, text = len(found), msgspec.json.Encoder().encode_lines(whole)
+            count, text = len(found), escape_in_json(msgspec.json.Encoder().encode_lines(whole).decode()).encode()
     if output is not None:
         write_atomically(output, text, mode=0o600)
     elif as_json and not snapshot:
         print_json(msgspec.to_builtins(whole[0]))
     elif text:
-        flags.terminal.data(text.decode())
+        flags.terminal.data(text.decode(), is_json=True)
     flags.terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))
     return NothingMatched.exit_code if not count and is_narrow(flags) else 0
 

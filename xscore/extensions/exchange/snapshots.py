@@ -21,6 +21,7 @@ from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import parse_lines, without_values
+from xscore.platform.text import escape_in_json
 from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
@@ -128,7 +129,8 @@ def take_snapshot(store: Store) -> Snapshot:
 
 def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
     """Return a snapshot as lines. secret: of the store, so that it recognises its own file."""
-    body = msgspec.json.Encoder().encode_lines(snapshot.memories)
+    # It may go to a terminal, and its bytes must not change on the way: they are signed.
+    body = escape_in_json(msgspec.json.Encoder().encode_lines(snapshot.memories).decode()).encode()
     header = replace(snapshot, memories=())
     return msgspec.json.encode(replace(header, mac=_mac(header, body, secret))) + b"\n" + body
 

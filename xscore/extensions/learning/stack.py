@@ -25,6 +25,7 @@ from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.hashing import integer_id
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
+from xscore.platform.toml_text import parse_toml
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 from xscore.store.events import EventName
@@ -174,7 +175,7 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     """Return a manifest's packages and the project's own name. Raises ValueError, RecursionError."""
     if path.endswith(".txt"):
         return set(_requirements(text.splitlines())), ""
-    data: object = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    data: object = json.loads(text) if path.endswith(".json") else parse_toml(text)
     root = _table(data)
     if path.endswith("package.json"):
         groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")

@@ -19,12 +19,13 @@ from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
-from xscore.platform import sqlite_drivers
+from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
+from xscore.store.journals import JOURNALS
 from xscore.store.opening import user_store_path
 
 
@@ -40,17 +41,19 @@ class RebuiltStore(Struct, frozen=True):
 def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
     """Rebuild the store of this folder.
 
-    Raises StoreUntrusted if the folder is a link, StoreError if the new store cannot be written or another process is
-    judging with the old one: what that pays for would be lost.
+    Raises StoreUntrusted if the folder is a link, StoreTooNew if only a newer xscore can read it, StoreError if the new
+    store cannot be written or another process is judging with the old one: what that pays for would be lost.
     """
     opening.refuse_link(store_dir)
+    database.refuse_newer(store_dir / STORE_FILE, opening.SCHEMA)
     return _rebuild(store_dir / STORE_FILE, user_data_dir, _trusted_id(store_dir, user_data_dir))
 
 
 def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
-    """Rebuild the user's own store. Raises UsageError if there is none, StoreError."""
+    """Rebuild the user's own store. Raises UsageError if there is none, StoreTooNew, StoreError."""
     path = opening.user_store_path(user_data_dir)
     opening.refuse_link(path)
+    database.refuse_newer(path, opening.SCHEMA)
     if not path.exists():
         raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
     return _rebuild(path, user_data_dir, random_hex(16))
@@ -82,7 +85,7 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
     """
-    files = [place for side in ("", *opening.JOURNALS) if os.path.lexists(place := Path(f"{path}{side}"))]
+    files = [place for side in ("", *JOURNALS) if os.path.lexists(place := Path(f"{path}{side}"))]
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None

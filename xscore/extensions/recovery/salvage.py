@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.judgment_store import insert_judgments
 from xscore.platform import database, money, sqlite_drivers
@@ -25,6 +26,7 @@ from xscore.platform.hashing import has_judgment_checksum, row_checksum, turn_ch
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.calls import Stage
 from xscore.records.judgment import Judgment
+from xscore.records.memory import MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName
 from xscore.store.mention_links import link_mentions
@@ -146,6 +148,19 @@ _SPENDING_OF_CALLS = """
     )
 """
 """What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
+_SPENDING_OF_ALL_CALLS = """
+    UPDATE spending SET spent = max(spent, (SELECT coalesce(sum(cost), 0) FROM call
+        WHERE span IN ('repository', date(started_at, 'unixepoch'))))
+    WHERE (SELECT total(cost) FROM call) < 9e18
+"""
+"""The same for a store that had calls already."""
+_SAME_KEY = ("id", "layer", "scope", "key", "updated_at")
+_NEWER = """
+    SELECT id FROM memory WHERE id = :id AND updated_at >= :updated_at UNION ALL
+    SELECT id FROM memory WHERE layer = :layer AND scope = :scope AND key = :key AND key <> ''
+        AND status IN ('active', 'stale') AND updated_at > :updated_at AND id <> :id LIMIT 1
+"""
+"""What a store that is added to says instead of a memory."""
 _COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "cost_live")
 _RESERVED = "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
 _KEEP_RESERVED = """
@@ -206,6 +221,13 @@ def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | N
     return found
 
 
+def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> None:
+    """Add the rows of a store to another one of the same repository; rows that are there already stay as they are."""
+    salvage_store(source, target, keys)
+    with database.transaction(target):
+        target.execute(_SPENDING_OF_ALL_CALLS)
+
+
 def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
     hashes: dict[int, str] = dict(reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS))
     queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
@@ -238,6 +260,12 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageR
             memory = memory_rows.memory_from_row(tuple(row))
             if memory_writer.with_status(memory, memory.status) != memory:
                 raise ValueError(memory.id)
+            newer = target.execute(_NEWER, {name: getattr(memory, name) for name in _SAME_KEY}).fetchone()
+            if newer and newer[0] == memory.id:
+                continue  # stated again in the store that is added to
+            if newer and memory.status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
+                memory = memory_writer.with_status(memory, MemoryStatus.SUPERSEDED)
+                memory = replace(memory, superseded_by=newer[0])
             memory_writer.put_memories(target, [memory], thread=thread)
         except _INVALID_ROW:
             found.rejected_rows += 1

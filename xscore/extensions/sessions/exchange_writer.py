@@ -51,7 +51,7 @@ READERS_VERSION = 4
 """Version of all readers; files read by another version are read again."""
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
-_PROBES = re.compile(r"(?:\S+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
+_PROBES = re.compile(r"(?:[^\s=]+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
 """Commands that answer a question by failing."""
 _ERROR = re.compile(r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE)
 

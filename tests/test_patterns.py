@@ -1,0 +1,179 @@
+"""No pattern of the package takes more than its text's length in work, whatever the text."""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.patterns import UsedPattern, hostile_fillers, used_patterns
+from xscore.cache.keys import _RULES
+from xscore.cost_reports.report_files import _EARLIER
+from xscore.indexer.admission import _BY_PATTERN
+from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
+from xscore.pipeline.prepare import _TASK_WORDS
+from xscore.platform.globs import _pattern
+from xscore.prompts.fences import ANSWER_TAGS, tag_pattern
+from xscore.store.failures import _NOISE
+from xscore.store.personal_data import _data, _rules
+from xscore.store.redaction import _fence, _file_patterns
+from xscore.store.secret_rules import compile_rule, secret_rules
+
+SIZES = (400, 4_000, 40_000)
+"""Characters of the texts tried; the last only where the one before cost much."""
+MB_CHARS = 1_000_000
+DOUBTFUL = 0.7
+"""CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs each)."""
+MOST_FOR_A_CHAR = 8.0
+"""Most CPU for a character, in matches of one letter; work by the square passes it at some thousand characters."""
+
+
+BUILT_LATER: dict[str, list[tuple[str, int]]] = {
+    "xscore.cache.keys: pattern": [(pattern, 0) for _, pattern, _ in _RULES],
+    "xscore.cost_reports.report_files: _EARLIER[form]": [(pattern, 0) for pattern in _EARLIER.values()],
+    "xscore.extensions.agents.config_edits: f'\\\\s*\\\\[\\\\s*{re.escape(name)}\\\\s*[.\\\\]]'": [
+        (r"\s*\[\s*mcp_servers\.xscore\s*[.\]]", 0)
+    ],
+    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [
+        (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
+    ],
+    "xscore.indexer.admission: pattern": [(pattern, 0) for _, pattern in _BY_PATTERN],
+    "xscore.indexer.code: marks": [(each.test_classes, 0) for each in LANGUAGES if each.test_classes],
+    "xscore.indexer.languages: pattern": [
+        (_TEST_FOLDERS, 0),
+        *[(each.test_files, 0) for each in LANGUAGES if each.test_files],
+    ],
+    "xscore.indexer.sections: language.begins": [(each.begins, 0) for each in LANGUAGES if each.begins],
+    "xscore.indexer.sections: language.quote or '\\\\Z(?!\\\\Z)'": [
+        (each.quote, 0) for each in LANGUAGES if each.quote
+    ],
+    "xscore.pipeline.prepare: f\"\\\\b(?:{'|'.join(words.split())})\\\\b\"": [
+        (rf"\b(?:{'|'.join(words.split())})\b", re.IGNORECASE) for words in _TASK_WORDS.values()
+    ],
+    "xscore.platform.git_folder: f'(?m)^({_COMMIT}) {re.escape(branch)}$'": [
+        (r"(?m)^([0-9a-f]{40}|[0-9a-f]{64}) refs/heads/main$", 0)
+    ],
+    "xscore.platform.globs: '|'.join((_pattern(glob, below=below) for _, glob in group))": [
+        (_pattern(glob, below=True), re.DOTALL)
+        for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
+    ],
+    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039](?:[\\\\s/\\\\\\\\\\\\ufffd]|{unseen})*(?:{names})\\\\b'": [
+        (tag_pattern(ANSWER_TAGS).pattern, re.IGNORECASE)
+    ],
+    "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings
+    "xscore.store.failures: pattern": [(pattern, 0) for pattern, _ in _NOISE],
+    "xscore.store.personal_data: rule.pattern": [(rule.pattern, re.IGNORECASE) for rule in _rules()],
+    "xscore.store.personal_data: made_up": [(pattern, 0) for pattern in _data()["phone"]["fiction"]],
+    "xscore.store.redaction: f'-----(?P<side>BEGIN|END) (?:{kinds})-----'": [(_fence().pattern, _fence().flags)],
+    "xscore.store.redaction: '|'.join([*names, f'(?:{known.ssh})\\\\Z'])": [(_file_patterns()[0].pattern, 0)],
+    "xscore.store.secret_rules: pattern": [],  # of `secrets.toml`: see the test of its shapes
+    "xscore.store.session_summary: f'(?<!\\\\w){whole}(?!\\\\w)'": [(r"(?<!\w)ask\.run(?!\w)", 0)],
+    "xscore.store.session_summary: f'(?<!\\\\w){short}(?!\\\\w)'": [(r"(?<!\w)run_all(?!\w)", 0)],
+    "xscore.store.session_summary: f'`{short}`|(?<!\\\\w){short}\\\\(|`[\\\\w.]*\\\\.{short}`'": [
+        (r"`run`|(?<!\w)run\(|`[\w.]*\.run`", 0)
+    ],
+}
+"""Patterns that no source states as they are, by the call that compiles them: all of a table, or an example."""
+
+BOUNDED = {
+    "xscore.store.failures: pattern": 4_000,  # the end of a long output
+    "xscore.store.scrubbing._SCRATCH": 255,  # the name of a file
+    "xscore.indexer.file_facts._OPENED_AS": 400,  # the end of a line
+    "xscore.indexer.code._TOKEN": 2_000,  # the beginning of a call's arguments
+}
+"""Patterns that only ever read a short text, and how many characters it has at most."""
+MATCHED_ONLY = frozenset(
+    {
+        "xscore.indexer.sections: language.begins",
+        "xscore.platform.globs: '|'.join((_pattern(glob, below=below) for _, glob in group))",
+        "xscore.store.redaction: '|'.join([*names, f'(?:{known.ssh})\\\\Z'])",
+        "xscore.store.scrubbing._SCRATCH",
+    }
+)
+"""Compiled in one place and matched at the beginning of a text in another."""
+
+NOT_YET = frozenset({"xscore.store.redaction._BODY_LINE"})
+"""Known to take too much work, and to be mended where the rules of secrets are."""
+
+PATTERNS, UNKNOWN = used_patterns(BUILT_LATER)
+
+
+def test_no_pattern_hides() -> None:
+    """A call of `re` whose pattern its module does not state is named above, with what it may compile."""
+    assert UNKNOWN == []
+    assert len(PATTERNS) > 300
+
+
+def test_no_pattern_grows_by_the_square() -> None:
+    """Nor with a text of one character, of blank lines, or of beginnings of what it looks for."""
+    letter_s = _letter_s()
+    slow = [problem for used in PATTERNS for problem in _problems(used, letter_s, thorough=False)]
+    assert slow == []
+
+
+@pytest.mark.verify
+def test_no_shape_of_a_secret_grows_by_the_square() -> None:
+    """Each is searched for in a whole text; a form is only tried beside a word that names a secret."""
+    letter_s = _letter_s()
+    compiled = [compile_rule(shape.pattern, minds_case=shape.case) for shape in secret_rules().shape]
+    used = [UsedPattern(shape.pattern, shape.pattern, shape.flags, whole_text=True) for shape in compiled]
+    slow = [problem for shape in used for problem in _problems(shape, letter_s, thorough=False)]
+    assert slow == []
+
+
+@pytest.mark.verify
+def test_no_pattern_grows_by_the_square_in_a_megabyte() -> None:
+    """The same with more characters, more beginnings, and texts of 1 MB."""
+    letter_s = _letter_s()
+    slow = [problem for used in PATTERNS for problem in _problems(used, letter_s, thorough=True)]
+    assert slow == []
+
+
+def _problems(used: UsedPattern, letter_s: float, *, thorough: bool) -> Iterator[str]:
+    """Yield the first text that costs too much, if there is one."""
+    if used.place in NOT_YET:
+        return
+    is_bytes = isinstance(used.pattern, bytes)
+    compiled = re.compile(used.pattern, used.flags & ~re.UNICODE if is_bytes else used.flags)
+    is_searched = used.whole_text and used.place not in MATCHED_ONLY
+    sizes = (*SIZES, MB_CHARS) if thorough else SIZES
+    most_chars = BOUNDED.get(used.place, sizes[-1])
+    for filler in hostile_fillers(used, thorough=thorough):
+        for chars in sizes:
+            text = _filled(filler, min(chars, most_chars))
+            cost = _cost(compiled, text.encode() if is_bytes else text, letter_s, is_searched=is_searched)
+            if cost > MOST_FOR_A_CHAR:
+                yield f"{used.place}: {cost:.0f} letters for each of {chars} characters of {filler!r}"
+                return
+            if (chars >= SIZES[1] and cost < DOUBTFUL) or chars >= most_chars:
+                break
+
+
+def _filled(filler: str, chars: int) -> str:
+    """Repeat a text, and end otherwise, so that no match reaches the end."""
+    return (filler * (chars // len(filler) + 1))[:chars] + "\0"
+
+
+def _cost(compiled: re.Pattern[Any], text: str | bytes, letter_s: float, *, is_searched: bool) -> float:
+    """Return the CPU for a character, in matches of one letter: the least of some runs if one is too much."""
+    spent = [_cpu_s(compiled, text, is_searched=is_searched)]
+    while min(spent) > MOST_FOR_A_CHAR * letter_s * len(text) and len(spent) < 3:
+        spent.append(_cpu_s(compiled, text, is_searched=is_searched))
+    return min(spent) / letter_s / len(text)
+
+
+def _letter_s() -> float:
+    """Return the CPU of one match of one letter on this machine, now."""
+    letters = "a" * SIZES[-1]
+    return min(_cpu_s(re.compile("a"), letters, is_searched=True) for _ in range(5)) / len(letters)
+
+
+def _cpu_s(compiled: re.Pattern[Any], text: str | bytes, *, is_searched: bool) -> float:
+    began = time.thread_time()
+    if is_searched:
+        for _ in compiled.finditer(text):
+            pass
+    else:
+        compiled.match(text)
+    return time.thread_time() - began

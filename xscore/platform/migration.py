@@ -1,0 +1,186 @@
+"""Bring an older database to today's schema: a copy of what cannot be made again, then every step in one transaction.
+
+The write lock is held from before the copy until the last step is committed. So a process that is killed, and a disk
+that fills up, leave the old database as it was, perhaps with a copy beside it; the next opening starts again. A second
+process waits at the lock, then finds the work done. What a step does is the caller's business.
+Trade-off: the journal beside the database grows by what the steps write, and the copy needs room of its own.
+"""
+
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from itertools import count
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.database import Migration, Schema
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.sqlite_drivers import KeySource
+
+NO_ROWS = "false"
+"""SQL condition: every row of the table can be made again."""
+_UNFINISHED = ".new"
+_COPY_ROWS = 'INSERT INTO main."{0}" SELECT * FROM source."{0}" WHERE {1}'
+_MARK = re.compile(r"schema-\d+\.txt")
+_MARK_TEXT = """\
+This is a copy of what could not be made again of {name}, from before it was brought from schema {before} to {after}.
+The xscore that wrote schema {before} opens it; the index is left out, since it is made again from the files.
+The next migration removes this folder, and you may remove it at any time.
+"""
+
+
+StepFunction = Callable[[sqlite3.Connection], None]
+"""Changes tables and rows from the schema before to its own; called in an open transaction."""
+
+
+class Step(Struct, frozen=True):
+    """The way from one schema number to the next."""
+
+    run: StepFunction
+    kept_rows: Mapping[str, str]
+    """Of the schema before: each table with rows that can be made again -> SQL condition of those that cannot."""
+
+
+def migrate(
+    connection: sqlite3.Connection, path: Path, schema: Schema, steps: Mapping[int, Step], keys: KeySource | None
+) -> Migration | None:
+    """Run the steps that lead to the schema's version; return None if another process has done so meanwhile.
+
+    steps: by the number that each leads to. Raises StoreError, and then the database is as it was.
+    """
+    connection.execute("PRAGMA foreign_keys = OFF")  # no effect within a transaction
+    try:
+        with database.transaction(connection):
+            before = database.schema_version(connection)
+            if before >= schema.version:
+                return None
+            pending = [steps[number] for number in range(before + 1, schema.version + 1)]
+            copy = _write_copy(path, (before, schema.version), pending[0].kept_rows, keys)
+            try:
+                for step in pending:
+                    step.run(connection)
+                _refuse_dangling(connection, path)
+                connection.execute(f"PRAGMA user_version = {schema.version}")
+            except BaseException:
+                shutil.rmtree(copy, ignore_errors=True)  # its room may be what was missing
+                raise
+    finally:
+        connection.execute("PRAGMA foreign_keys = ON")
+    _remove_older_copies(path, copy)
+    return Migration(before, schema.version, copy)
+
+
+def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreDamaged if a row refers to one that is missing."""
+    row = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if row is not None:
+        raise StoreDamaged(
+            f"the store {path} is damaged: a row of {row[0]} refers to one of {row[2]} that is missing",
+            hint=sqlite_drivers.recovery_hint(path),
+        )
+
+
+def _write_copy(path: Path, versions: tuple[int, int], kept_rows: Mapping[str, str], keys: KeySource | None) -> Path:
+    """Copy what cannot be made again into a folder of its own; return it once it is on disk."""
+    before, after = versions
+    _remove_unfinished(path)
+    folder = _new_folder(path)
+    target = folder / path.name
+    scratch = folder / (path.name + _UNFINISHED)
+    try:
+        noted = sqlite_drivers.read_note(path)
+        if noted is not None:
+            note = sqlite_drivers.note_path(path).read_bytes()
+            for place in (sqlite_drivers.note_path(scratch), sqlite_drivers.note_path(target)):
+                place.write_bytes(note)
+        os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        with closing(database.open_unchecked(scratch, keys)) as copy:
+            _copy_rows(copy, path, kept_rows)
+        mark = _MARK_TEXT.format(name=path.name, before=before, after=after)
+        (folder / f"schema-{before}.txt").write_text(mark, "utf-8")
+        _sync(scratch)
+        scratch.rename(target)
+        sqlite_drivers.note_path(scratch).unlink(missing_ok=True)
+        _sync(folder)
+        _sync(folder.parent)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise StoreError(
+                f"{folder} cannot be written: {error.strerror}",
+                hint="Free some space: the store is copied before it is migrated. Nothing was changed.",
+            ) from error
+        raise
+    return folder
+
+
+def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str]) -> None:
+    """Write all tables, and their rows that cannot be made again, into an empty database.
+
+    They are read by a connection of their own, which sees what is committed; the write lock keeps that as it is.
+    """
+    copy.execute("PRAGMA journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
+    copy.execute("PRAGMA synchronous = OFF")
+    copy.execute("PRAGMA foreign_keys = OFF")
+    place = f"{path.absolute().as_uri()}?mode=ro"
+    # A killed conversion leaves a plain database beside its note; else both have the same key.
+    is_plain_beside_note = sqlite_drivers.read_note(path) is not None and database.has_plain_header(path)
+    with_key = " KEY ''" if is_plain_beside_note else ""
+    copy.execute(f"ATTACH ? AS source{with_key}", (place,))
+    objects = copy.execute(
+        "SELECT type, name, sql FROM source.sqlite_master"
+        " WHERE sql IS NOT NULL AND name NOT GLOB 'sqlite_*' ORDER BY rowid"
+    ).fetchall()
+    with database.transaction(copy):
+        for kind, name, sql in objects:
+            if kind == "table":
+                copy.execute(sql)
+                copy.execute(_COPY_ROWS.format(name, kept_rows.get(name, "true")))
+        if copy.execute("SELECT 1 FROM source.sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
+            copy.execute("DELETE FROM main.sqlite_sequence")
+            copy.execute(_COPY_ROWS.format("sqlite_sequence", "true"))
+        for kind, _, sql in objects:
+            if kind != "table":
+                copy.execute(sql)
+        for fact in ("user_version", "application_id"):
+            (value,) = copy.execute(f"PRAGMA source.{fact}").fetchone()
+            copy.execute(f"PRAGMA main.{fact} = {int(value)}")
+
+
+def _new_folder(path: Path) -> Path:
+    """Make the next set-aside folder beside the database: erasure and encryption look into these."""
+    for number in count(1):
+        folder = path.with_name(f"aside-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            return folder
+    raise AssertionError
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what killed migrations began to copy."""
+    for scratch in path.parent.glob(f"aside-*/{path.name}{_UNFINISHED}"):
+        if not scratch.parent.is_symlink():
+            shutil.rmtree(scratch.parent, ignore_errors=True)
+
+
+def _remove_older_copies(path: Path, newest: Path) -> None:
+    """Remove the copies of earlier migrations; stores that a rebuild set aside stay."""
+    for folder in path.parent.glob("aside-*"):
+        if folder == newest or folder.is_symlink() or not (folder / path.name).is_file():
+            continue
+        if any(_MARK.fullmatch(file.name) for file in folder.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

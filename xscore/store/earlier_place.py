@@ -1,0 +1,171 @@
+"""Take over the store that versions before schema 2 kept in a repository's tree, where commits of others can write.
+
+It is taken over once, by the first command that opens the repository, whole or not at all: only if this user made it
+there, git tracks nothing under its folder, no journal lies beside it, and no other process has it open. Moved first and
+trusted before that, so a killed command leaves one store, at either place. A repository whose store exists already
+(another worktree's was first) takes the rows of this one as well. From then on the folder in the tree is never opened.
+Trade-off: a store that was left with a journal waits for `xscore store trust`.
+"""
+
+import os
+import shutil
+import unicodedata
+from contextlib import closing, suppress
+from pathlib import Path
+
+from xscore.extension import HOOKS, load
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.errors import StoreError, StoreUntrusted, XscoreError
+from xscore.platform.git import run_git
+from xscore.platform.hashing import digest
+from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
+from xscore.platform.text import one_line
+from xscore.store import opening, user_secret
+from xscore.store.journals import JOURNALS, accept_journals, has_journal
+
+_MOVING = ".moving"
+"""Suffix of a copy on its way from another file system."""
+
+
+def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False) -> list[str]:
+    """Move the store in the tree to the repository's git folder; return what to tell the user.
+
+    is_accepted: the user has just said that the store is theirs, with its journal. Then a problem is an error: raises
+    StoreUntrusted, StoreError. Otherwise the store stays where it is, and the reason is returned the first time.
+    """
+    earlier = root.earlier_store_dir
+    if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):
+        return []
+    try:
+        with user_secret.user_lock(user_data_dir):
+            _check_owner(root, earlier, user_data_dir, is_accepted=is_accepted)
+            merged = os.path.lexists(root.store_file)
+            if merged:
+                _merge(earlier / STORE_FILE, root.store_file, user_data_dir)
+            else:
+                _move(earlier / STORE_FILE, root.store_file, user_data_dir)
+        _remove_folder(earlier, root.store_dir)
+    except (XscoreError, OSError) as error:
+        if is_accepted:
+            raise
+        return _named_once(root, error, user_data_dir)
+    how = "its rows were added to the store in" if merged else "it was moved to"
+    return [f"The store in {STORE_DIR}/ was taken over: {how} {one_line(str(root.store_dir))}"]
+
+
+def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is_accepted: bool) -> None:
+    """Raise StoreUntrusted unless the store in the tree is this user's and came with no commit."""
+    path = earlier / STORE_FILE
+    opening.refuse_links(earlier)
+    if is_tracked(root):
+        raise StoreUntrusted(
+            f"git tracks files under {STORE_DIR}/, so a commit may have written them",
+            hint=f"`git rm -r --cached {STORE_DIR}` first, commit, then `xscore store trust`.",
+        )
+    if is_accepted:
+        accept_journals(path, user_data_dir)
+        return
+    if has_journal(path):
+        raise StoreUntrusted(
+            "a journal lies beside it: another xscore has it open, or was killed",
+            hint="If it is yours, end that process and run `xscore store trust`.",
+        )
+    opening.refuse_untrusted(earlier, user_data_dir)
+
+
+def is_tracked(root: RepositoryRoot) -> bool:
+    """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its name.
+
+    Where git cannot be asked, it might. A file system may take `.XSCORE` for the folder, or ignore some characters.
+    """
+    listed = run_git(root.path, "ls-files", "-z")
+    if listed is None:
+        return True
+    committed = run_git(root.path, "ls-tree", "-r", "-z", "--name-only", "HEAD") or ""  # no commit yet: nothing
+    return any(_plain_name(name.partition("/")[0]) == STORE_DIR for name in (listed + committed).split("\0"))
+
+
+def _plain_name(name: str) -> str:
+    shown = (char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
+    return "".join(shown).casefold()
+
+
+def _move(path: Path, target: Path, user_data_dir: Path) -> None:
+    """Move a database with its key note. Raises StoreError while another process has it open."""
+    keys = opening.key_source(user_data_dir)
+    _close_to_others(path, keys)
+    store_id = opening.read_store_id(path, user_data_dir)
+    if store_id is None:
+        raise StoreError("it has no store id", hint="Rebuild it with `xscore store rebuild`.")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(target))
+    note = sqlite_drivers.note_path(path)
+    if note.exists():  # first: a plain database opens beside a note, an encrypted one not without it
+        _rename(note, sqlite_drivers.note_path(target))
+    _rename(path, target)
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Move a file, from another file system too: it is complete at the target, or still at the source."""
+    try:
+        source.rename(target)
+    except OSError:
+        copy = target.with_name(target.name + _MOVING)
+        shutil.copyfile(source, copy, follow_symlinks=False)
+        copy.chmod(0o600)
+        with copy.open("rb") as file:
+            os.fsync(file.fileno())
+        copy.rename(target)
+        source.unlink()
+
+
+def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
+    """Add the rows of a store to the one at `target`, then remove it. Adding them twice changes nothing."""
+    keys = opening.key_source(user_data_dir)
+    _close_to_others(path, keys)
+    opening.connect_store(path, keys, create=False).close()  # brings it to today's schema
+    (hook,) = HOOKS["merge_store"]
+    with closing(opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)) as connection:
+        load(hook.target)(path, connection, keys)
+    for suffix in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _close_to_others(path: Path, keys: opening.StoreKeys) -> None:
+    """Write the journal into the database and remove it. Raises StoreError while another process has it open."""
+    with closing(database.open_unchecked(path, keys)) as connection:
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        except StoreError as error:
+            if not database.is_busy(error):
+                raise
+            mode = "busy"
+    if mode != "delete":
+        raise StoreError("another process has it open", hint="It is taken over when that process has ended.")
+
+
+def _remove_folder(earlier: Path, store_dir: Path) -> None:
+    """Remove the folder in the tree; what was set aside in it goes to the store's new folder."""
+    for place in sorted(earlier.glob("aside-*")):
+        target = store_dir / place.name
+        if place.is_symlink() or os.path.lexists(target):
+            continue
+        with suppress(OSError):
+            shutil.move(place, target)
+    with suppress(OSError):
+        (earlier / ".gitignore").unlink(missing_ok=True)
+        earlier.rmdir()  # fails where something of others is in it
+
+
+def _named_once(root: RepositoryRoot, error: XscoreError | OSError, user_data_dir: Path) -> list[str]:
+    """Return why the store in the tree is not used, unless the user was told before."""
+    reason = f"{error.message}. {error.hint}" if isinstance(error, XscoreError) else f"{error.strerror}."
+    folder = user_data_dir / "named"
+    mark = folder / digest("earlier store", str(root.path), reason)
+    if mark.exists():
+        return []
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch(mode=0o600)
+    return [f"{STORE_DIR}/ in the tree holds a store that is not used: {reason}"]

@@ -1,0 +1,91 @@
+"""A store whose folder cannot be written: a copy of it in a temporary folder, which is gone when it is closed.
+
+Sandboxes of agents and read-only mounts leave the git folder readable only. A turn then reads, judges and answers as
+usual, and keeps nothing. The copy is taken while other processes may write to the store, so it is repeated until
+database and journal stood still. Trade-off: each command copies the whole database.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreError
+from xscore.platform.paths import STORE_FILE
+from xscore.store import opening
+from xscore.store.journals import refuse_foreign_journal
+
+COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
+"""Suffixes of the files that make a store; shared memory is made again from the journal."""
+_MOST_TRIES = 10
+
+
+def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple[sqlite3.Connection, opening.StoreKeys]:
+    """Open a copy of the store in this folder, or an empty one if there is none; closing it removes the copy.
+
+    Also return what opens the copy again.
+
+    Raises StoreUntrusted as `open_store` does, StoreDamaged, and StoreError if there is no room for a copy.
+    """
+    path = store_dir / STORE_FILE
+    keys = opening.StoreKeys(user_data_dir, notes_journals=False)
+    folder = _make_folder()
+    copy = folder / STORE_FILE
+    try:
+        if os.path.lexists(path):
+            opening.refuse_links(store_dir)
+            if not trust:
+                refuse_foreign_journal(path, user_data_dir)
+            _copy_store(path, copy)
+            if not trust:
+                opening.refuse_untrusted(store_dir, user_data_dir, copy=copy)
+        else:
+            opening.create_scratch(copy, "", None).rename(copy)
+        connection = opening.connect_store(copy, keys)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    connection.after_close.append(lambda: shutil.rmtree(folder, ignore_errors=True))  # type: ignore[attr-defined]
+    return connection, keys
+
+
+def _make_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="xscore-"))
+    except OSError as error:
+        raise StoreError(
+            f"there is no folder for temporary files: {error.strerror}", hint="Name one that you may write with TMPDIR."
+        ) from error
+
+
+def _copy_store(path: Path, copy: Path) -> None:
+    """Copy a store that others may be writing to. Raises StoreError."""
+    for _ in range(_MOST_TRIES):
+        before = _state(path)
+        try:
+            for suffix in COPIED:
+                if os.path.lexists(f"{path}{suffix}"):
+                    shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}", follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # the journal went as its last writer closed
+        except OSError as error:
+            raise StoreError(f"{path} cannot be copied: {error.strerror}", hint="Check its permissions.") from error
+        if _state(path) == before:
+            return
+        for suffix in COPIED:
+            Path(f"{copy}{suffix}").unlink(missing_ok=True)
+    raise StoreError(f"{path} is being written to all the time", hint="Wait for the other xscore, then run it again.")
+
+
+def _state(path: Path) -> list[tuple[int, int, int]]:
+    """Return inode, size and time of change of a store's files."""
+    state = []
+    for suffix in COPIED:
+        try:
+            status = os.lstat(f"{path}{suffix}")
+            state.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            state.append((0, 0, 0))
+    return state
