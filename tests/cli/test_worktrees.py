@@ -1,4 +1,4 @@
-"""A second worktree or clone reuses what the first paid for: by content, from trusted stores, without any text."""
+"""A second worktree shares the store of the first; a clone reuses what was paid for, by content and without any text."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.basket import FILES, TASK
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.conftest import git, store_dir, store_file
 from tests.store.sealed import sealed
 from xscore.indexer.index import index_repository
@@ -31,17 +31,15 @@ PARSED = (
     "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, terms"
     " FROM memory WHERE source = 'index' ORDER BY id",
     "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
-    "SELECT * FROM file_body ORDER BY path",
-    "SELECT path, mentions FROM file_mention ORDER BY path",
-    "SELECT path, name_crc FROM mentioned_name JOIN file_mention ON number = file ORDER BY 1, 2",
+    "SELECT file.path, mentions, body FROM file JOIN file_version ON number = version ORDER BY 1",
+    "SELECT path, name_crc FROM file JOIN mentioned_name USING (version) ORDER BY 1, 2",
     "SELECT * FROM edge WHERE path <> '' ORDER BY 1, 3, 2",
-    "SELECT hash, memories FROM content WHERE memories > 0 ORDER BY hash",
 )
 """The rows of a parse."""
 MANY_FILES = """
-    INSERT INTO file (path, size, mtime_ns, file_hash)
+    INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash, version)
     WITH RECURSIVE named (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM named WHERE n < 9000)
-    SELECT 'none/' || n, 0, 0, '' FROM named
+    SELECT 1, 'none/' || n, 0, 0, '', (SELECT min(number) FROM file_version) FROM named
 """
 """Enough rows that copying them checks the clock."""
 
@@ -52,10 +50,16 @@ def worktree(basket: Path, name: str = "second") -> Path:
     return basket.parent / name
 
 
+def clone(basket: Path, name: str = "second") -> Path:
+    """Clone a repository beside it."""
+    git(basket, "clone", "-q", str(basket), f"../{name}")
+    return basket.parent / name
+
+
 def parsed(root: Path) -> list[list[Any]]:
     """Return the rows of a parse."""
-    with closing(sqlite3.connect(store_file(root))) as connection:
-        return [connection.execute(query).fetchall() for query in PARSED]
+    with own_store(root) as store:
+        return [store.connection.execute(query).fetchall() for query in PARSED]
 
 
 def index(xscore: Run, root: Path) -> dict[str, Any]:
@@ -86,24 +90,25 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     found = xscore("index", "--json", cwd=second)
     report = json.loads(found.stdout)
     assert report["files"]["indexed"] == 2 and report["files"]["unchanged"] == 1
-    assert "copied the index of 1 identical file from" in found.stderr and str(basket) in found.stderr
+    assert "shared the index of 1 identical file with the main worktree" in found.stderr
     fresh = tmp_path / "fresh"
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")
     assert index(xscore, fresh)["files"]["indexed"] == 3
-    with closing(sqlite3.connect(store_file(second))) as connection:
-        linked = connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
+    with own_store(second) as store:
+        linked = store.connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
     assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
     assert xscore("memory", "delete", own, cwd=second).returncode == 0
     assert parsed(second) == parsed(fresh)
     assert index(xscore, second)["files"]["unchanged"] == 3
 
 
-def test_a_takeover_cut_short(xscore: Run, basket: Path) -> None:
+@pytest.mark.parametrize("make", [worktree, clone])
+def test_a_takeover_cut_short(make: Callable[[Path], Path], xscore: Run, basket: Path) -> None:
     """A copy cut short by a deadline is undone and started again; files it did not reach are not parsed."""
     index(xscore, basket)
     in_store(MANY_FILES)(basket)
-    second = worktree(basket)
+    second = make(basket)
     root, settings = find_root(second), Settings()
     with Store.open(root, user_data_dir=user_data_dir(None)) as store:
 
@@ -114,7 +119,7 @@ def test_a_takeover_cut_short(xscore: Run, basket: Path) -> None:
 
         assert run(time.monotonic()).files_left == 3
         assert not index_rows.file_stamps(store.connection)
-        in_store("DELETE FROM file WHERE path LIKE 'none/%'")(basket)
+        in_store("DELETE FROM file_row WHERE path LIKE 'none/%'")(basket)
         assert run(time.monotonic()).files_left == 3
         assert len(index_rows.file_stamps(store.connection)) == 3
         found = run(None).files
@@ -155,12 +160,12 @@ def test_clones(origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], 
 
 
 def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
-    """Text of memories, questions, answers and reasons stays where it was, so nothing erased comes back."""
+    """Text of memories, questions, answers and reasons stays in its clone, so nothing erased comes back."""
     added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=basket).stdout)
     judged(xscore, basket, *judge)
-    second = worktree(basket)
+    second = clone(basket)
     done = xscore("context", TASK, *judge, cwd=second)
-    assert "came from other worktrees or clones, without reasons" in done.stderr
+    assert "came from other clones, without reasons" in done.stderr
     bytes_there = b"".join(file.read_bytes() for file in (store_dir(second)).glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]
@@ -209,7 +214,7 @@ UNUSABLE: dict[str, Spoil] = {
 def test_unusable_sibling(spoil: Spoil, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
     """A damaged, foreign, linked, encrypted or missing sibling lends nothing and breaks nothing."""
     judged(xscore, basket, *judge)
-    second = worktree(basket)
+    second = clone(basket)
     spoil(basket)
     coverage = judged(xscore, second, *judge)
     assert coverage["judged"] == coverage["candidates"] > 0
@@ -223,9 +228,9 @@ def test_unusable_sibling(spoil: Spoil, xscore: Run, basket: Path, judge: tuple[
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE file_mention SET mentions = x'0102'",
-        "DELETE FROM file_mention",
-        "UPDATE file SET path = CAST(x'ff' AS TEXT) WHERE path = 'README.md'",
+        "UPDATE file_version SET mentions = x'0102'",
+        "DELETE FROM file_version",
+        "UPDATE file_row SET path = CAST(x'ff' AS TEXT) WHERE path = 'README.md'",
     ],
     ids=["changed_mentions", "lost_mentions", "unreadable_path"],
 )
@@ -233,7 +238,7 @@ def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, basket: Path) ->
     """Damage that text and hashes do not show is not copied: a new worktree parses its files, and edits work."""
     index(xscore, basket)
     in_store(damage)(basket)
-    second = worktree(basket)
+    second = clone(basket)
     assert index(xscore, second)["files"]["unchanged"] == 0
     for file in second.glob("shop/*.py"):
         file.write_text(file.read_text() + "\n\ndef more():\n    return 1\n")
@@ -244,7 +249,7 @@ HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute(sys.argv[2])
-connection.execute("DELETE FROM file_mention")
+connection.execute("DELETE FROM file_version")
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -257,7 +262,7 @@ def test_sibling_at_work(xscore: Run, basket: Path, judge: tuple[str, ...]) -> N
     command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "held\n"
-        second = worktree(basket)
+        second = clone(basket)
         assert index(xscore, second)["files"]["indexed"] == 0
         assert judged(xscore, second, *judge)["judged"] == 0
         writer.kill()
@@ -268,7 +273,7 @@ def test_planted_worktrees(xscore: Run, basket: Path, judge: tuple[str, ...], tm
     """A folder cannot claim the store of a repository that does not list it, by its lists or by `commondir`."""
     judged(xscore, basket, *judge)
     crafted = tmp_path / "crafted"
-    shutil.copytree(basket, crafted, ignore=shutil.ignore_patterns(".xscore"))
+    shutil.copytree(basket, crafted, ignore=shutil.ignore_patterns("xscore"))
     (crafted / ".git" / "worktrees" / "x").mkdir(parents=True)
     (crafted / ".git" / "worktrees" / "x" / "gitdir").write_text(f"{basket / '.git'}\n")
     assert sibling_stores(find_root(crafted), user_data_dir=user_data_dir(None)) == []

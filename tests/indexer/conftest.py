@@ -19,6 +19,7 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import FileStamp, IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
+from xscore.store.worktrees import enter_worktree
 
 FILES = {
     "pkg/a.py": (
@@ -41,6 +42,7 @@ def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A store outside the indexed folder."""
     opened = connect_store(tmp_path / "store" / "memory.db")
+    enter_worktree(opened)
     yield opened
     opened.close()
 

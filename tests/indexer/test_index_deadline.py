@@ -88,9 +88,8 @@ def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: 
     root = make_repo({f"m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(40)})
     connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_slow', 'm0.py\nm1.py')")
     connection.execute("CREATE TEMP TABLE came (path); ")
-    connection.execute(
-        "CREATE TEMP TRIGGER watch AFTER INSERT ON file_row BEGIN INSERT INTO came VALUES (NEW.path); END"
-    )
+    watch = "CREATE TEMP TRIGGER watch AFTER INSERT ON file_row BEGIN INSERT INTO came VALUES (NEW.path); END"
+    connection.execute(watch)
     run_until(connection, root, None)
     assert rows(connection, "SELECT path FROM came")[-2:] == [("m0.py",), ("m1.py",)]
     assert rows(connection, "SELECT * FROM worktree_meta WHERE key = 'index_slow'") == []

@@ -70,7 +70,8 @@ def parse_changed(run: "IndexRun") -> None:
 def adopt_known(run: "IndexRun") -> None:
     """Take the changed files whose bytes another worktree has parsed by the same rules out of those to parse."""
     size = HURRIED_BATCH if run.until is not None else BATCH
-    left, batch = list[ChangedFile](), list[tuple[ChangedFile, FileStamp]]()
+    left: list[ChangedFile] = []
+    batch: list[tuple[ChangedFile, FileStamp]] = []
     for changed, stamp in _known_elsewhere(run):
         if stamp is None:
             left.append(changed)
@@ -102,7 +103,8 @@ def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp 
 
 def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
     """List the stored versions of these files; return those whose version is gone by now, or damaged."""
-    left, adopted = list[ChangedFile](), dict[FileStamp, int]()
+    left: list[ChangedFile] = []
+    adopted: dict[FileStamp, int] = {}
     with lock_wait_until(run.connection, run.until), transaction(run.connection):
         for changed, stamp in batch:
             version = find_version(run.connection, stamp.path, stamp.file_hash, run.rules_of(stamp.language))

@@ -202,7 +202,7 @@ def known_or_taken_over(
     )
     if not taken:
         return known
-    note(f"{counted(taken, 'judgment')} came from other worktrees or clones, without reasons")
+    note(f"{counted(taken, 'judgment')} came from other clones, without reasons")
     return known_judgments(store, turn_key, judge)
 
 

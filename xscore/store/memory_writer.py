@@ -216,20 +216,30 @@ def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, 
     """
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
     superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
-    stale = stale_here(connection, [memory for memory in memories if memory.status is MemoryStatus.STALE])
-    stored = [with_status(memory, MemoryStatus.ACTIVE) if memory.id in stale else memory for memory in memories]
+    stored = for_all_worktrees(connection, memories)
     written_rows.upsert_rows(connection, [written_rows.memory_row(memory, thread) for memory in stored])
-    connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in memories])
-    note_stale(connection, [memory for memory in memories if memory.id in stale])
+    settle_staleness(connection, memories, stored)
     return superseded
 
 
-def stale_here(connection: sqlite3.Connection, memories: Sequence[Memory]) -> frozenset[str]:
-    """Return the ids of those that cite code: they are stale in this worktree, and in others that have it changed."""
-    if not memories:
-        return frozenset()
+def for_all_worktrees(connection: sqlite3.Connection, memories: Sequence[Memory]) -> list[Memory]:
+    """Return memories as their rows hold them: one that cites code is stale in some worktrees, so its row is active."""
+    stale = json.dumps([memory.id for memory in memories if memory.status is MemoryStatus.STALE])
+    if stale == "[]":
+        return list(memories)
     query = f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
-    return frozenset(id_ for (id_,) in connection.execute(query, (json.dumps([one.id for one in memories]),)))
+    citing = {id_ for (id_,) in connection.execute(query, (stale,)).fetchall()}
+    return [with_status(memory, MemoryStatus.ACTIVE) if memory.id in citing else memory for memory in memories]
+
+
+def settle_staleness(connection: sqlite3.Connection, memories: Iterable[Memory], stored: Iterable[Memory]) -> None:
+    """Note which of these memories are stale in this worktree alone, and which no more. stored: as they were written.
+
+    Call it after they were written: a new text is stale nowhere.
+    """
+    connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in stored])
+    differing = [memory for memory, row in zip(memories, stored, strict=True) if memory.status is not row.status]
+    note_stale(connection, differing)
 
 
 def note_stale(connection: sqlite3.Connection, memories: Iterable[Memory]) -> None:

@@ -221,7 +221,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
         said, complaints = other.communicate("", timeout=30)
     assert (said, complaints) == ("open\n", "")
     assert not path.read_bytes().startswith(HEADER)
-    assert contents_of(path, key)["memory"]
+    assert contents_of(path, key)["memory_row"]
 
 
 def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_killed_import_is_completed_by_the_next(
         log = ClaudeLog(root, f"s{number}").user(f"question {number}").says("a").user(f"more {number}").says("b")
         log.write(own_home)
     store.connection.execute(
-        "CREATE TEMP TRIGGER crash BEFORE INSERT ON main.memory WHEN NEW.text LIKE '%more 1%'"
+        "CREATE TEMP TRIGGER crash BEFORE INSERT ON main.memory_row WHEN NEW.text LIKE '%more 1%'"
         " BEGIN SELECT RAISE(ABORT, 'crash'); END"
     )
     with pytest.raises(XscoreError, match="crash"):

@@ -34,7 +34,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import MemoryStatus, Relation
+from xscore.records.memory import Relation
 from xscore.settings import MemorySettings
 from xscore.store import lookup, memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
@@ -42,7 +42,7 @@ from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.memory_writer import stale_here, with_status, write_memory
+from xscore.store.memory_writer import for_all_worktrees, settle_staleness, write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
@@ -78,10 +78,9 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
             write_memory(connection, memory, before=known, now=draft.now, thread=thread, link=thread is None)
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
-            # Stale in this worktree alone, which is noted beside its row.
-            is_cited = memory.status is MemoryStatus.STALE and memory.id in stale_here(connection, [memory])
-            stored = with_status(memory, MemoryStatus.ACTIVE) if is_cited else memory
+            (stored,) = for_all_worktrees(connection, [memory])
             connection.execute(_UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id))
+            settle_staleness(connection, [memory], [stored])
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)
     for memory_id, cited in draft.citations.items():
