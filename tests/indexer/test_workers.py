@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from xscore.indexer.memories import ParseJob, parse_file
+from xscore.indexer.memories import parse_file
+from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.records.memory import FileStamp, Kind
 from xscore.store.written_rows import ROW_COLUMNS

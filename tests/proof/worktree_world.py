@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import commit_all, git, write_files
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.file_bodies import read_with_bodies
