@@ -21,7 +21,7 @@ from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Memory, Relation
 from xscore.records.turn import LayerReport
-from xscore.store.worktrees import HERE, LISTED_HERE, SHOWN_HERE
+from xscore.store.worktrees import HERE, SHOWN_HERE, visible_memories
 
 MEMORY_COLUMNS = (
     *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
@@ -41,9 +41,6 @@ IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
-_VISIBLE = f"(version = 0 OR {LISTED_HERE})"
-LIVE_AND_VISIBLE = f"{LIVE_CONDITION} AND {_VISIBLE}"
-"""SQL condition on `memory_row` for the candidates of this worktree."""
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
 ALL_LAYERS = str(tuple(map(str, Layer)))
@@ -154,7 +151,7 @@ def fetch_pool(
         way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
         query = (
             f"SELECT {columns if layer in _INDEXED_LAYERS else stated_columns} FROM memory_row {way}"
-            f" WHERE {_OF_LAYER} AND {_VISIBLE} AND NOT (kind = 'exchange' AND ({without.condition}))"
+            f" WHERE {_OF_LAYER} AND {visible if layer in _INDEXED_LAYERS else 'true'} AND NOT (kind = 'exchange' AND ({without.condition}))"
         )
         found = source.execute(query, (layer, *without.parameters)).fetchall() if source else []
         seconds = perf_counter() - started
@@ -163,9 +160,10 @@ def fetch_pool(
         reports.append(LayerReport(layer, len(found), round(seconds * 1000, 3), is_late))
 
     with read_snapshot(connection):
+        visible = visible_memories(connection)
         for layer in REPOSITORY_LAYERS:
             read(connection, layer)
-        _check_graph_rows(connection, reports)
+        _check_graph_rows(connection, visible, reports)
     try:
         read(user(), Layer.USER)
     except StoreError as error:
@@ -173,9 +171,9 @@ def fetch_pool(
     return FetchedPool(_one_per_content(candidates), tuple(reports))
 
 
-def _check_graph_rows(connection: sqlite3.Connection, reports: Iterable[LayerReport]) -> None:
+def _check_graph_rows(connection: sqlite3.Connection, visible: str, reports: Iterable[LayerReport]) -> None:
     """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than the index has."""
-    counting = f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND {_VISIBLE}"
+    counting = f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND {visible}"
     (indexed,) = connection.execute(counting, (Layer.GRAPH,)).fetchone()
     if indexed != sum(report.memories for report in reports if report.layer is Layer.GRAPH):
         raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))

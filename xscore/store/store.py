@@ -32,7 +32,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
-from xscore.store.worktrees import HERE, enter_worktree
+from xscore.store.worktrees import HERE, enter_worktree, visible_memories
 
 if TYPE_CHECKING:
     from xscore.store.stated_copy import CopiedStore
@@ -340,7 +340,11 @@ class Store:
         from xscore.store.term_vectors import TERM_EMBEDDER  # a cached turn reads no vector
 
         if embedder == TERM_EMBEDDER:
-            return self._rows_of_a_turn(f"SELECT id, terms FROM memory_row WHERE {memory_rows.LIVE_AND_VISIBLE}")
+            rows: list[memory_rows.SqlRow] = []
+            for each in self.connections_of_a_turn():
+                visible = f"{memory_rows.LIVE_CONDITION} AND {visible_memories(each)}"
+                rows += each.execute(f"SELECT id, terms FROM memory_row WHERE {visible}").fetchall()
+            return rows
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
 
