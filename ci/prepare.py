@@ -62,7 +62,7 @@ def _mark() -> Path:
 
 
 def _schema() -> int:
-    """The schema of a store; a store with another one is refused."""
+    """The schema of a store; an older one is restored too, and migrated when it is opened."""
     from xscore.store.opening import SCHEMA
 
     return SCHEMA.version

@@ -90,7 +90,7 @@ def make_poison(tmp_path: Path, xscore: Run) -> Path:
     poison = tmp_path / "poison"
     with closing(sqlite3.connect(folder / ".xscore" / "memory.db")) as writer:
         writer.execute("PRAGMA wal_autocheckpoint = 0")
-        writer.execute("UPDATE memory SET importance = 1")
+        writer.execute("UPDATE memory_row SET importance = 1")
         writer.commit()
         shutil.copytree(folder / ".xscore", poison, ignore=shutil.ignore_patterns("*-shm"))
     assert (poison / "memory.db-wal").stat().st_size

@@ -27,7 +27,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_key_is_found_by_its_form_in_every_setting(setting: str) -> None:
-    """At least 95 % of the families are found bare or behind a name that tells nothing, and nothing of a key is left."""
+    """At least 95 % of the families are found bare or behind a name that tells nothing; nothing of a key is left."""
     forms = families("bare")
     missed = {family for family, form in forms.items() for seed in SEEDS if left_of(form, SETTINGS[setting], seed)}
     assert len(forms) >= 97

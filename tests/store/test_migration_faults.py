@@ -192,16 +192,17 @@ def test_a_second_opening_waits_for_the_first(path: Path) -> None:
     assert copies(path) == ["aside-1/memory.db", "aside-1/schema-1.txt"]
 
 
-def test_an_encrypted_store_and_its_copy_stay_encrypted(tmp_path: Path, user_dir: Path) -> None:
+@pytest.mark.parametrize("name", ["memory.db", "user.db"])
+def test_an_encrypted_store_and_its_copy_stay_encrypted(tmp_path: Path, user_dir: Path, name: str) -> None:
     """No word of an encrypted store is in the copy in the clear, and the user's key opens it."""
-    path = tmp_path / "memory.db"
+    path = tmp_path / name
     write_older_store(path, 1)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     keys = opening.key_source(user_dir)
     with closing(connect_store(path, keys)) as connection:
         assert database.migration_of(connection) is not None
         count = connection.execute("SELECT count(*) FROM judgment").fetchone()
-    copy = tmp_path / "aside-1" / "memory.db"
+    copy = tmp_path / "aside-1" / name
     assert says(tmp_path, "heron") == []
     assert not copy.read_bytes().startswith(HEADER)
     assert sqlite_drivers.read_note(copy) == sqlite_drivers.read_note(path)

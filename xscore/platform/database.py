@@ -58,7 +58,7 @@ class Schema(Struct, frozen=True):
 
 
 BeforeWriting = Callable[[sqlite3.Connection], None]
-"""Called with a connection that has read once and not written yet."""
+"""Called with a connection that has read and not written yet: it may look at the database, and refuse it."""
 
 
 def connect(
@@ -150,13 +150,16 @@ def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str
 
     None: no such value. Raises StoreDamaged, StoreError.
     """
-    connection = open_unchecked(path, keys, read_only=True)
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        with _unless_encrypted(path):
-            row = connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
-    finally:
-        connection.close()
+    with closing(open_unchecked(path, keys, read_only=True)) as connection, _unless_encrypted(path):
+        return untrusted_meta_value(connection, name)
+
+
+def untrusted_meta_value(connection: sqlite3.Connection, name: str) -> str | None:
+    """Read one value of table `meta` of a database that may be anybody's; None: no such value. Raises StoreDamaged."""
+    kind = connection.execute("SELECT type FROM sqlite_master WHERE name = 'meta'").fetchone()
+    if kind == ("view",):  # a query of somebody else, which may never end
+        return None
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
     return str(row[0]) if row else None
 
 
@@ -249,9 +252,9 @@ def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing:
         with _unless_encrypted(path):
             if schema_version(connection) > schema.version:
                 _stored_version(connection, path, schema)
-            _configure(connection)
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # makes SQLite open the journal
             before_writing(connection)
+            if _configure(connection):  # which has made the journal only now
+                before_writing(connection)
             migration = _bring_to_version(connection, path, schema, keys)
     except StoreTooNew:
         # The last connection to close would write the journal into the database, unless it may only read.
@@ -321,12 +324,15 @@ def inode_of(path: Path) -> int:
         return -1
 
 
-def _configure(connection: sqlite3.Connection) -> None:
+def _configure(connection: sqlite3.Connection) -> bool:
+    """Set what every connection has; return whether that switched the database to a journal of its own (WAL)."""
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    switches = bool(connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal")
+    if switches:
         _switch_to_wal(connection)
+    return switches
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

@@ -70,7 +70,8 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
             "a journal lies beside it: another xscore has it open, or was killed",
             hint="If it is yours, end that process and run `xscore store trust`.",
         )
-    opening.refuse_untrusted(earlier, user_data_dir)
+    if not opening.is_trusted(earlier, user_data_dir=user_data_dir):
+        raise opening.untrusted_error(path)
 
 
 def is_tracked(root: RepositoryRoot) -> bool:

@@ -10,6 +10,7 @@ trust.
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -53,13 +54,21 @@ def key_source(user_data_dir: Path) -> StoreKeys:
     return StoreKeys(user_data_dir)
 
 
-def connect_store(path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> sqlite3.Connection:
+def connect_store(
+    path: Path,
+    keys: StoreKeys | None = None,
+    *,
+    create: bool = True,
+    check: Callable[[sqlite3.Connection], None] = lambda _: None,
+) -> sqlite3.Connection:
     """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does.
 
-    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are thrown away.
+    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are thrown away. check: may
+    raise, before anything is written.
     """
 
     def before_writing(connection: sqlite3.Connection) -> None:
+        check(connection)
         if keys is not None and keys.notes_journals:
             note_journal(connection, path, keys.user_data_dir)
 
@@ -99,22 +108,27 @@ def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Conn
     if not path.exists():
         _create(store_dir, user_data_dir)
     refuse_links(store_dir)
-    if not trust:
-        refuse_foreign_journal(path, user_data_dir)
-        refuse_untrusted(store_dir, user_data_dir)
-    return connect_store(path, key_source(user_data_dir), create=False)
+    keys = key_source(user_data_dir)
+    if trust:
+        return connect_store(path, keys, create=False)
+    refuse_foreign_journal(path, user_data_dir)
+    secret = _secret_that_marks(path, user_data_dir)
+
+    def refuse_foreign_id(connection: sqlite3.Connection) -> None:
+        if secret is None or not _is_marked(path, secret, database.untrusted_meta_value(connection, "store_id")):
+            raise untrusted_error(path)
+
+    return connect_store(path, keys, create=False, check=refuse_foreign_id)
 
 
-def refuse_untrusted(store_dir: Path, user_data_dir: Path, *, copy: Path | None = None) -> None:
-    """Raise StoreUntrusted for a store that this user neither made nor accepted in this folder; copy: `is_trusted`."""
-    if not is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy):
-        path = store_dir / STORE_FILE
-        raise StoreUntrusted(
-            f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
-            " or the repository was moved",
-            hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
-            " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
-        )
+def untrusted_error(path: Path) -> StoreUntrusted:
+    """Return the error for a store that this user neither made nor accepted where it is."""
+    return StoreUntrusted(
+        f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
+        " or the repository was moved",
+        hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
+        " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
+    )
 
 
 def has_store(store_dir: Path) -> bool:
@@ -135,20 +149,28 @@ def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None
     copy: a copy of its database, to read the id from where SQLite may not write beside the original.
     """
     path = store_dir / STORE_FILE
-    try:
-        owner = path.lstat().st_uid
-    except OSError:
-        return False
-    secret = user_secret.known_user_secret(user_data_dir)
-    real = os.path.realpath(path)
-    if real not in secret.trusted_stores or owner != os.geteuid():
+    secret = _secret_that_marks(path, user_data_dir)
+    if secret is None:
         return False
     try:
         refuse_foreign_journal(path, user_data_dir)
     except StoreUntrusted:
         return False
-    store_id = database.read_meta_value(copy or path, "store_id", key_source(user_data_dir))
-    return store_id is not None and secret.accepts(store_id, real)
+    return _is_marked(path, secret, database.read_meta_value(copy or path, "store_id", key_source(user_data_dir)))
+
+
+def _secret_that_marks(path: Path, user_data_dir: Path) -> user_secret.UserSecret | None:
+    """Return the user's secret if it has a mark for a store at this path; None also for a file of another user."""
+    try:
+        owner = path.lstat().st_uid
+    except OSError:
+        return None
+    secret = user_secret.known_user_secret(user_data_dir)
+    return secret if os.path.realpath(path) in secret.trusted_stores and owner == os.geteuid() else None
+
+
+def _is_marked(path: Path, secret: user_secret.UserSecret, store_id: str | None) -> bool:
+    return store_id is not None and secret.accepts(store_id, os.path.realpath(path))
 
 
 def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:

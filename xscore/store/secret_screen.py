@@ -95,7 +95,7 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 
 
 def places(text: str, literal: str) -> Iterator[int]:
-    """Yield where a literal occurs, at most `TRIES` times between two breaks: hostile text is one word of a megabyte."""
+    """Yield where a literal occurs, at most `TRIES` times between two breaks: hostile text may be one long word."""
     place, stop, left = text.find(literal), 0, TRIES
     while place >= 0:
         if place >= stop:

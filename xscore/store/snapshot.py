@@ -39,8 +39,8 @@ def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple
             if not trust:
                 refuse_foreign_journal(path, user_data_dir)
             _copy_store(path, copy)
-            if not trust:
-                opening.refuse_untrusted(store_dir, user_data_dir, copy=copy)
+            if not (trust or opening.is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy)):
+                raise opening.untrusted_error(path)
         else:
             opening.create_scratch(copy, "", None).rename(copy)
         connection = opening.connect_store(copy, keys)

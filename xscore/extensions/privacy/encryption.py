@@ -18,7 +18,6 @@ from xscore.cache.lease import refuse_busy_store
 from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
-from xscore.platform.paths import STORE_FILE
 from xscore.store import encryption_key, opening, stated_copy, user_secret
 from xscore.store.scrubbing import leftover_files
 
@@ -55,7 +54,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         asides = [
             place
             for place in leftover_files(path.parent)
-            if place.is_dir() and not sqlite_drivers.note_path(place / STORE_FILE).exists()
+            if place.is_dir() and not sqlite_drivers.note_path(place / path.name).exists()
         ]
         if asides and not drop_asides:
             raise StoreError(
