@@ -145,7 +145,8 @@ def write_stdout(text: str) -> None:
     """Write a formatted block to stdout, without colors if it shows none."""
     text = _wrapped_for(sys.stdout, text)
     if not _shows_color(sys.stdout):
-        text = escape_controls(click.unstyle(text))  # all that came from outside is escaped already; this makes sure
+        # All that came from outside is escaped already; this makes sure.
+        text = escape_controls(click.unstyle(text))
     _write(text + "\n")
 
 

@@ -111,7 +111,10 @@ async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
 
 
 def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    """Name what the project's own files set for agents. It may be the user's own wish, so there is nothing to fix."""
+    """Name what the project's own files set for agents.
+
+    It may be the user's own wish, so there is nothing to fix.
+    """
     for warnings_of in implementations("environment_warnings", parts.settings):
         for warning in warnings_of(parts.root.path):
             yield DoctorFinding("agents", True, warning)

@@ -41,7 +41,9 @@ SCREENED_FACTOR = 4
 MAX_RECENT_DAYS = 30.0
 _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
-"""Names in the head of a section. One that git quotes stays escaped, with a backslash, so it is no name of a file."""
+"""Names in the head of a section.
+
+One that git quotes stays escaped, with a backslash, so it is no name of a file."""
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
 
 
@@ -81,8 +83,9 @@ def _admitted_diff(connection: sqlite3.Connection, root: RepositoryRoot, setting
     def is_admitted(path: str) -> bool:
         if path in indexed:
             return path in deleted
-        # Only git says that a file is deleted: its text then comes from HEAD. A path that is merely not there may be
-        # one that git read elsewhere. `git rm --cached` leaves a file that the index refuses for its text.
+        # Only git says that a file is deleted: its text then comes from HEAD. A path that is merely
+        # not there may be one that git read elsewhere. `git rm --cached` leaves a file that the
+        # index refuses for its text.
         is_gone = deleted.get(path, False) and not os.path.lexists(root.path / native_name(path))
         return is_gone and not rules.refusal_by_path(path)
 
@@ -227,7 +230,10 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:
-    """Read the current file for the answering model; empty for a folder, a file of secrets, of git, or unreadable."""
+    """Read the current file for the answering model.
+
+    Empty for a folder, a file of secrets or of git, and one that cannot be read.
+    """
     if is_secret_file(file):
         return ""
     most = SCREENED_FACTOR * MAX_FILE_CHARS

@@ -25,7 +25,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CL
 
 
 _RESERVED = re.compile(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
-"""A part of a name that leads up, or into git's own folder: as Linux, macOS and Windows spell it."""
+"""A part of a name that leads up, or into git's own folder, as any file system spells it."""
 IGNORED_IN_NAMES = "".join(map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)))
 """macOS ignores these characters in a file name: `.git` with one of them inside is `.git` there."""
 
@@ -33,12 +33,14 @@ IGNORED_IN_NAMES = "".join(map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x20
 def leads_out(name: str) -> bool:
     """Whether a name that should lie in a root is absolute, leads up, or leads into a `.git`.
 
-    git prints what its index and its trees hold, and whoever crafts these chooses the names. No honest name is one.
+    git prints what its index and its trees hold, and whoever crafts these chooses the names. No
+    honest name is one.
     """
     if name.startswith("/") or "\0" in name:
         return True
     plain = name if name.isascii() else name.translate(dict.fromkeys(map(ord, IGNORED_IN_NAMES)))
-    if ".." not in plain and "git" not in plain.lower():  # most names: ten times as fast as the pattern
+    # Most names: ten times as fast as the pattern.
+    if ".." not in plain and "git" not in plain.lower():
         return False
     return _RESERVED.search(plain) is not None
 

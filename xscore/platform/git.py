@@ -89,16 +89,20 @@ class WorkingDiff(Struct, frozen=True):
     patch: str = ""
     """A unified diff with the prefixes `a/` and `b/`."""
     deleted: Mapping[str, bool] = {}
-    """Each file that git lists as changed, and whether only HEAD still has it. Names that git quotes are missing."""
+    """Each file that git lists as changed, and whether only HEAD still has it.
+
+    Names that git quotes are missing.
+    """
 
 
 def working_diff(root: Path) -> WorkingDiff:
     """Return the uncommitted change against HEAD, made without external helpers.
 
-    A repository can configure clean filters, which git would run on changed files; they are switched off. Submodules
-    have their own configuration and are skipped. If a filter cannot be switched off, there is no diff, and none if
-    git lists a file outside the root: git reads such a file, and writes its path into the diff like one inside, so
-    the text of the diff cannot tell them apart. Only an index that was made by hand lists one.
+    A repository can configure clean filters, which git would run on changed files; they are
+    switched off. Submodules have their own configuration and are skipped. If a filter cannot be
+    switched off, there is no diff, and none if git lists a file outside the root: git reads such a
+    file, and writes its path into the diff like one inside, so the text of the diff cannot tell
+    them apart. Only an index that was made by hand lists one.
     """
     off = _filters_off(root)
     if off is None:

@@ -1,15 +1,17 @@
 """Make text safe to display and to hand to an agent, and join it to sentences.
 
-Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so that text from a
-repository cannot move the cursor, recolor or reorder the output. Characters that nobody sees are escaped, too; an agent
-does not get them at all, since a model reads what a person who looks at the same text does not. Stored text is never
-changed, and neither is what a judge or an answering model is asked.
+Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so that
+text from a repository cannot move the cursor, recolor or reorder the output. Characters that nobody
+sees are escaped, too; an agent does not get them at all, since a model reads what a person who
+looks at the same text does not. Stored text is never changed, and neither is what a judge or an
+answering model is asked.
 
-Of the characters without a shape (Unicode's Default_Ignorable_Code_Point, and the marks of interlinear annotation)
-text needs a few, and only directly after a character that they change: a joiner in scripts that join letters (Persian,
-Hindi), a joiner or a variation selector after a symbol (emoji), a selector in Mongolian. Those stay, one at a time, so
-that a run of them hides nothing. Trade-offs: soft hyphens, ideographic variants and the flags of England, Scotland and
-Wales are lost.
+Of the characters without a shape (Unicode's Default_Ignorable_Code_Point, and the marks of
+interlinear annotation) text needs a few, and only directly after a character that they change: a
+joiner in scripts that join letters (Persian, Hindi), a joiner or a variation selector after a
+symbol (emoji), a selector in Mongolian. Those stay, one at a time, so that a run of them hides
+nothing. Trade-offs: soft hyphens, ideographic variants and the flags of England, Scotland and Wales
+are lost.
 """
 
 import re
@@ -60,7 +62,9 @@ def escape_piece(text: str, before: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be escaped.
+    """Remove the characters that nobody sees, for a text that an agent reads.
+
+    Controls stay, to be escaped.
 
     Do this before tags are escaped: an invisible character within a tag would hide it from that.
     """

@@ -1,9 +1,10 @@
-"""Environment variables that a project's own files set for what an agent runs, xscore's hooks among it.
+"""Environment variables that a project's own files set for what an agent runs, such as our hooks.
 
-An agent may take variables from a file of the project, and with a clone that file is a stranger's. A hook cannot tell
-such a variable from one of yours, so `xscore agent install` and `xscore doctor` name those that would redirect it.
-Values are not shown: they may be keys. A file that is there to hold secrets (`.env`) is not even read; one that came
-with the repository is named. Trade-off: whoever set them for good reasons is warned, too.
+An agent may take variables from a file of the project, and with a clone that file is a stranger's.
+A hook cannot tell such a variable from one of yours, so `xscore agent install` and `xscore doctor`
+name those that would redirect it. Values are not shown: they may be keys. A file that is there to
+hold secrets (`.env`) is not even read; one that came with the repository is named. Trade-off:
+whoever set them for good reasons is warned, too.
 """
 
 import json
@@ -43,13 +44,16 @@ KEEP_IT = "Keep it only if you wrote it, or trust who did."
 
 
 def environment_warnings(root: Path, clients: Iterable[Client] = CLIENTS.values()) -> Iterator[str]:
-    """Say which variables files of this project set for these agents, and what each would do. Raises nothing."""
+    """Say which variables files of this project set for these agents, and what each would do.
+
+    Raises nothing.
+    """
     for client in clients:
         for file in client.secret_files:
             if run_git(root, "ls-files", "-z", "--", file):
                 yield (
-                    f"{file} came with this repository, and {client.title} sets its variables for what it runs: look"
-                    " for one that names a host, a proxy or a key"
+                    f"{file} came with this repository, and {client.title} sets its variables for what"
+                    " it runs: look for one that names a host, a proxy or a key"
                 )
         for file, place in client.environment_files.items():
             yield from _warnings_of(root, file, place, f"for what {client.title} runs")
