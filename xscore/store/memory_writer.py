@@ -30,7 +30,7 @@ from xscore.records.memory import (
 from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.personal_data import redact_said
-from xscore.store.redaction import FoundLiterals
+from xscore.store.secret_screen import FoundLiterals
 
 STATEMENT_CHARS = 100_000
 """Limit of one statement; a judge reads it whole, so longer text belongs in a file of the repository."""

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.store.redaction import FoundLiterals, Redacted, redact
+from xscore.store.redaction import Redacted, redact
+from xscore.store.secret_screen import FoundLiterals
 
 _MIN_DIGITS, _MAX_DIGITS = 7, 15
 """Digits of a phone number (E.164 allows 15)."""
