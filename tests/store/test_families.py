@@ -1,5 +1,6 @@
 """Secrets of more than 150 families are found wherever they stand, and other code stays as it is."""
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -147,13 +148,14 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 
 
 @pytest.mark.verify
-def test_a_rules_beginning_repeated_costs_little_more_than_plain_text() -> None:
-    """200 kB of any vendor's mark, one word or many, costs at most 30 times what letters cost."""
+def test_the_mark_of_a_key_repeated_costs_little_more_than_plain_text() -> None:
+    """20 kB of any vendor's mark, glued or with more behind it, cost at most 60 times the same of one letter."""
+    plain = partial(redact, "a" * 20_000)
     for key in secret_rules().token:
         for mark in key.starts:
-            for unit in (mark, mark + "_", mark + "a1B2c3D4"):
-                text = unit * (200_000 // len(unit))
-                assert_costs(lambda: redact(text), than=lambda: redact("a" * 200_000), at_most=30)  # noqa: B023
+            for unit in (mark + "_", mark + "a1B2c3D4"):
+                hostile = partial(redact, unit * (20_000 // len(unit)))
+                assert_costs(hostile, than=plain, at_most=60)
 
 
 @pytest.mark.verify
