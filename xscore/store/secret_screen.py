@@ -1,9 +1,11 @@
 """Find out cheaply which rules of redaction can apply to a text at all.
 
-Nearly no text holds a secret, so what this costs is what redaction costs. Names and the literals of shapes are searched
-in the whole text. The marks of vendors' keys, of which there are hundreds, are searched only in the runs of at least
-`RUN_CHARS` characters that a token may hold, which are an eighth of code; a rule is kept only if a run has its form.
-Trade-off: a key with another character in its first twenty, such as Telegram's `:`, needs a literal of its own.
+Nearly no text holds a secret, so what this costs is what redaction costs. The literals of shapes and
+the words of names are searched in the whole text, the longer below the shorter ones they contain. The
+marks of vendors' keys, of which there are hundreds, are searched only in the runs of at least
+`RUN_CHARS` characters that a token may hold, an eighth of code, and most only in runs with a digit; a
+rule is kept only if a run has its form. Trade-off: a key with another character in its first twenty,
+such as Telegram's `:`, needs a literal of its own.
 """
 
 import re
@@ -23,7 +25,8 @@ _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(2
 """Turns every byte that is in no token into a space."""
 
 TRIES = 32
-"""More secrets of one kind do not stand together without a blank, a quote, a comma or a bracket between them."""
+"""How often a literal is tried between two breaks. No real line holds more secrets of one kind
+without a blank, quote, comma or bracket; hostile text is one word of a megabyte."""
 
 _BREAK = re.compile(r"[\s\"'`(){}\[\]<>,;\\]")
 _DIGIT = re.compile(b"[0-9]")
@@ -47,14 +50,17 @@ class FoundLiterals(Struct, frozen=True):
 
 
 class _Branch(Struct, frozen=True):
-    """A literal, and those searched only where it occurs, since they contain it or need it nearby."""
+    """A literal, and those searched only where it occurs, as they contain or need it."""
 
     literal: Literal
     inner: tuple["_Branch", ...]
 
 
 def screen(text: str, lowered: str) -> FoundLiterals:
-    """Return the literals that occur in a text. lowered: the same in lower case, each character at its place."""
+    """Return the literals that occur in a text.
+
+    lowered: the same in lower case, each character at its place.
+    """
     literals: list[Literal] = []
     runs = _token_runs(text) if len(text) >= RUN_CHARS else set()
     if runs:
@@ -95,7 +101,7 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 
 
 def places(text: str, literal: str) -> Iterator[int]:
-    """Yield where a literal occurs, at most `TRIES` times between two breaks: hostile text may be one long word."""
+    """Yield where a literal occurs, at most `TRIES` times between two breaks."""
     place, stop, left = text.find(literal), 0, TRIES
     while place >= 0:
         if place >= stop:
@@ -108,12 +114,12 @@ def places(text: str, literal: str) -> Iterator[int]:
 
 @cache
 def _tree() -> tuple[_Branch, ...]:
-    """Return the literals of the shapes and the words of the names, each below what it contains or needs."""
+    """Return the literals of shapes and the words of names, each below what it contains or needs."""
     below: dict[str, list[Literal]] = {}
     literals = sorted(_all_literals(), key=lambda literal: len(literal.text))
     for literal in literals:
         needs = {shape.needs for shape in literal.shapes}
-        # Where one of its shapes needs nothing, or a name begins there, the literal itself has to be searched.
+        # Where one of its shapes needs nothing, or a name is found by it, it has to be searched.
         need = needs.pop() if len(needs) == 1 and not literal.names else ""
         below.setdefault(need or _contained(literal, literals), []).append(literal)
     return _branches("", below)
@@ -150,10 +156,10 @@ def _branches(above: str, below: dict[str, list[Literal]]) -> tuple[_Branch, ...
 
 @cache
 def _marks(*, has_digit: bool) -> tuple[Literal, ...]:
-    """Return the marks of the keys that always hold a digit, since their check asks for one, or of the others."""
+    """Return the marks of the keys whose check asks for a digit, or of the others."""
     shapes: dict[str, tuple[Shape, ...]] = {}
     for key in secret_rules().token:
         if (key.check in NEED_DIGIT) is has_digit:
             for mark in key.starts:
                 shapes[mark] = (*shapes.get(mark, ()), key.shape())
-    return tuple(Literal(mark, True, found) for mark, found in shapes.items())
+    return tuple(Literal(mark, True, tried) for mark, tried in shapes.items())
