@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
