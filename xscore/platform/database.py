@@ -7,6 +7,7 @@ process is killed, but may lose the last ones in a power cut.
 
 import errno
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from msgspec import Struct
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, IN_MEMORY, KeySource, open_plain, recovery_hint
+
+ROOM_BYTES = 1_000_000
+"""Free on the disk before something is paid for: room for a turn's own rows, and for the judgments of some calls."""
 
 
 class Schema(Struct, frozen=True):
@@ -134,6 +138,22 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.text_factory = before
+
+
+def require_room(path: Path) -> None:
+    """Raise StoreError if the disk of a database is all but full: what is paid for next could not be kept.
+
+    A system that does not tell, or a limit of another kind, is found by the first write instead.
+    """
+    try:
+        free_bytes = shutil.disk_usage(path.parent).free
+    except OSError:
+        return
+    if free_bytes < ROOM_BYTES:
+        raise StoreError(
+            f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
+            hint="Free some space, then run it again.",
+        )
 
 
 def _prepare(path: Path) -> None:
