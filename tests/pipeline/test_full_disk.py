@@ -1,9 +1,11 @@
 """A disk that fills up at every write of a small run, and right after the answering call."""
 
+import os
 import resource
 import shutil
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
+from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.records.receipt import Answer
 
@@ -108,3 +111,49 @@ async def test_a_disk_that_is_full_at_the_nth_page(shop: Path, server: OpenAISer
         shutil.rmtree(root)
         frames += step
     assert {"before", "judging, as the error's receipt says", "whole"} <= set(ends)
+
+
+async def test_a_disk_with_too_little_room_sends_nothing(
+    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be kept is not paid for: no judging call leaves, and the error says why."""
+    monkeypatch.setattr(database, "ROOM_BYTES", 10**18)  # more than any disk has
+    server.reset()
+    with pytest.raises(StoreError, match="so nothing was sent") as refused:
+        await ask(shop, settings_for(server))
+    assert refused.value.exit_code == 6
+    assert server.counts.requests == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", os.fspath(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", os.fspath(disk)], check=True)
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.parametrize("free_bytes", [0, 60_000, 200_000, 900_000, 2_000_000])
+async def test_a_real_disk_that_is_full_loses_no_call(
+    shop: Path, server: OpenAIServer, small_disk: Path, free_bytes: int
+) -> None:
+    """However much room is left: a call that was sent has its judgments in the store."""
+    root = small_disk / "shop"
+    shutil.copytree(shop, root)
+    settings = settings_for(server, pack_size=1, concurrency=CONCURRENCY)
+    async with Pipeline.open(root, settings) as pipeline:
+        await pipeline.index()
+    filler = small_disk / "filler"
+    filler.write_bytes(b"\0" * (shutil.disk_usage(small_disk).free - free_bytes))
+    server.reset()
+    with suppress(StoreError):
+        await ask(root, settings)
+    sent = sum(server.counts.judgments.values())
+    filler.unlink()
+    again = await ask(root, settings)
+    assert again.coverage.cached >= sent
+    assert sent == (again.coverage.candidates if free_bytes == 2_000_000 else 0)

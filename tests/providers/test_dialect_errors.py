@@ -22,6 +22,7 @@ from xscore.platform.errors import (
     UnknownModel,
 )
 from xscore.providers.anthropic import ANTHROPIC
+from xscore.providers.attempts import may_retry
 from xscore.providers.openai import OPENAI
 from xscore.providers.wire_errors import (
     BY_CLASS,
@@ -127,12 +128,28 @@ def test_an_error_inside_a_success_is_taken_by_its_code() -> None:
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-4"}, None),
         ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "0x10"}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "1e308"}, 1e308),
+        ({"retry-after-ms": "-5", "retry-after": "2"}, 2.0),
+        ({"retry-after": "Sat, 21 Nov 1999 10:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:00 GMT"}, 0.0),
+        ({"retry-after": f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:00 GMT"}, None),
+        ({"retry-after": f"Sat, 21 Nov 2026 10:00:00 +{'9' * 20}", "date": "Sat, 21 Nov 2026 10:00:00 GMT"}, None),
         ({}, None),
     ],
 )
 def test_retry_after_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
     """Seconds, milliseconds and dates are read; invalid values are ignored."""
     assert _openai_error(429, None, headers).retry_after_s == expected
+
+
+@pytest.mark.parametrize("value", ["1e308", "86401", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_an_unreasonable_wait_is_named_in_words(value: str) -> None:
+    """No number of 300 digits is shown; the run ends as for any wait that is too long."""
+    error = _openai_error(429, None, {"retry-after": value, "date": "Sat, 21 Nov 2026 10:00:00 GMT"})
+    assert error.message.endswith("asks to wait unreasonably long")
+    assert not may_retry(error)
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])

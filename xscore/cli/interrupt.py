@@ -2,7 +2,8 @@
 
 SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The handler runs even while
 the event loop is busy, so the second press always works; before there is a loop, nothing is paid for, and the first
-press ends the work. The store survives any other end as it is.
+press ends the work. The store survives any other end as it is. Trade-off: a handler waits for a long call in C (a
+parse, a pattern, a lock of SQLite), so a command that must end at once leaves SIGTERM to the system.
 """
 
 import os
@@ -25,14 +26,16 @@ def run_interruptible(
     notify: Callable[[str], None],
     cleanup: Callable[[], None] = lambda: None,
     late_loop: bool = False,
+    takes_sigterm: bool = True,
 ) -> InterruptibleResult:
     """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and ends with 130.
 
-    late_loop: the work awaits `ensure_event_loop` before it uses asyncio. Raises KeyboardInterrupt if the work was
-    cancelled and returned nothing.
+    late_loop: the work awaits `ensure_event_loop` before it uses asyncio. takes_sigterm: if not, only SIGINT is a
+    press. Raises KeyboardInterrupt if the work was cancelled and returned nothing.
     """
     presses = _InterruptCounter(notify, cleanup)
-    before = {taken: signal.signal(taken, presses.on_signal) for taken in (signal.SIGINT, signal.SIGTERM)}
+    signals = (signal.SIGINT, signal.SIGTERM) if takes_sigterm else (signal.SIGINT,)
+    before = {taken: signal.signal(taken, presses.on_signal) for taken in signals}
     try:
         if late_loop:
             work.send(None)

@@ -28,6 +28,9 @@ STARTED_AT = time.monotonic() - time.process_time()
 """On the clock of `time.monotonic`."""
 
 
+ENDED_AT_SIGTERM = frozenset({"watch"})
+"""Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a pattern, a lock of
+SQLite), and no one reads their result; the next process finds the dead lease and the unsettled calls."""
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
@@ -265,12 +268,16 @@ def run_command_line() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     gc.set_threshold(COLLECT_AFTER)
     gc.enable()  # `__main__` loads the modules without it
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the process like Ctrl-C from the start
     arguments = sys.argv[1:]
+    name = _command_name(arguments)
+    if name in ENDED_AT_SIGTERM:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    else:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, from the start
     code: int = ExitCode.INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = run_and_report(lambda: _invoke(arguments), arguments)
-    if _is_hook(arguments):
+    if name == "hook":
         code = 0  # an agent would take another as a veto, even for an option that an older version does not know
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
@@ -308,15 +315,15 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _is_hook(arguments: list[str]) -> bool:
-    """Whether the command is `hook`, also after options such as `-C FOLDER`."""
+def _command_name(arguments: list[str]) -> str:
+    """Return the first word, also after options such as `-C FOLDER`; empty if there is none."""
     words = iter(arguments)
     for word in words:
         if word in ("-C", "--directory", "--color"):
             next(words, None)
         elif not word.startswith("-"):
-            return word == "hook"
-    return False
+            return word
+    return ""
 
 
 def _leave_at_once(code: int) -> NoReturn:

@@ -17,6 +17,7 @@ from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer, Deadline
+from xscore.platform.database import require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.providers.prices import PriceFunction, PriceList
@@ -172,6 +173,7 @@ class TurnResources(Struct, kw_only=True):
         for connected, line in self.judging_lines:
             if connected is provider:
                 return line
+        self._require_room()
         from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
         from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name  # the lexical judge makes no call
 
@@ -185,7 +187,13 @@ class TurnResources(Struct, kw_only=True):
 
     def metered_provider(self, provider: Provider) -> Provider:
         """Wrap a provider of embeddings or reasons with retries, budget and ledger."""
+        self._require_room()
         return self._retrying(provider)
+
+    def _require_room(self) -> None:
+        """Raise StoreError if what a model is to be paid for could not be kept."""
+        if self.store is not None:
+            require_room(self.store.path)
 
     def hold_back(self) -> None:
         """Cancel the judge's queued calls; calls in flight continue."""

@@ -8,6 +8,7 @@ when the process is killed, but may lose the last ones in a power cut.
 
 import errno
 import os
+import shutil
 import sqlite3
 import stat
 import struct
@@ -42,6 +43,9 @@ class Migration(Struct, frozen=True):
     after: int
     copy: Path
     """The folder with a copy of what cannot be made again."""
+
+ROOM_BYTES = 1_000_000
+"""Free on the disk before something is paid for: room for a turn's own rows, and for the judgments of some calls."""
 
 
 class Schema(Struct, frozen=True):
@@ -226,6 +230,22 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.text_factory = before
+
+
+def require_room(path: Path) -> None:
+    """Raise StoreError if the disk of a database is all but full: what is paid for next could not be kept.
+
+    A system that does not tell, or a limit of another kind, is found by the first write instead.
+    """
+    try:
+        free_bytes = shutil.disk_usage(path.parent).free
+    except OSError:
+        return
+    if free_bytes < ROOM_BYTES:
+        raise StoreError(
+            f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
+            hint="Free some space, then run it again.",
+        )
 
 
 def _prepare(path: Path) -> None:

@@ -9,6 +9,7 @@ from math import isfinite
 
 ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
 """From here on an amount is shown with two, with three decimals."""
+LONGEST_WAIT_SHOWN_S = 86_400.0
 DASH = "–"
 """Shown for an unknown number."""
 
@@ -28,6 +29,11 @@ def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
     if amount >= ABOUT_A_CENT:
         return f"{sign}{amount:.3f}"
     return f"{sign}{round(amount, 1 - amount.adjusted()):f}"
+
+
+def format_wait(seconds: float) -> str:
+    """`900 s`, or words where a host asks for more than a day: its number may have 300 digits."""
+    return f"{seconds:.0f} s" if seconds <= LONGEST_WAIT_SHOWN_S else "unreasonably long"
 
 
 def format_tokens(count: int) -> str:

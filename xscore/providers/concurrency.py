@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited
+from xscore.platform.figures import format_wait
 from xscore.records.calls import ConcurrencyStep
 
 START_LIMIT = 16
@@ -198,7 +199,7 @@ class AdaptiveConcurrency:
         if isinstance(last, ConnectionFailed):
             why = f"was not reached in {self._broken} attempts"
         elif asked_s > LONGEST_RETRY_AFTER_S:
-            why = f"asks to wait {asked_s:.0f} s"
+            why = f"asks to wait {format_wait(asked_s)}"
         message = f"{self._host or 'the host'} {why} ({last.message})"
         return type(last)(message, hint=last.hint, retry_after_s=NEVER_RETRY_S)
 

@@ -26,6 +26,7 @@ from xscore.platform.errors import (
     Unreachable,
     UnreadableResponse,
 )
+from xscore.platform.figures import format_wait
 from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
@@ -217,7 +218,7 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
             where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
             where += _redirect_target(error, secret=call.secret)
         wait_s = retry_after_s(error)
-        where += f" and asks to wait {wait_s:.0f} s" if wait_s is not None and wait_s >= 1 else ""
+        where += f" and asks to wait {format_wait(wait_s)}" if wait_s is not None and wait_s >= 1 else ""
         return self._error(kind, where, body, call, wait_s)
 
     def raise_inner(self, error: object, call: CallContext) -> None:
@@ -338,7 +339,7 @@ def retry_after_s(error: Exception) -> float | None:
 
     try:  # a date, read against the reply's own Date, so that no clock of ours is needed
         wait = parsedate_to_datetime(headers.get("retry-after", "")) - parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):  # of no date, of one without a zone, of a year or zone of 20 digits
         return None
     return max(0.0, wait.total_seconds())
 

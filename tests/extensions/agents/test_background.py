@@ -75,7 +75,7 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
 async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, host: DecisionServer) -> None:
     """Twelve wakes start one process, which reports its work; SIGTERM ends it, and the turn remains to be finished."""
     turn = await cut_short(flock, host)
-    host.latency_s = 8.0  # longer than calls in flight may take after SIGTERM
+    host.latency_s = 8.0  # longer than it may take to end
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(lambda _: wake(flock), range(12)))
     wait_until(lambda: "judging" in status(flock).doing)
@@ -86,7 +86,6 @@ async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, ho
     wait_until(lambda: not processes_in(flock))
     assert status(flock) == BackgroundStatus()
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
-    assert rows(flock, "SELECT count(*) FROM runner") == [(0,)]
 
 
 async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: DecisionServer) -> None:

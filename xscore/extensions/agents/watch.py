@@ -5,7 +5,8 @@ deadline cut short (`background_work`). The operating system reports saves (thro
 many folders, an index run every `POLL_S` seconds finds them. A thread renews the lease, since indexing keeps the event
 loop busy, and stops the work when the store or the repository is gone or another process has taken over. Trade-offs: to
 learn whether a saved file is part of the index, the files are listed once per burst of saves; a process that lost its
-lease while the laptop was asleep goes on judging for some seconds, and claims keep it from paying twice.
+lease while the laptop was asleep goes on judging for some seconds, and claims keep it from paying twice. SIGTERM ends
+it at once, without waiting for calls in flight; Ctrl-C waits for them.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ def watch(once: bool, flags: Flags) -> None:
     """Index on every save, finish turns that a deadline cut short, and judge changes again for open threads.
 
     Open threads are the three latest of the last four hours. All caps hold; without budget.max_usd_day it spends at
-    most $1 a day. Only one such process runs for a store, as `xscore status` shows; Ctrl-C ends it.
+    most $1 a day. Only one such process runs for a store, as `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
     """
     loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)
@@ -72,7 +73,7 @@ def watch(once: bool, flags: Flags) -> None:
         else:
             job = _work_once(work) if once else _until_idle(work, held)
         try:
-            run_interruptible(_while_held(job, held, store), notify=flags.terminal.note)
+            run_interruptible(_while_held(job, held, store), notify=flags.terminal.note, takes_sigterm=False)
         except KeyboardInterrupt:
             if not follows:
                 raise
