@@ -3,10 +3,9 @@
 import json
 import subprocess
 import sys
-from functools import cache
 from typing import NamedTuple
 
-from xscore.indexer.parse_jobs import CPU_SECONDS
+from tests.cpu_time import ATTEMPTS
 
 PEAK_BYTES = 300_000_000
 """Memory that a parsing process may ever hold."""
@@ -73,17 +72,12 @@ def file_cost(path: str, text: str, *, window_lines: int = 60) -> FileCost:
     return FileCost(*json.loads(run.stdout))
 
 
-@cache
-def start_s() -> float:
-    """Return the CPU time of a process that parses one small file."""
-    return file_cost("small.py", SNIPPET).cpu_s
-
-
 def check_cost(path: str, text: str) -> FileCost:
     """Assert that a file costs a second besides the starts of two processes, little memory, and no line."""
-    cost = file_cost(path, text)
-    if cost.cpu_s > CPU_SECONDS:
-        assert cost.cpu_s <= 1 + 2 * start_s()
-    assert cost.peak_kib * 1024 <= PEAK_BYTES
-    assert cost.rows or not text.strip(), cost.note
-    return cost
+    for _ in range(ATTEMPTS):
+        cost = file_cost(path, text)
+        assert cost.peak_kib * 1024 <= PEAK_BYTES
+        assert cost.rows or not text.strip(), cost.note
+        if cost.cpu_s <= 1 + 2 * file_cost("small.py", SNIPPET).cpu_s:
+            return cost
+    raise AssertionError(f"{path}, {text[:80]!r} …: {cost.cpu_s:.2f} s")
