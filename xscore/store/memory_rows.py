@@ -149,9 +149,10 @@ def fetch_pool(
         started = perf_counter()
         # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by the index.
         way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
+        is_indexed = layer in _INDEXED_LAYERS
         query = (
-            f"SELECT {columns if layer in _INDEXED_LAYERS else stated_columns} FROM memory_row {way}"
-            f" WHERE {_OF_LAYER} AND {visible if layer in _INDEXED_LAYERS else 'true'} AND NOT (kind = 'exchange' AND ({without.condition}))"
+            f"SELECT {columns if is_indexed else stated_columns} FROM memory_row {way} WHERE {_OF_LAYER}"
+            f" AND {visible if is_indexed else 'true'} AND NOT (kind = 'exchange' AND ({without.condition}))"
         )
         found = source.execute(query, (layer, *without.parameters)).fetchall() if source else []
         seconds = perf_counter() - started
