@@ -77,6 +77,12 @@ def test_uses_belong_to_a_memory_in_all_its_versions(world: Worktrees, stores: t
     index(second)
     (there,) = second.find("pkg/b.py::run")
     assert (there.id, there.access_count, there.accessed_at) == (run.id, 1, 5.0)
+    world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][2])
+    index(first)
+    (walk,) = first.find("pkg/b.py::walk")
+    assert walk.created_at == second.memories([walk.id])[walk.id].created_at
+    world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][0])
+    index(first)
     count_use(second.connection, [run.id], now=6.0)
     assert [store.memories([run.id])[run.id].access_count for store in stores] == [2, 2]
 
