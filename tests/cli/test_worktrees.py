@@ -1,4 +1,4 @@
-"""A second worktree shares the store of the first; a clone reuses what was paid for, by content, without any text."""
+"""A second worktree shares the store of the first; a clone reuses, by content, what was paid for, without any text."""
 
 import json
 import shutil

@@ -150,4 +150,5 @@ class Worktrees:
         here, alone = held(store.connection), held_alone(self.folder / name, self.folder / "alone")
         for part, (own, expected) in enumerate(zip(here, alone, strict=True)):
             assert own == expected, (name, part, json.dumps([own, expected], default=repr)[:3000])
-        assert unsound(store.connection) == {}
+        faults = unsound(store.connection)
+        assert not faults, faults

@@ -1,6 +1,5 @@
 """One store for all worktrees of a repository: what each sees, what they share, and what goes with one."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -10,12 +9,13 @@ import pytest
 from tests.conftest import git
 from tests.proof.worktree_world import MAIN, TEXTS, Worktrees, held, index, unsound
 from tests.store.cited import CODE, decide, refresh, write
-from xscore.pipeline.parts import TurnOptions  # noqa: F401
 from xscore.platform.git_folder import working_branch
+from xscore.platform.sqlite_drivers import open_plain
 from xscore.records.memory import MemoryStatus
 from xscore.records.turn import Turn
 from xscore.store import file_versions, index_rows, memory_writer
 from xscore.store.graph import follow_links
+from xscore.store.mention_links import link_mentions
 from xscore.store.opening import connect_store
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 from xscore.store.turns import TurnStart, begin_turn, count_use, latest_turn_id
@@ -77,6 +77,12 @@ def test_uses_belong_to_a_memory_in_all_its_versions(world: Worktrees, stores: t
     index(second)
     (there,) = second.find("pkg/b.py::run")
     assert (there.id, there.access_count, there.accessed_at) == (run.id, 1, 5.0)
+    world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][2])
+    index(first)
+    (walk,) = first.find("pkg/b.py::walk")
+    assert walk.created_at == second.memories([walk.id])[walk.id].created_at
+    world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][0])
+    index(first)
     count_use(second.connection, [run.id], now=6.0)
     assert [store.memories([run.id])[run.id].access_count for store in stores] == [2, 2]
 
@@ -88,8 +94,6 @@ def test_what_is_stated_is_in_every_worktree(world: Worktrees, stores: tuple[Sto
     index(second)
     said = decide(first, title="`walk` stays pure")
     with first.transaction():
-        from xscore.store.mention_links import link_mentions
-
         link_mentions(first.connection, [said.id])
     index(second)
     assert first.memories([said.id]) == second.memories([said.id])
@@ -201,10 +205,6 @@ def test_a_store_that_cannot_be_written_is_shown(tmp_path: Path) -> None:
     """Entering an unknown worktree of a read-only store raises nothing."""
     path = tmp_path / "memory.db"
     connect_store(path).close()
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as plain:
-        plain.close()
-    from xscore.platform.sqlite_drivers import open_plain
-
     with closing(open_plain(path, read_only=True)) as connection:
         assert enter_worktree(connection, "second") == NOWHERE
 

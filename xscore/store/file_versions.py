@@ -31,6 +31,7 @@ _KEEP_USES = f"""
     WHERE path = :path AND version = :version
     AND EXISTS (SELECT 1 FROM memory_row AS other WHERE other.id = memory_row.id AND other.version <> :version)
 """
+_HAS_OTHERS = "SELECT 1 FROM file_version WHERE path = ? AND number <> ? LIMIT 1"
 _IS_SHARED = f"SELECT EXISTS (SELECT 1 FROM file_row WHERE version = ? AND worktree <> {HERE})"
 _DROP_ENDS_OF_FILES = """
     DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
@@ -115,7 +116,8 @@ def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str
     else:
         ((number,),) = connection.execute(_PUT, values).fetchall()
     upsert_rows(connection, file.rows, version=number)
-    if number != own:
+    # A replaced version may hold memories that are new to this worktree alone.
+    if connection.execute(_HAS_OTHERS, (stamp.path, number)).fetchone():
         connection.execute(_KEEP_USES, {"path": stamp.path, "version": number})
     connection.executemany(
         "INSERT INTO mentioned_name (name_crc, version) VALUES (?, ?)", ((name, number) for name in file.names)

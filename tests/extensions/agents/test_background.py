@@ -25,7 +25,8 @@ from xscore.platform.clock import day_of
 from xscore.platform.paths import find_root
 from xscore.records.reports import BackgroundStatus
 from xscore.store import opening
-from xscore.store.index_rows import write_meta
+from xscore.store.index_rows import write_index_meta
+from xscore.store.worktrees import enter_worktree
 
 
 def wake(root: Path) -> bool:
@@ -35,7 +36,7 @@ def wake(root: Path) -> bool:
 
 def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
     """Return the tasks of the turns that a process would finish."""
-    found = connection.execute(background_work._CUT_SHORT, {"now": now or time.time()}).fetchall()
+    found = connection.execute(background_work._CUT_SHORT, {"now": now or time.time(), "worktree": ""}).fetchall()
     named = "SELECT task FROM turn WHERE id = ?"
     return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in found}
 
@@ -43,6 +44,7 @@ def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
 def status(root: Path) -> BackgroundStatus:
     """Return what `xscore status` says about it."""
     with closing(opening.connect_store(store_file(root))) as connection:
+        enter_worktree(connection)
         return read_background(connection, now=time.time())
 
 
@@ -232,6 +234,7 @@ async def test_the_repository_cannot_run_code_in_it(
 def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
     """A heartbeat from the future is ignored, and its process notices that it was replaced."""
     with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
+        enter_worktree(connection)
         before = BackgroundLease(connection, clock=lambda: 2e9)
         assert before.take()
         after = BackgroundLease(connection, clock=lambda: 1e9)
@@ -246,7 +249,8 @@ def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
 def test_an_unreadable_holder_is_none(tmp_path: Path) -> None:
     """An invalid row of the background process holds no lease, fails no status and is overwritten."""
     with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
-        write_meta(connection, "background", '{"runner": ')
+        enter_worktree(connection)
+        write_index_meta(connection, "background", '{"runner": ')
         assert read_background(connection, now=1e9) == BackgroundStatus()
         assert BackgroundLease(connection, clock=lambda: 1e9).take()
         assert read_background(connection, now=1e9).pid == os.getpid()
