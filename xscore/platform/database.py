@@ -44,6 +44,7 @@ class Migration(Struct, frozen=True):
     copy: Path
     """The folder with a copy of what cannot be made again."""
 
+
 ROOM_BYTES = 1_000_000
 """Free on the disk before something is paid for: room for a turn's own rows, and for the judgments of some calls."""
 
