@@ -117,7 +117,7 @@ def test_each_worktree_has_its_own_index() -> None:
 @pytest.mark.verify
 def test_each_worktree_has_its_own_index_after_many_changes() -> None:
     """The same for long random sequences."""
-    run(40, 40, derandomize=False)
+    run(12, 30, derandomize=False)
 
 
 INDEX = """
