@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cache.conftest import NAMES, write_judgments
+from tests.store.older_stores import write_older_store
 from xscore.cache.judgments import read_judgments
 from xscore.cache.lease import LEASE_S
 from xscore.extensions.recovery import rebuild
@@ -122,3 +123,15 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
         known = read_judgments(target, NAMES)
     assert {content: judgment.score for content, judgment in known.items()} == {"a": 0.9, "b": 0.1}
     assert (found.kept["judgments"], found.kept["tasks"]) == (2, 1)
+
+
+def test_a_store_that_no_migration_can_open_is_salvaged(tmp_path: Path) -> None:
+    """Rows of a store of schema 1 are read as it has them, so its damage costs no more than that of a new one."""
+    write_older_store(tmp_path / "older.db", 1)
+    with closing(connect_store(tmp_path / "new.db")) as target:
+        report = salvage_store(tmp_path / "older.db", target)
+        (turns,) = target.execute("SELECT count(*) FROM turn").fetchone()
+    assert report.damaged_places == 0
+    assert report.kept["turns"] == turns > 0
+    assert report.kept["judgments"] > 0
+    assert report.kept["memories"] > 0

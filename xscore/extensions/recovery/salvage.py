@@ -91,6 +91,14 @@ class DamagedReader:
             else:
                 return
 
+    def columns(self, table: str) -> list[str]:
+        """Return the columns of a table, which may be of an older schema; empty if they cannot be read."""
+        try:
+            return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall()]
+        except (StoreError, sqlite3.Error):
+            self._reopen()
+            return []
+
     def _next_readable(self, sql: str, keys: KeySpace, before: tuple[object, ...], at: int) -> int:
         """Find the first readable key: double the stride, then halve it."""
         unreadable, stride = at, 1
@@ -129,7 +137,7 @@ class DamagedReader:
 _INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory_row"
+    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
 _JUDGMENTS = """
@@ -255,7 +263,9 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
 
 
 def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
-    for _, thread, *row in reader.read(_MEMORIES, NUMBERS):
+    # Schema 1, which no migration could open, had them in a table that is a view now.
+    table = "memory_row" if reader.columns("memory_row") or not reader.columns("memory") else "memory"
+    for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
         try:
             memory = memory_rows.memory_from_row(tuple(row))
             if memory_writer.with_status(memory, memory.status) != memory:
@@ -308,7 +318,8 @@ class _Table(Struct, frozen=True):
     def copy(self, reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
         types = {name: (*_TYPES[type_], *(() if notnull else (type(None),))) for _, name, type_, notnull, *_ in columns}
-        names = [self.key, *(name for name in types if name != self.key)]
+        there = reader.columns(self.name) or list(types)
+        names = [self.key, *(name for name in types if name != self.key and name in there)]
         scope = "job = ? AND " if self.of_job else ""
         read = f"SELECT {', '.join(names)} FROM {self.name} WHERE {scope}{self.key} >= ? ORDER BY {self.key}"
         marks = ", ".join(f":{name}" for name in names)
