@@ -1,6 +1,6 @@
 """Write the JSON of the rules, which every turn reads. People edit the TOML beside it, which takes 10 ms to parse.
 
-`python -m ci.rules` writes it; a test compares.
+The keys of vendors (`provider_keys.toml`) go into `secrets.json`. `python -m ci.rules` writes it; a test compares.
 """
 
 import json
