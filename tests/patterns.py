@@ -45,7 +45,7 @@ def package_modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(name) for name in names if not name.endswith("__main__"))
 
 
-def used_patterns(built_later: Mapping[str, list[tuple[str, int]]]) -> tuple[list[UsedPattern], list[str]]:
+def used_patterns(built_later: Mapping[str, list[tuple[str | bytes, int]]]) -> tuple[list[UsedPattern], list[str]]:
     """Return all patterns, and the calls of `re` whose pattern is not stated. built_later: those of such calls."""
     patterns: dict[tuple[Any, ...], UsedPattern] = {}
     unknown: list[str] = []

@@ -29,7 +29,7 @@ MOST_FOR_A_CHAR = 8.0
 """Most CPU for a character, in matches of one letter; work by the square passes it at some thousand characters."""
 
 
-BUILT_LATER: dict[str, list[tuple[str, int]]] = {
+BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.cache.keys: pattern": [(pattern, 0) for _, pattern, _ in _RULES],
     "xscore.cost_reports.report_files: _EARLIER[form]": [(pattern, 0) for pattern in _EARLIER.values()],
     "xscore.extensions.agents.config_edits: f'\\\\s*\\\\[\\\\s*{re.escape(name)}\\\\s*[.\\\\]]'": [

@@ -20,6 +20,7 @@ from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.git_folder import git_folder, origin_url, other_worktrees
 from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
 from xscore.store import opening, user_secret
+from xscore.store.clone_origins import clone_origins, origin_mark
 
 MOST_SIBLINGS = 8
 """How many stores are read at most; worktrees come before clones."""
@@ -41,12 +42,11 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
 
 
 def _clones(root: Path, user_data_dir: Path) -> Iterator[Path]:
-    origin = origin_url(root)
-    for store in user_secret.load_user_secret(user_data_dir).trusted_stores:
-        place = Path(store).parent.parent
-        if place == root or Path(store) != place / STORE_DIR / STORE_FILE:
-            continue
-        theirs = origin_url(place)
+    origin = origin_mark(origin_url(root))
+    stores = map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores)
+    places = [store.parent.parent for store in stores if store.parts[-2:] == (STORE_DIR, STORE_FILE)]
+    others = [place for place in places if place != root]
+    for place, theirs in clone_origins(others, user_data_dir=user_data_dir):
         is_same = bool(origin) and theirs == origin
         if (is_same or _leads_to(theirs, root) or _leads_to(origin, place)) and git_folder(place) is not None:
             yield place
