@@ -20,6 +20,7 @@ from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.git_folder import git_folder, origin_url
 from xscore.platform.paths import GIT_STORE_DIR, STORE_FILE, RepositoryRoot
 from xscore.store import opening, user_secret
+from xscore.store.clone_origins import clone_origins, origin_mark
 
 MOST_SIBLINGS = 8
 """How many stores are read at most."""
@@ -40,17 +41,15 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
 
 
 def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Path]:
-    origin, common = origin_url(root.path), root.store_dir.parent
-    for store in map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores):
-        folder = store.parent.parent
-        if folder == common or store != folder / GIT_STORE_DIR / STORE_FILE or folder.name != ".git":
-            continue
-        clone = folder.parent
-        their_origin = origin_url(clone)
+    origin, common = origin_mark(origin_url(root.path)), root.store_dir.parent
+    stores = map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores)
+    clones = [store.parents[2] for store in stores if store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)]
+    others = [clone for clone in clones if clone / ".git" != common]
+    for clone, their_origin in clone_origins(others, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
         leads_here = any(_leads_to(their_origin, place) for place in (root.path, common, common.parent))
         if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(clone) is not None:
-            yield store
+            yield clone / ".git" / GIT_STORE_DIR / STORE_FILE
 
 
 def _leads_to(origin: str, root: Path) -> bool:
