@@ -3,12 +3,16 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from xscore.indexer.languages import FileShape, Language
 from xscore.indexer.memories import parse_file
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
@@ -26,6 +30,42 @@ def test_every_job_comes_back_once() -> None:
     jobs = [job(number) for number in range(100)]
     done = {result.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
     assert done == {j.stamp.path: parse_file(j) for j in jobs}
+
+
+def test_the_next_run_uses_the_same_process() -> None:
+    """It pays no start again; one that has died meanwhile, or knows other languages, is replaced."""
+    (first,) = parse_in_processes([job(0)], count=1)
+    (kept,) = children_of(os.getpid())
+    assert list(parse_in_processes([job(0)], count=1)) == [first]
+    assert children_of(os.getpid()) == [kept]
+    os.kill(kept, signal.SIGKILL)
+    os.waitid(os.P_PID, kept, os.WEXITED | os.WNOWAIT)
+    assert list(parse_in_processes([job(0)], count=1)) == [first]
+    (other,) = children_of(os.getpid())
+    added = Language(name="added", shape=FileShape.TEXT, claims=".added")
+    (again,) = parse_in_processes([replace(job(0), languages=(added,))], count=1)
+    assert again == first and children_of(os.getpid()) not in ([other], [kept])
+    assert list(parse_in_processes([job(0)], count=1)) == [first]
+
+
+FORKED = """
+import os
+from tests.indexer.test_workers import job
+from xscore.indexer.workers import parse_in_processes
+runs = [list(parse_in_processes([job(0)], count=1))]
+child = os.fork()
+runs.append(list(parse_in_processes([job(0)], count=1)))
+assert runs[0] == runs[1] and not runs[1][0].note
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_forked_process_starts_its_own() -> None:
+    """A copy of the caller does not write into the pipe of the caller's process."""
+    command = [sys.executable, "-c", FORKED]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.verify
