@@ -120,3 +120,70 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
     assert first["judged"] == again["cached"] > 0
     assert not (store_dir(root)).exists() and (store_dir(writable)).exists()
     assert list(home.rglob("memory.db"))
+
+
+COMMANDS_AS_NOBODY = """
+import json, os, sys
+from pathlib import Path
+from xscore.cli.main import run_and_report, xscore_command
+root, home, *flags = sys.argv[1:]
+os.chdir(root)
+
+def command(*arguments):
+    def work():
+        with xscore_command.make_context("xscore", list(arguments)) as context:
+            return xscore_command.invoke(context)
+    print(json.dumps({"exit": run_and_report(work, arguments)}), flush=True)
+
+ask = ("ask", "Why is the total wrong?", *flags)
+command(*ask)  # all modules are loaded now, from wherever only root may read them
+command("memory", "add", "--kind", "decision", "prices are cents", "--json")
+command("memory", "wipe", "--layer", "governance", "--dry-run")
+command("memory", "list", "--json")
+if os.geteuid() == 0:
+    for place in (Path(root), *Path(root).rglob("*"), Path(home), *Path(home).rglob("*")):
+        os.chown(place, 65534, 65534)
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+for folder in (Path(root, ".git", "xscore"), Path(root, ".git"), Path(root), Path(home)):
+    folder.chmod(0o555)
+print("read-only", flush=True)
+print("read-only", file=sys.stderr, flush=True)
+command(*ask)
+command("memory", "list", "--json")
+command("memory", "add", "--kind", "decision", "totals are cents too")
+command("memory", "wipe", "--layer", "governance", "--yes")
+"""
+
+
+def test_a_read_only_store_is_read_and_keeps_nothing(make_repo: MakeRepo, open_ground: Path) -> None:
+    """In a sandbox that may write neither git folder nor home, turns use what is paid; stating and erasing fail."""
+    root, home = open_ground / "repo", open_ground / "home"
+    shutil.copytree(make_repo(FILES), root)
+    home.mkdir()
+    with OpenAIServer() as server:
+        flags, environ = with_judge(server)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", COMMANDS_AS_NOBODY, str(root), str(home), *flags],
+                env={**os.environ, **environ, "HOME": str(home)},
+                capture_output=True,
+                text=True,
+                timeout=90,
+                check=False,
+            )
+        finally:
+            for folder in (home, root, root / ".git", root / ".git" / "xscore"):
+                folder.chmod(0o755)
+        assert done.returncode == 0, done.stderr
+    before, after = done.stdout.split("read-only\n")
+    codes = [json.loads(line)["exit"] for line in after.splitlines() if line.startswith('{"exit"')]
+    assert codes == [0, 0, 6, 6], after + done.stderr
+    paid = json.loads("{" + before.split("\n{")[0].split("{", 1)[1])["coverage"]["judged"]
+    assert paid > 0
+    assert '"cached": ' + str(paid) in after
+    assert "prices are cents" in after and "totals are cents" not in after
+    notes = done.stderr.split("read-only\n")[1]
+    assert "cannot be written here: nothing of this run is kept" in notes
+    assert not (root / ".xscore").exists()

@@ -150,7 +150,11 @@ class _Worker(Struct):
     def stop(self) -> None:
         """End the process."""
         if self.process is not None:
-            self.process.kill()
+            with suppress(PermissionError):  # this process has become another user's: that one ends with its input
+                self.process.kill()
+            if self.process.stdin is not None:
+                with suppress(OSError):
+                    self.process.stdin.close()
             self.process.wait()
             if self.sender is not None:
                 self.sender.join()

@@ -109,6 +109,7 @@ class Store:
             connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
             user = user_secret.known_user_secret(user_data_dir)
             place = replace(root, store_dir=database.place_of(connection).parent)
+            database.call_it(connection, root.store_file)
             notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
         elif is_there:
             connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
