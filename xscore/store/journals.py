@@ -2,14 +2,16 @@
 
 SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole pages. So whoever can put
 one beside a store (an archive, a backup, a shared folder) could plant scores behind the store's id. Each process that
-opens a store therefore notes the journal's inode in the user's own folder, before it writes, and removes its note once
-the journal is gone. A killed process leaves both, so what it committed is recovered. A journal without a note is
-refused.
+opens a store therefore notes the inode of its journal before it writes, and removes the note once the journal is gone.
+A note lies beside the store and is signed with the user's secret, so nobody else can write one, and a sandbox that
+keeps a process out of the user's folder does not keep it from noting. A killed process leaves journal and note, and
+what it committed is recovered. A journal without a valid note is refused.
 
 Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may lose a note that the
 disk did not have yet; `xscore store trust` then accepts the journal.
 """
 
+import hmac
 import os
 import sqlite3
 from contextlib import suppress
@@ -17,19 +19,22 @@ from itertools import count
 from pathlib import Path
 
 from xscore.platform.errors import StoreError, StoreUntrusted
-from xscore.platform.hashing import digest
+from xscore.store import user_secret
 
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""
 REPLAYED = ("-wal", "-journal")
 """Those whose pages SQLite takes over; the shared-memory file is made again by the first process."""
+NOTE = "-writer-"
+"""Between the name of a database and the rest of the name of a note: the journal's inode, then the process."""
 _FIRST_NOTING_SCHEMA = 2
 """Stores that only older versions have opened have no notes yet."""
 _SCHEMA_OFFSET = 60
 """Of the schema's number (`user_version`) in the header of a database file."""
+_MOST_NOTE_BYTES = 100
 _numbers = count()
 _notes_of_closed: dict[Path, list[Path]] = {}
-"""Notes of this process's closed connections to journals that were still there then, by the folder of their store."""
+"""Notes of this process's closed connections to journals that were still there then, by store."""
 
 
 def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
@@ -60,27 +65,18 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
         status = wal.stat()
     except OSError:
         return  # not in WAL mode: another process is encrypting the store, or makes it
-    folder = _notes_of(path, user_data_dir)
-    name = f"{status.st_dev:x}-{status.st_ino:x}"
-    note = folder / f"{name}-{os.getpid()}-{next(_numbers)}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for other in folder.iterdir():
-            if not other.name.startswith(f"{name}-"):  # of a journal that is gone
-                other.unlink(missing_ok=True)
-        os.close(os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
-        raise StoreError(
-            f"{folder} cannot be written: {error.strerror}",
-            hint="Name another folder with XSCORE_STORE_USER_DATA_DIR.",
-        ) from error
+    inode = f"{status.st_dev:x}-{status.st_ino:x}"
+    for other in _notes_of(path):
+        if not _is_for(other, path, inode):  # of a journal that is gone
+            other.unlink(missing_ok=True)
+    note = _write_note(path, inode, f"{os.getpid()}-{next(_numbers)}", user_data_dir)
 
     def forget() -> None:
         # SQLite removes the journal when its last connection closes. While it stays, so do the notes.
-        closed = _notes_of_closed.setdefault(note.parent, [])
+        closed = _notes_of_closed.setdefault(path, [])
         closed.append(note)
         if not wal.exists():
-            del _notes_of_closed[note.parent]
+            del _notes_of_closed[path]
             for own_note in closed:
                 with suppress(OSError):
                     own_note.unlink()
@@ -90,16 +86,10 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
 
 def accept_journals(path: Path, user_data_dir: Path) -> None:
     """Note the journals beside a store that the user accepts. Raises StoreError."""
-    folder = _notes_of(path, user_data_dir)
     for suffix in REPLAYED:
         inode = _inode_of(Path(f"{path}{suffix}"))
-        if not inode:
-            continue
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / f"{inode}-accepted").touch(mode=0o600)
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be written: {error.strerror}", hint="Check its permissions.") from error
+        if inode:
+            _write_note(path, inode, "accepted", user_data_dir)
 
 
 def has_journal(path: Path) -> bool:
@@ -108,14 +98,43 @@ def has_journal(path: Path) -> bool:
 
 
 def _is_noted(path: Path, inode: str, user_data_dir: Path) -> bool:
+    signature = _signature(path, inode, user_data_dir)
+    for note in _notes_of(path):
+        if not _is_for(note, path, inode):
+            continue
+        with suppress(OSError), note.open("rb") as file:
+            if hmac.compare_digest(file.read(_MOST_NOTE_BYTES), signature):
+                return True
+    return False
+
+
+def _write_note(path: Path, inode: str, process: str, user_data_dir: Path) -> Path:
+    note = path.with_name(f"{path.name}{NOTE}{inode}-{process}")
     try:
-        return any(note.name.startswith(f"{inode}-") for note in _notes_of(path, user_data_dir).iterdir())
+        note.unlink(missing_ok=True)
+        descriptor = os.open(note, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_signature(path, inode, user_data_dir))
+    except OSError as error:
+        raise StoreError(f"{note} cannot be written: {error.strerror}", hint="Check the permissions.") from error
+    return note
+
+
+def _signature(path: Path, inode: str, user_data_dir: Path) -> bytes:
+    secret = user_secret.known_user_secret(user_data_dir)
+    return secret.derive("journal", os.path.realpath(path), inode).hex().encode()
+
+
+def _notes_of(path: Path) -> list[Path]:
+    try:
+        names = [entry.name for entry in os.scandir(path.parent) if entry.name.startswith(f"{path.name}{NOTE}")]
     except OSError:
-        return False
+        return []
+    return [path.with_name(name) for name in names]
 
 
-def _notes_of(path: Path, user_data_dir: Path) -> Path:
-    return user_data_dir / "journals" / digest("journals", os.path.realpath(path))
+def _is_for(note: Path, path: Path, inode: str) -> bool:
+    return note.name.startswith(f"{path.name}{NOTE}{inode}-")
 
 
 def _inode_of(journal: Path) -> str:
