@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -90,6 +91,20 @@ def user_lock(user_data_dir: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> UserSecret | None:
+    try:
+        state = path.lstat()
+    except OSError:
+        return _parse(path)
+    return _parse_once(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@lru_cache(maxsize=4)
+def _parse_once(path: Path, *_state: int) -> UserSecret | None:
+    """Read the file once while it stays as it is: opening a store asks four times. A change of its mode counts."""
+    return _parse(path)
+
+
+def _parse(path: Path) -> UserSecret | None:
     try:
         data = read_private_file(path)
         if data is None:
