@@ -105,7 +105,7 @@ def _leads(form: Form, lead: str) -> bool:
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
 _BASE64 = r"(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,76}={1,2})"
 _HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): ?[^\n]{0,200}"
-_BODY_LINE = re.compile(rf"""[ \t"'`+#*>|(/]*(?:{_BASE64}|{_HEADER})(?:\\[nr]|["'`+,;) \t\\])*\r?\Z""")
+_BODY_LINE = re.compile(rf"""[ \t"'`+#*>|(/]*+(?>{_BASE64}|{_HEADER})(?:\\[nr]|["'`+,;) \t\\])*+\r?\Z""")
 _HEAD_EDGE = re.compile(r"(?:\\[nr]|[\s\"'`+,(])*")
 _TAIL_EDGE = " \t\r\n\v\f\"'`"
 
