@@ -10,8 +10,10 @@ from ci.runner import KEYS as RUNNER_KEYS
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, store_dir, store_file
 from xscore.cache.background_lease import BackgroundLease
+from xscore.platform.paths import user_data_dir
 from xscore.settings.values import JUDGE_KEYS
-from xscore.store.opening import connect_store
+from xscore.store.opening import connect_store, key_source
+from xscore.store.worktrees import enter_worktree
 
 CHECKOUT = Path(__file__).parents[2]
 READING = (
@@ -152,7 +154,8 @@ def test_a_store_being_indexed_is_not_said_to_be_empty(xscore: Run, make_repo: M
     folder = make_repo(SOURCE)
     assert xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
     assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
-    with closing(connect_store(store_file(folder))) as connection:
+    with closing(connect_store(store_file(folder), key_source(user_data_dir(None)))) as connection:
+        enter_worktree(connection)
         lease = BackgroundLease(connection)
         assert lease.take()
         lease.say("indexing")

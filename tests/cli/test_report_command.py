@@ -14,7 +14,8 @@ from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, store_dir, store_file
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
 from xscore.cli.text_layout import bold, wrapped
-from xscore.store.opening import connect_store
+from xscore.platform.paths import user_data_dir
+from xscore.store.opening import connect_store, key_source
 
 SOURCE = "def total(lines):\n    return sum(lines)\n\n\ndef tax(n):\n    return n\n"
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'
@@ -30,7 +31,7 @@ def shop(make_repo: MakeRepo) -> Path:
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
     """Its store, created and trusted, open for test rows."""
     assert xscore("index", cwd=shop).returncode == 0
-    with closing(connect_store(store_file(shop))) as connection:
+    with closing(connect_store(store_file(shop), key_source(user_data_dir(None)))) as connection:
         yield connection
 
 
