@@ -14,6 +14,7 @@ from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import content_hash
 from xscore.store.encoded_files import EncodedFile, FileMentions, decode_mentions
 from xscore.store.file_bodies import read_with_bodies
+from xscore.store.link_rows import drop_unused_file_ends
 from xscore.store.worktrees import HERE, remove_own_rows
 from xscore.store.written_rows import ROW_COLUMNS, USES, upsert_rows
 
@@ -33,10 +34,6 @@ _KEEP_USES = f"""
 """
 _HAS_OTHERS = "SELECT 1 FROM file_version WHERE path = ? AND number <> ? LIMIT 1"
 _IS_SHARED = f"SELECT EXISTS (SELECT 1 FROM file_row WHERE version = ? AND worktree <> {HERE})"
-_DROP_ENDS_OF_FILES = """
-    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
-        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
-"""
 _UNLISTED = "SELECT number FROM file_version WHERE number NOT IN (SELECT version FROM file_row)"
 
 
@@ -161,7 +158,7 @@ def forget_worktrees(connection: sqlite3.Connection, numbers: Iterable[int]) -> 
             remove_own_rows(connection, number)
         for (version,) in connection.execute(_UNLISTED).fetchall():
             drop_if_unlisted(connection, version)
-        connection.execute(_DROP_ENDS_OF_FILES)
+        drop_unused_file_ends(connection)
 
 
 def is_sound(connection: sqlite3.Connection, path: str, version: int) -> bool:

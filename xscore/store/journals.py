@@ -16,17 +16,20 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
 from xscore.platform.hashing import digest
+from xscore.platform.sqlite_drivers import NOTE_SUFFIX
+from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""
+FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
+"""Suffixes of a database and of everything that may lie beside it."""
 REPLAYED = ("-wal", "-journal")
 """Those whose pages SQLite takes over; the shared-memory file is made again by the first process."""
 _FIRST_NOTING_SCHEMA = 2
 """Stores that only older versions have opened have no notes yet."""
-_SCHEMA_OFFSET = 60
-"""Of the schema's number (`user_version`) in the header of a database file."""
 _numbers = count()
 _notes_of_closed: dict[Path, list[Path]] = {}
 """Notes of this process's closed connections to journals that were still there then, by the folder of their store."""
@@ -72,7 +75,7 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
     except OSError as error:
         raise StoreError(
             f"{folder} cannot be written: {error.strerror}",
-            hint="Name another folder with XSCORE_STORE_USER_DATA_DIR.",
+            hint=OTHER_FOLDER_HINT,
         ) from error
 
     def forget() -> None:
@@ -129,10 +132,5 @@ def _inode_of(journal: Path) -> str:
 
 def _predates_notes(path: Path) -> bool:
     """Whether a store has a schema of versions that noted no journals. Read from the file, so nothing is replayed."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_SCHEMA_OFFSET + 4)
-    except OSError:
-        return False
-    schema = int.from_bytes(header[_SCHEMA_OFFSET:], "big")
-    return 0 < schema < _FIRST_NOTING_SCHEMA
+    header = read_header(path)
+    return header is not None and 0 < header.schema_version < _FIRST_NOTING_SCHEMA

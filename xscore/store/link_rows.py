@@ -176,6 +176,11 @@ _DROP_END_OF_FILE = """
     DELETE FROM edge_end WHERE id = ? AND NOT EXISTS (
         SELECT 1 FROM file_row WHERE path = ? AND worktree IN (SELECT number FROM worktree))
 """
+_DROP_UNUSED_FILE_ENDS = """
+    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row)
+    AND number NOT IN (
+        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
+"""
 
 
 def delete_edges(connection: sqlite3.Connection, path: str) -> Counter[str]:
@@ -196,6 +201,11 @@ def delete_edges_of_end(connection: sqlite3.Connection, end: str) -> Counter[str
 def drop_end_of_file(connection: sqlite3.Connection, path: str) -> None:
     """Forget the end of edges that a file was, and its edges, if no worktree has the file any more."""
     connection.execute(_DROP_END_OF_FILE, (file_id(path), path))
+
+
+def drop_unused_file_ends(connection: sqlite3.Connection) -> None:
+    """Forget the names of files that no worktree has, once no edge needs them."""
+    connection.execute(_DROP_UNUSED_FILE_ENDS)
 
 
 def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]) -> None:

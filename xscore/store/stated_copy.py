@@ -9,7 +9,6 @@ Trade-offs: use counts and the lines of a citation that moved follow with the ne
 right after a statement, with the store deleted before the next command, loses that one.
 """
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -24,13 +23,15 @@ from msgspec import Struct
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.file_lock import hold_lock
 from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.platform.text import counted
 from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
-from xscore.store.journals import JOURNALS
+from xscore.store.journals import FILE_SUFFIXES
+from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:
     from xscore.store.line_search import LineMatcher
@@ -212,8 +213,7 @@ def read_copy(copy: Path, keys: KeySource) -> CopyContents:
 
 def remove_copy(copy: Path) -> None:
     """Remove a copy with its journals. Raises StoreError."""
-    sides = [copy.with_name(copy.name + suffix) for suffix in (*JOURNALS, sqlite_drivers.NOTE_SUFFIX)]
-    for file in [copy, *sides, *_scratch(copy)]:
+    for file in [*(Path(f"{copy}{suffix}") for suffix in FILE_SUFFIXES), *_scratch(copy)]:
         _remove(file)
 
 
@@ -331,25 +331,8 @@ def _or_removed(copy: Path, change: Callable[[], None]) -> None:
 @contextmanager
 def locked(user_data_dir: Path) -> Iterator[None]:
     """Hold the lock of the copies across processes. Raises StoreError if another process holds it for long."""
-    folder = user_data_dir / COPIES_DIR
-    give_up = time.monotonic() + _LOCK_WAIT_S
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror}", hint="Check that it is yours.") from error
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise StoreError(f"{folder} is in use by another process", hint="Run it again.") from None
-                time.sleep(0.01)
+    with hold_lock(user_data_dir / COPIES_DIR / "lock", wait_s=_LOCK_WAIT_S, hint=OTHER_FOLDER_HINT):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def update_copies(sources: Collection[CopiedStore]) -> str:

@@ -9,7 +9,6 @@ creates an empty one.
 import os
 import time
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 
 import click
@@ -24,6 +23,7 @@ from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
+from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
 from xscore.store import opening, stated_copy, user_secret
 from xscore.store.journals import JOURNALS
@@ -95,9 +95,7 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None
-    places = (path.with_name(f"aside-{number}") for number in count(1))
-    aside = next(place for place in places if not os.path.lexists(place))
-    aside.mkdir(mode=0o700)
+    aside = make_set_aside_folder(path.parent)
     for file in files:
         with suppress(FileNotFoundError):  # SQLite removes the journals of a database that is being closed
             file.rename(aside / file.name)
