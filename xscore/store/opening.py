@@ -22,7 +22,8 @@ from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
-from xscore.store.journals import JOURNALS, accept_journals, note_journal, refuse_foreign_journal
+from xscore.store.journals import FILE_SUFFIXES, JOURNALS, accept_journals, note_journal, refuse_foreign_journal
+from xscore.store.worktrees import enter_worktree
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
@@ -238,8 +239,8 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
 def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
     """Create an empty store beside `path`, complete in one file; keys: to encrypt it."""
     scratch = path.with_name(f"{path.name}.new")
-    for name in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
-        place = scratch.with_name(scratch.name + name)
+    for suffix in FILE_SUFFIXES:
+        place = Path(f"{scratch}{suffix}")
         try:
             place.unlink(missing_ok=True)
         except OSError as error:  # a folder, or a file where the store's folder belongs: a clone may bring either
@@ -276,6 +277,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     try:
         store_id = random_hex(16)
         connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+        enter_worktree(connection)
     except BaseException:
         connection.close()
         raise
