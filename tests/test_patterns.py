@@ -10,6 +10,7 @@ import pytest
 from tests.patterns import UsedPattern, hostile_fillers, used_patterns
 from xscore.cache.keys import _RULES
 from xscore.cost_reports.report_files import _EARLIER
+from xscore.extensions.agents.planted_environment import _EFFECTS
 from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
@@ -35,6 +36,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.extensions.agents.config_edits: f'\\\\s*\\\\[\\\\s*{re.escape(name)}\\\\s*[.\\\\]]'": [
         (r"\s*\[\s*mcp_servers\.xscore\s*[.\]]", 0)
     ],
+    "xscore.extensions.agents.planted_environment: pattern": [(pattern, 0) for pattern, _ in _EFFECTS],
     'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [
         (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
     ],

@@ -129,5 +129,5 @@ def same_statement(left: str, right: str) -> bool:
 
 
 def _normalised(statement: str) -> str:
-    text = _COMMENT.sub("", statement).replace('"', "")
-    return re.sub(r"\s*([(),;])\s*", r"\1", " ".join(text.split())).rstrip("; ")
+    text = " ".join(_COMMENT.sub("", statement).replace('"', "").split())
+    return re.sub(" ?([(),;]) ?", r"\1", text).rstrip("; ")
