@@ -60,7 +60,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
-    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039](?:[\\\\s/\\\\\\\\\\\\ufffd]|{unseen})*(?:{names})\\\\b'": [
+    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039][\\\\s/\\\\\\\\\\\\ufffd{unseen}]*(?:{names})\\\\b'": [
         (tag_pattern(ANSWER_TAGS).pattern, re.IGNORECASE)
     ],
     "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings

@@ -26,9 +26,9 @@ def tag_pattern(tags: str) -> re.Pattern[str]:
     Spaces, slashes, the replacement character of `well_formed` and invisible or combining characters may be in between,
     the last also inside the name.
     """
-    unseen = f"[\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}]"
-    names = "|".join(f"{unseen}*".join(map(re.escape, tag)) for tag in tags.split())
-    return re.compile(rf"[<\uff1c\ufe64\u2039](?:[\s/\\\ufffd]|{unseen})*(?:{names})\b", re.IGNORECASE)
+    unseen = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
+    names = "|".join(f"[{unseen}]*".join(map(re.escape, tag)) for tag in tags.split())
+    return re.compile(rf"[<\uff1c\ufe64\u2039][\s/\\\ufffd{unseen}]*(?:{names})\b", re.IGNORECASE)
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
