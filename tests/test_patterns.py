@@ -26,8 +26,9 @@ SIZES = (400, 4_000, 40_000)
 MB_CHARS = 1_000_000
 DOUBTFUL = 0.7
 """CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs each)."""
-MOST_FOR_A_CHAR = 8.0
-"""Most CPU for a character, in matches of one letter; work by the square passes it at some thousand characters."""
+MOST_FOR_A_CHAR = 12.0
+"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the square passes it at
+some thousand characters."""
 
 
 BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {

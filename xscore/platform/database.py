@@ -1,9 +1,10 @@
 """SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
 
-Every connection of the package comes from here. A database with a key note beside it is opened with the user's key
-(`sqlite_drivers`); a plain database never asks for one. A database of an older schema is migrated as its `Schema` says;
-one of a newer schema is refused before a byte beside it changes. Trade-off: `synchronous=NORMAL` keeps every commit
-when the process is killed, but may lose the last ones in a power cut.
+Every connection of the package comes from here. A database with a key note beside it is opened with
+the user's key (`sqlite_drivers`); a plain database never asks for one. A database of an older
+schema is migrated as its `Schema` says; one of a newer schema is refused before a byte beside it
+changes. Trade-off: `synchronous=NORMAL` keeps every commit when the process is killed, but may lose
+the last ones in a power cut.
 """
 
 import errno
@@ -71,10 +72,10 @@ def connect(
 ) -> sqlite3.Connection:
     """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
 
-    keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
-    may move between threads, but only one may use it at a time. An older database of ours is migrated (`migration_of`).
-    Raises StoreTooNew for one of a newer xscore, StoreDamaged for a file of another program, StoreError if it cannot be
-    used.
+    keys: asked for the key of an encrypted database. The connection autocommits: group writes with
+    `transaction`. It may move between threads, but only one may use it at a time. An older database
+    of ours is migrated (`migration_of`). Raises StoreTooNew for one of a newer xscore, StoreDamaged
+    for a file of another program, StoreError if it cannot be used.
     """
     if create:
         _prepare(path)

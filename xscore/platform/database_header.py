@@ -1,7 +1,7 @@
 """The header of a database file, read without SQLite: SQLite would replay a journal beside it first.
 
-An encrypted database shows no header. Trade-off: a journal may hold a newer header than the file, so whoever opens the
-database looks again.
+An encrypted database shows no header. Trade-off: a journal may hold a newer header than the file,
+so whoever opens the database looks again.
 """
 
 import stat

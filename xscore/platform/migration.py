@@ -1,9 +1,10 @@
 """Bring an older database to today's schema: a copy of what cannot be made again, then every step in one transaction.
 
-The write lock is held from before the copy until the last step is committed. So a process that is killed, and a disk
-that fills up, leave the old database as it was, perhaps with a copy beside it; the next opening starts again. A second
-process waits at the lock, then finds the work done. What a step does is the caller's business.
-Trade-off: the journal beside the database grows by what the steps write, and the copy needs room of its own.
+The write lock is held from before the copy until the last step is committed. So a process that is
+killed, and a disk that fills up, leave the old database as it was, perhaps with a copy beside it;
+the next opening starts again. A second process waits at the lock, then finds the work done. What a
+step does is the caller's business. Trade-off: the journal beside the database grows by what the
+steps write, and the copy needs room of its own.
 """
 
 import os
@@ -131,7 +132,8 @@ def _not_copied_error(folder: Path, error: OSError) -> StoreError:
 def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str]) -> None:
     """Write all tables, and their rows that cannot be made again, into an empty database.
 
-    They are read by a connection of their own, which sees what is committed; the write lock keeps that as it is.
+    They are read by a connection of their own, which sees what is committed; the write lock keeps
+    that as it is.
     """
     copy.execute("PRAGMA journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
     copy.execute("PRAGMA synchronous = OFF")

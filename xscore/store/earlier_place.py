@@ -1,10 +1,11 @@
 """Move the store that versions before schema 2 kept in a repository's tree, where other people's commits write.
 
-The first command that opens the repository moves it, whole or not at all: only if this user made it there, git tracks
-nothing under its folder, no journal lies beside it, and no other process has it open. The new place is trusted before
-the file is moved, so a killed command leaves one usable store, at either place. If the repository has a store already
-(another worktree's was moved first), the rows of this one are added to it. A store in the tree is never opened for
-anything else. Trade-off: a store that was left with a journal waits for `xscore store trust`.
+The first command that opens the repository moves it, whole or not at all: only if this user made it
+there, git tracks nothing under its folder, no journal lies beside it, and no other process has it
+open. The new place is trusted before the file is moved, so a killed command leaves one usable
+store, at either place. If the repository has a store already (another worktree's was moved first),
+the rows of this one are added to it. A store in the tree is never opened for anything else.
+Trade-off: a store that was left with a journal waits for `xscore store trust`.
 """
 
 import os
@@ -32,8 +33,9 @@ _MOVING = ".moving"
 def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False) -> list[str]:
     """Move the store in the tree to the repository's git folder; return what to tell the user.
 
-    is_accepted: the user has just said that the store is theirs, with its journal. A problem is then an error
-    (StoreUntrusted, StoreError). Otherwise the store stays where it is, and the reason is returned the first time.
+    is_accepted: the user has just said that the store is theirs, with its journal. A problem is
+    then an error (StoreUntrusted, StoreError). Otherwise the store stays where it is, and the
+    reason is returned the first time.
     """
     earlier = root.earlier_store_dir
     if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):
@@ -79,8 +81,8 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
 def is_tracked(root: RepositoryRoot) -> bool:
     """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its name.
 
-    If git cannot be asked, the answer is yes. To a file system `.XSCORE` may be the same folder, and so may a name with
-    characters that it ignores.
+    If git cannot be asked, the answer is yes. To a file system `.XSCORE` may be the same folder,
+    and so may a name with characters that it ignores.
     """
     listed = run_git(root.path, "ls-files", "-z")
     if listed is None:

@@ -1,13 +1,13 @@
 """Which of SQLite's journals beside a store may be replayed: those that a process of this user left there.
 
-SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole pages. So whoever can put
-one beside a store (an archive, a backup, a shared folder) could plant scores behind the store's id. Each process that
-opens a store therefore notes the journal's inode in the user's own folder, before it writes, and removes its note once
-the journal is gone. A killed process leaves both, so what it committed is recovered. A journal without a note is
-refused.
+SQLite replays any well-formed journal before our code sees the database, and a journal carries
+whole pages. So whoever can put one beside a store (an archive, a backup, a shared folder) could
+plant scores behind the store's id. Each process that opens a store therefore notes the journal's
+inode in the user's own folder, before it writes, and removes its note once the journal is gone. A
+killed process leaves both, so what it committed is recovered. A journal without a note is refused.
 
-Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may lose a note that the
-disk did not have yet; `xscore store trust` then accepts the journal.
+Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may
+lose a note that the disk did not have yet; `xscore store trust` then accepts the journal.
 """
 
 import os
@@ -53,8 +53,8 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
 def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path) -> None:
     """Note the journal that this connection writes to, until it is closed. Raises StoreError.
 
-    Call it after the first read, which makes SQLite create the journal, and before the first write. While the
-    connection is open SQLite keeps the file, so its inode stays the same.
+    Call it after the first read, which makes SQLite create the journal, and before the first write.
+    While the connection is open SQLite keeps the file, so its inode stays the same.
     """
     wal = Path(f"{path}-wal")
     if path.is_relative_to(user_data_dir):

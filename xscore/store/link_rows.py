@@ -1,7 +1,8 @@
 """Rows of what the index links: the mentions of files and stated memories, the entities they may mean, and the edges.
 
-Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and nothing else; callers
-wrap writes in one transaction. Trade-off: mentions are packed by file, so one mention cannot be read alone.
+Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and
+nothing else; callers wrap writes in one transaction. Trade-off: mentions are packed by file, so one
+mention cannot be read alone.
 """
 
 import sqlite3
@@ -211,7 +212,8 @@ def drop_unused_file_ends(connection: sqlite3.Connection) -> None:
 def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]) -> None:
     """Add edges that no file states: source, target, relation, weight; known ones stay as they are.
 
-    What a memory refers to depends on the files of a worktree, so those edges are of this one; others are of all.
+    What a memory refers to depends on the files of a worktree, so those edges are of this one;
+    others are of all.
     """
     stated = list(edges)
     numbers = _numbered(connection, {end for source, target, *_ in stated for end in (source, target)})

@@ -1,8 +1,8 @@
 """Open the database of a root: its own, a copy of one that cannot be written, or an empty one in memory.
 
-`opening` opens a database in a folder and decides whether it is trusted; here it is decided which one is opened. What
-few commands need is loaded where it is needed. Trade-off: a store that versions before schema 2 left in the tree is
-looked for at each opening, which costs one `lstat`.
+`opening` opens a database in a folder and decides whether it is trusted; here it is decided which
+one is opened. What few commands need is loaded where it is needed. Trade-off: a store that versions
+before schema 2 left in the tree is looked for at each opening, which costs one `lstat`.
 """
 
 import os
@@ -36,7 +36,8 @@ class OpenedDatabase(Struct, frozen=True):
 def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, create: bool) -> OpenedDatabase:
     """Open a root's database; first move the one that is still in the tree of a repository.
 
-    create: make a missing one; False opens an empty one in memory. Raises StoreUntrusted, StoreDamaged, StoreError.
+    create: make a missing one; False opens an empty one in memory. Raises StoreUntrusted,
+    StoreDamaged, StoreError.
     """
     notes = _take_over_earlier_store(root, user_data_dir)
     if not (create or opening.has_store(root.store_dir)):
