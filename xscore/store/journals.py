@@ -15,6 +15,7 @@ import sqlite3
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
@@ -33,6 +34,8 @@ _FIRST_NOTING_SCHEMA = 2
 _numbers = count()
 _notes_of_closed: dict[Path, list[Path]] = {}
 """Notes of this process's closed connections to journals that were still there then, by the folder of their store."""
+_lock = Lock()
+"""Guards them: threads of one process may close their connections at once."""
 
 
 def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
@@ -80,11 +83,11 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
 
     def forget() -> None:
         # SQLite removes the journal when its last connection closes. While it stays, so do the notes.
-        closed = _notes_of_closed.setdefault(note.parent, [])
-        closed.append(note)
-        if not wal.exists():
-            del _notes_of_closed[note.parent]
-            for own_note in closed:
+        with _lock:
+            _notes_of_closed.setdefault(note.parent, []).append(note)
+            if wal.exists():
+                return
+            for own_note in _notes_of_closed.pop(note.parent):
                 with suppress(OSError):
                     own_note.unlink()
 
