@@ -11,7 +11,7 @@
 #   make site        build the documentation as a site: build/site/index.html
 #   make lock        bring ci/locks up to date with pyproject.toml (LOCK_ARGS=--upgrade: the newest versions)
 #   make sbom        write build/xscore.cdx.json, what a release is made of
-#   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
+#   make clean       remove what was made here (the store stays: it is in .git/xscore, and holds what was paid for)
 #
 # Packages are installed as ci/locks names them, and refused where a checksum differs; `LOCKED=no` takes the newest.
 # Works with GNU make 3.81 and later.

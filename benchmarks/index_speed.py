@@ -21,6 +21,7 @@ from pathlib import Path
 
 from measuring import XSCORE, commit_tree, take
 
+from xscore.platform.paths import find_root
 from xscore.store.file_bodies import read_with_bodies
 
 BARE = """
@@ -48,7 +49,7 @@ def first_index(root: Path, folder: Path, environment: dict[str, str]) -> dict[s
     """Index a tree for the first time, and parse the same files barely."""
     index = [*XSCORE, "index", "--quiet"]
     cpu, wall, *_ = take(index, root, environment)
-    database = root / ".xscore" / "memory.db"
+    database = find_root(root).store_file
     with sqlite3.connect(database) as store:
         store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         texts = [text for *_, text in read_with_bodies(store, "id", "true")]

@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xscore.platform.paths import find_root
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGE = CHECKOUT / "docs" / "reference" / "repositories.md"
 TASK = "Where are errors of the caller turned into messages, and which tests cover that?"
@@ -85,7 +87,7 @@ def printed(root: Path, home: Path, *arguments: str) -> dict[str, Any]:
 
 def row(repository: Repository, root: Path) -> str:
     """Index and estimate one repository; return its row."""
-    shutil.rmtree(root / ".xscore", ignore_errors=True)  # a store of another home
+    shutil.rmtree(find_root(root).store_dir, ignore_errors=True)  # a store of another home
     with tempfile.TemporaryDirectory() as home:
         memories = printed(root, Path(home), "index")["memories"]
         ways = {one["way"]: one for one in printed(root, Path(home), "estimate", TASK, "--judge", MODEL)["ways"]}

@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from xscore.platform.paths import find_root
+
 LEAST_MB_PER_S = 30.0
 MOST_GROWTH = 1.3
 NOW = 1_796_000_000.0
@@ -164,7 +166,6 @@ def import_here(home: Path, root: Path) -> None:
     """In the child: import, and print what it took."""
     from xscore.extensions.sessions.importing import import_sessions
     from xscore.extensions.sessions.session_reader import AgentFolders
-    from xscore.platform.paths import find_root
     from xscore.store.store import Store
 
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
@@ -189,7 +190,7 @@ def measure(name: str, mb: int, largest_mb: int, *, folder: Path) -> dict[str, f
         child = [sys.executable, __file__, "--import-here", str(home), str(root)]
         done = subprocess.run(child, check=True, capture_output=True, text=True)
         found: dict[str, float] = json.loads(done.stdout)
-        size = sum(file.stat().st_size for file in (root / ".xscore").iterdir())
+        size = sum(file.stat().st_size for file in find_root(root).store_dir.iterdir())
     found["mb"], found["rate"], found["store_mb"] = written / 1e6, written / 1e6 / found["cpu_s"], size / 1e6
     return found
 

@@ -28,6 +28,7 @@ from lexical_sources import Artifact, tree_of
 from msgspec import Struct, field
 
 from tests.servers import OpenAIServer, by_words
+from xscore.platform.paths import find_root
 from xscore.providers.scripted import ShownMemory
 
 CHECKOUT = Path(__file__).parents[1]
@@ -156,7 +157,7 @@ def work(shop: Shop, *, forget: bool) -> None:
 
 def _forget(shop: Shop, wanted: bool) -> None:
     if wanted:
-        with closing(sqlite3.connect(shop.tree / ".xscore" / "memory.db")) as store, store:
+        with closing(sqlite3.connect(find_root(shop.tree).store_file)) as store, store:
             store.execute("DELETE FROM judgment")
 
 

@@ -42,7 +42,8 @@ class UsedPattern(NamedTuple):
 def package_modules() -> tuple[ModuleType, ...]:
     """Import every module of the package."""
     names = [found.name for found in pkgutil.walk_packages(xscore.__path__, "xscore.")]
-    return tuple(importlib.import_module(name) for name in names if not name.endswith("__main__"))
+    own = (name for name in names if not name.endswith("__main__") and ".integrations." not in name)
+    return tuple(importlib.import_module(name) for name in own)  # those for other frameworks need them installed
 
 
 def used_patterns(built_later: Mapping[str, list[tuple[str | bytes, int]]]) -> tuple[list[UsedPattern], list[str]]:

@@ -10,6 +10,7 @@ import pytest
 from tests.patterns import UsedPattern, hostile_fillers, used_patterns
 from xscore.cache.keys import _RULES
 from xscore.cost_reports.report_files import _EARLIER
+from xscore.extensions.agents.planted_environment import _EFFECTS
 from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
@@ -25,8 +26,9 @@ SIZES = (400, 4_000, 40_000)
 MB_CHARS = 1_000_000
 DOUBTFUL = 0.7
 """CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs each)."""
-MOST_FOR_A_CHAR = 8.0
-"""Most CPU for a character, in matches of one letter; work by the square passes it at some thousand characters."""
+MOST_FOR_A_CHAR = 12.0
+"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the square passes it at
+some thousand characters."""
 
 
 BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
@@ -35,6 +37,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.extensions.agents.config_edits: f'\\\\s*\\\\[\\\\s*{re.escape(name)}\\\\s*[.\\\\]]'": [
         (r"\s*\[\s*mcp_servers\.xscore\s*[.\]]", 0)
     ],
+    "xscore.extensions.agents.planted_environment: pattern": [(pattern, 0) for pattern, _ in _EFFECTS],
     'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [
         (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
     ],
@@ -58,7 +61,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
-    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039](?:[\\\\s/\\\\\\\\\\\\ufffd]|{unseen})*(?:{names})\\\\b'": [
+    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039][\\\\s/\\\\\\\\\\\\ufffd{unseen}]*(?:{names})\\\\b'": [
         (tag_pattern(ANSWER_TAGS).pattern, re.IGNORECASE)
     ],
     "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings

@@ -262,7 +262,7 @@ def test_damage_takes_nothing_from_the_copy(folder: Path, xscore: Run) -> None:
     with own_store(folder) as store:
         path = store.path
     with closing(opening.connect_store(path)) as connection:
-        connection.execute("DELETE FROM memory WHERE title = 'Prices are summed as decimals'")
+        connection.execute("DELETE FROM memory_row WHERE title = 'Prices are summed as decimals'")
     assert xscore("memory", "add", "Afterwards", "--kind", "todo", cwd=folder).returncode == 0
     assert holding("Prices are summed as decimals")
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)

@@ -70,10 +70,7 @@ def run_turn(
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
-        if earlier := earlier_statements(find_root(start.resolve()), loaded.settings):
-            observer.note(earlier)
-    else:
-        _note_missing_store(start, observer.note)
+    _note_what_is_missing(start, loaded.settings, observer.note, made=make)
     for warning in loaded.warnings:
         observer.note(warning)
 
@@ -101,10 +98,7 @@ def opened_store(
     from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
-    if make:
-        flags.terminal.notes([earlier_statements(find_root(start.resolve()), chosen)])
-    else:
-        _note_missing_store(start, flags.terminal.note)
+    _note_what_is_missing(start, chosen, flags.terminal.note, made=make)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         store.listen(flags.terminal.note)
         if store.root.read_only:  # only turns use the copy as a store: what is stated or erased there would be lost
@@ -150,9 +144,24 @@ def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
     return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
 
 
-def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:
+def _has_earlier_store(root: "RepositoryRoot") -> bool:
+    """Whether there is a store of an older version that opening takes over, or names."""
+    from xscore.store.opening import has_store
+
+    return root.earlier_store_dir is not None and has_store(root.earlier_store_dir)
+
+
+def _note_what_is_missing(start: Path, settings: "Settings", note: Callable[[str], None], *, made: bool) -> None:
+    """Note that there is no store yet; if one is made now, what was stated in an earlier one."""
     from xscore.store.opening import has_store
 
     root = find_root(start.resolve())
-    if not has_store(root.store_dir):
-        note(f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it")
+    if made:
+        statements = earlier_statements(root, settings)
+        if statements:
+            note(statements)
+    elif not (has_store(root.store_dir) or _has_earlier_store(root)):
+        note(
+            earlier_statements(root, settings)
+            or f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"
+        )

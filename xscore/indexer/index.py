@@ -184,8 +184,8 @@ class IndexRun(Struct, dict=True):
 
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
         """Begin with the index of another worktree, or of a clone; return a note of it."""
-        known = index_rows.read_index_meta(self.connection, index_rows.PROFILE)
-        if known and (known != self.profile or not index_rows.files_left(self.connection)):
+        indexed_by = index_rows.read_index_meta(self.connection, index_rows.PROFILE)
+        if indexed_by and (indexed_by != self.profile or not index_rows.files_left(self.connection)):
             return []
         from xscore.indexer.takeover import begin_from_worktree, take_over_index
 

@@ -20,6 +20,7 @@ from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource,
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name
+from xscore.store.secret_screen import FoundLiterals
 
 
 def parse_file(job: ParseJob) -> EncodedFile:
@@ -76,30 +77,12 @@ def _encoded(
     mentions: list[Mention] = []
     seen: Counter[tuple[str, str]] = Counter()
     redacted = 0
-    known = find_literals(
+    literals = find_literals(
         (text for draft in drafts for text in _texts_of(draft)),
         prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
     )
     for draft in drafts:
-        memory, secrets = memory_writer.make_memory(
-            layer=Layer.GRAPH if draft.kind in CODE_KINDS else Layer.VECTOR,
-            kind=draft.kind,
-            title=draft.title,
-            text=draft.text,
-            path=source.path,
-            entity=draft.entity,
-            card=draft.card,
-            ordinal=seen[draft.kind, draft.entity],
-            start_line=draft.start + 1,
-            end_line=draft.end + 1,
-            language=source.language.name,
-            facts=draft.facts,
-            source=MemorySource.INDEX,
-            created_at=job.now,
-            updated_at=job.mtime_ns / 1e9,
-            allow_pii=job.allow_pii,
-            known=known,
-        )
+        memory, secrets = _make_memory(job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals)
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
@@ -114,6 +97,31 @@ def _encoded(
         note=note,
         # What ended one process may not be loaded into the next.
         lacks_grammar=not job.without_grammar and bool(grammar_problem(source.language)),
+    )
+
+
+def _make_memory(
+    job: ParseJob, source: SourceFile, draft: MemoryDraft, *, ordinal: int, literals: FoundLiterals
+) -> tuple[Memory, int]:
+    """Return the memory of a draft, redacted, and how many secrets that took. literals: those of the whole file."""
+    return memory_writer.make_memory(
+        layer=Layer.GRAPH if draft.kind in CODE_KINDS else Layer.VECTOR,
+        kind=draft.kind,
+        title=draft.title,
+        text=draft.text,
+        path=source.path,
+        entity=draft.entity,
+        card=draft.card,
+        ordinal=ordinal,
+        start_line=draft.start + 1,
+        end_line=draft.end + 1,
+        language=source.language.name,
+        facts=draft.facts,
+        source=MemorySource.INDEX,
+        created_at=job.now,
+        updated_at=job.mtime_ns / 1e9,
+        allow_pii=job.allow_pii,
+        known=literals,
     )
 
 

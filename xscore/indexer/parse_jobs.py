@@ -1,6 +1,7 @@
 """What crosses the pipe to a parsing process and back: jobs, results, frames, and what a file may cost.
 
-Both ends import it, so it loads neither a grammar nor a cutter. Trade-off: a frame is read whole before it is decoded.
+Both ends import it, so it loads neither a grammar nor a cutter. Trade-off: a frame is read whole
+before it is decoded.
 """
 
 import os

@@ -1,8 +1,8 @@
 """A parsing process: it cuts the files that come through standard input, within bounds that the kernel keeps.
 
-A grammar holds the interpreter's lock, so no thread could stop it. Memory beyond the limit cannot be had, and CPU time
-beyond a file's limit ends the process by a signal that nothing handles; `workers` then knows which file it was.
-Trade-off: macOS keeps the limit of time only.
+A grammar holds the interpreter's lock, so no thread could stop it. Memory beyond the limit cannot
+be had, and CPU time beyond a file's limit ends the process by a signal that nothing handles;
+`workers` then knows which file it was. Trade-off: macOS keeps the limit of time only.
 """
 
 import gc

@@ -1,9 +1,10 @@
 """Begin the index of a worktree with that of another worktree or of a clone, so that the same bytes are parsed once.
 
-A worktree of the same store lends its list of files and its edges: versions of files are shared already. From the store
-of a clone the versions are copied, and nothing that was said, asked or judged. Then every file is read: one with the
-same bytes counts as indexed, unless a memory of it does not match its hashes, so that damage does not spread. The index
-run after it parses the rest, as after an edit. Trade-off: a clone takes as much disk as the first.
+A worktree of the same store lends its list of files and its edges: versions of files are shared
+already. From the store of a clone the versions are copied, and nothing that was said, asked or
+judged. Then every file is read: one with the same bytes counts as indexed, unless a memory of it
+does not match its hashes, so that damage does not spread. The index run after it parses the rest,
+as after an edit. Trade-off: a clone takes as much disk as the first.
 """
 
 import os
@@ -128,8 +129,8 @@ _STEPS = 10_000
 def begin_from_worktree(run: "IndexRun") -> list[str]:
     """Fill the empty index of a run with that of the nearest other worktree; return notes for the user.
 
-    One that was filled by other rules and settings is passed over. Copying that takes longer than the run may is
-    undone.
+    One that was filled by other rules and settings is passed over. Copying that takes longer than
+    the run may is undone.
     """
     connection = run.connection
     alike = connection.execute(_INDEXED_ALIKE, (index_rows.PROFILE, run.profile)).fetchall()
@@ -177,8 +178,8 @@ def _nearest_worktree(run: "IndexRun", numbers: Sequence[int]) -> int:
 def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> list[str]:
     """Fill the empty index of a run from the first usable store of a clone; return notes for the user.
 
-    A store is skipped if it is damaged, locked by another process, gone, or was filled by other rules and settings. A
-    copy that takes longer than the run may is undone.
+    A store is skipped if it is damaged, locked by another process, gone, or was filled by other
+    rules and settings. A copy that takes longer than the run may is undone.
     """
     connection = run.connection
     for store in siblings():

@@ -1,10 +1,11 @@
 """Parsing processes and their supervision: a file that is too much for its grammar loses its entities, no command.
 
-Every grammar runs in a `parse_process`, never here: it takes memory and time as it likes, and holds the interpreter's
-lock meanwhile. The kernel bounds each process; the parent watches the clock as well and counts results, so it knows
-which file a process was at. That file is cut into windows of lines by another process, or left out if it ends that one,
-too. Processes are plain interpreters, not forks: the caller may have threads. Each has at most one bundle of jobs.
-Trade-off: a process takes about 0.1 s to start, so whoever indexes again and again keeps one, of 40 MB.
+Every grammar runs in a `parse_process`, never here: it may take any memory and time, and holds the
+interpreter's lock meanwhile. The kernel bounds each process; the parent watches the clock as well
+and counts results, so it knows which file a process was at. That file is cut into windows of lines
+by another process, or left out if it ends that one, too. Processes are plain interpreters, not
+forks: the caller may have threads. Each has at most one bundle of jobs. Trade-off: a process takes
+about 0.1 s to start, so whoever indexes again and again keeps one, of 40 MB.
 """
 
 import atexit
@@ -61,8 +62,8 @@ def parse_in_processes(
 ) -> Iterator[EncodedFile]:
     """Parse jobs in `count` processes; yield one result per job as they finish.
 
-    until: when to stop (`time.monotonic`), at once: the processes are killed, and each file that one was at is passed
-    to `stopped`.
+    until: when to stop (`time.monotonic`), at once: the processes are killed, and each file that
+    one was at is passed to `stopped`.
     """
     queue = iter(jobs)
     workers = [_kept_worker(), *(_Worker() for _ in range(count - 1))]

@@ -1,25 +1,25 @@
 """SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
 
-Every connection of the package comes from here. A database with a key note beside it is opened with the user's key
-(`sqlite_drivers`); a plain database never asks for one. A database of an older schema is migrated as its `Schema` says;
-one of a newer schema is refused before a byte beside it changes. Trade-off: `synchronous=NORMAL` keeps every commit
-when the process is killed, but may lose the last ones in a power cut.
+Every connection of the package comes from here. A database with a key note beside it is opened with
+the user's key (`sqlite_drivers`); a plain database never asks for one. A database of an older
+schema is migrated as its `Schema` says; one of a newer schema is refused before a byte beside it
+changes. Trade-off: `synchronous=NORMAL` keeps every commit when the process is killed, but may lose
+the last ones in a power cut.
 """
 
 import errno
 import os
 import shutil
 import sqlite3
-import stat
-import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
+from xscore.platform.database_header import read_header
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.sqlite_drivers import (
     BUSY_TIMEOUT_S,
@@ -29,10 +29,6 @@ from xscore.platform.sqlite_drivers import (
     recovery_hint,
     too_new_error,
 )
-
-_HEADER = struct.Struct(">16s44xi4xI28x")
-"""Magic, user_version at byte 60 and application_id at byte 68 of a database's first 100 bytes."""
-_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class Migration(Struct, frozen=True):
@@ -76,10 +72,10 @@ def connect(
 ) -> sqlite3.Connection:
     """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
 
-    keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
-    may move between threads, but only one may use it at a time. An older database of ours is migrated (`migration_of`).
-    Raises StoreTooNew for one of a newer xscore, StoreDamaged for a file of another program, StoreError if it cannot be
-    used.
+    keys: asked for the key of an encrypted database. The connection autocommits: group writes with
+    `transaction`. It may move between threads, but only one may use it at a time. An older database
+    of ours is migrated (`migration_of`). Raises StoreTooNew for one of a newer xscore, StoreDamaged
+    for a file of another program, StoreError if it cannot be used.
     """
     if create:
         _prepare(path)
@@ -120,34 +116,19 @@ def refuse_newer(path: Path, schema: Schema) -> None:
 
     An encrypted header says nothing, and a journal may hold a newer one: `connect` looks again.
     """
-    facts = _read_header(path)
-    if facts is not None:
-        version, owner = facts
-        if owner == schema.application_id and version > schema.version:
-            raise too_new_error(path, version, schema.version)
+    header = read_header(path)
+    if header is None or header.application_id != schema.application_id:
+        return
+    if header.schema_version > schema.version:
+        raise too_new_error(path, header.schema_version, schema.version)
 
 
 def has_older_header(path: Path, schema: Schema) -> bool:
     """Whether the header says that opening this database will migrate it; an encrypted one does not say."""
-    facts = _read_header(path)
-    return facts is not None and facts[1] == schema.application_id and 0 < facts[0] < schema.version
-
-
-def has_plain_header(path: Path) -> bool:
-    """Whether the file begins as a database does that is not encrypted."""
-    return _read_header(path) is not None
-
-
-def _read_header(path: Path) -> tuple[int, int] | None:
-    """Return user_version and application_id as the file has them; None: it is no plain database."""
-    with suppress(OSError):
-        if stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
-            with path.open("rb") as file:
-                header = file.read(_HEADER.size)
-            if len(header) == _HEADER.size:
-                magic, version, owner = _HEADER.unpack(header)
-                return (version, owner) if magic == _SQLITE_MAGIC else None
-    return None
+    header = read_header(path)
+    if header is None or header.application_id != schema.application_id:
+        return False
+    return 0 < header.schema_version < schema.version
 
 
 def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:

@@ -9,12 +9,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from xscore.platform.database_header import SQLITE_MAGIC
 from xscore.platform.errors import StoreDamaged, StoreError, install_hint
 from xscore.platform.files import write_private_file
 from xscore.platform.sqlite_drivers import REWRITE_NOTE_HINT, KeySource, note_path, open_with
 
 INSTALL_CRYPT_HINT = install_hint("crypt")
-_SQLITE_HEADER = b"SQLite format 3\0"
 _PAGE_BYTES = 4096
 _DISTINCT_BYTES = 240
 """A page of ciphertext has nearly all 256 byte values; a damaged page rarely does."""
@@ -101,7 +101,7 @@ def looks_encrypted(path: Path) -> bool:
             page = file.read(_PAGE_BYTES)
     except OSError:
         return False
-    return len(page) == _PAGE_BYTES and not page.startswith(_SQLITE_HEADER) and len(set(page)) >= _DISTINCT_BYTES
+    return len(page) == _PAGE_BYTES and not page.startswith(SQLITE_MAGIC) and len(set(page)) >= _DISTINCT_BYTES
 
 
 def missing_note_error(path: Path) -> StoreError:

@@ -168,11 +168,16 @@ def _replace(place: Path, content: bytes, mode: int) -> None:
         aside.replace(place)
     finally:
         aside.unlink(missing_ok=True)
-    folder = os.open(place.parent, os.O_RDONLY)
+    sync_to_disk(place.parent)
+
+
+def sync_to_disk(place: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. Raises OSError."""
+    descriptor = os.open(place, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def unwritable_file(path: Path, why: str | None) -> UsageError:

@@ -89,7 +89,7 @@ class WorkingDiff(Struct, frozen=True):
     patch: str = ""
     """A unified diff with the prefixes `a/` and `b/`."""
     deleted: Mapping[str, bool] = {}
-    """Each file that git lists as changed, and whether only HEAD still has it.
+    """Each file that git lists as changed -> whether only HEAD still has it.
 
     Names that git quotes are missing.
     """

@@ -1,8 +1,9 @@
 """Read a few values out of the text of a git config file that anyone may have written. Runs no git, opens no file.
 
-Each line is looked at once, so the work grows with the text and with nothing else. It knows no escapes, no continued
-lines and no included files. Trade-off: text that only looks like an `[include]`, in a comment or a value, counts as
-one, because git reads what follows a header on the same line, and missing one would not be safe.
+Each line is looked at once, so the work grows with the text and with nothing else. It knows no
+escapes, no continued lines and no included files. Trade-off: text that only looks like an
+`[include]`, in a comment or a value, counts as one, because git reads what follows a header on the
+same line, and missing one would not be safe.
 """
 
 import re
@@ -20,7 +21,8 @@ def includes_files(text: str) -> bool:
 def config_values(text: str, name: str, *, section: str = "") -> list[str]:
     """Return the values of a name, in order, without their quotes.
 
-    name: in lower case. section: only of this section, written as git does (`remote "origin"`); by default of any.
+    name: in lower case. section: only of this section, written as git does (`remote "origin"`); by
+    default of any.
     """
     header = f"[{section}]"
     values: list[str] = []

@@ -1,9 +1,10 @@
 """Find a repository's git folder, decide whether git may safely run there, and read its small files. Runs no git.
 
-A `.git` from an unpacked archive can point git at any folder of this machine: by its `gitdir:` line, a link, shared
-objects, or settings that include other files. So a git folder is accepted only if it is inside the root, or if its own
-files name the root (a linked worktree or a submodule), and only if everything that git opens there lies inside it.
-Trade-off: clones that share objects with another repository (`git clone --shared`) are read as plain folders.
+A `.git` from an unpacked archive can point git at any folder of this machine: by its `gitdir:`
+line, a link, shared objects, or settings that include other files. So a git folder is accepted only
+if it is inside the root, or if its own files name the root (a linked worktree or a submodule), and
+only if everything that git opens there lies inside it. Trade-off: clones that share objects with
+another repository (`git clone --shared`) are read as plain folders.
 """
 
 import os
@@ -115,7 +116,8 @@ def _changed_at(folder: Path) -> int:
 def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
     """Whether nothing that git opens in these folders is a link out of them, shared objects or an included file.
 
-    All objects are looked at, because a link in place of one would let `git diff` print another repository's file.
+    All objects are looked at, because a link in place of one would let `git diff` print another
+    repository's file.
     """
     for folder, name in ((home, "config"), (own, "config"), (own, "config.worktree")):
         settings = _own_text(folder, name, MAX_CONFIG_BYTES + 1)

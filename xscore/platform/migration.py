@@ -1,9 +1,10 @@
 """Bring an older database to today's schema: a copy of what cannot be made again, then every step in one transaction.
 
-The write lock is held from before the copy until the last step is committed. So a process that is killed, and a disk
-that fills up, leave the old database as it was, perhaps with a copy beside it; the next opening starts again. A second
-process waits at the lock, then finds the work done. What a step does is the caller's business.
-Trade-off: the journal beside the database grows by what the steps write, and the copy needs room of its own.
+The write lock is held from before the copy until the last step is committed. So a process that is
+killed, and a disk that fills up, leave the old database as it was, perhaps with a copy beside it;
+the next opening starts again. A second process waits at the lock, then finds the work done. What a
+step does is the caller's business. Trade-off: the journal beside the database grows by what the
+steps write, and the copy needs room of its own.
 """
 
 import os
@@ -11,15 +12,17 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
-from itertools import count
+from contextlib import closing
 from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.database import Migration, Schema
+from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.files import sync_to_disk
+from xscore.platform.set_aside import make_set_aside_folder, set_aside_folders
 from xscore.platform.sqlite_drivers import KeySource
 
 NO_ROWS = "false"
@@ -89,7 +92,10 @@ def _write_copy(path: Path, versions: tuple[int, int], kept_rows: Mapping[str, s
     """Copy what cannot be made again into a folder of its own; return it once it is on disk."""
     before, after = versions
     _remove_unfinished(path)
-    folder = _new_folder(path)
+    try:
+        folder = make_set_aside_folder(path.parent)
+    except OSError as error:
+        raise _not_copied_error(path.parent, error) from error
     target = folder / path.name
     scratch = folder / (path.name + _UNFINISHED)
     try:
@@ -103,34 +109,39 @@ def _write_copy(path: Path, versions: tuple[int, int], kept_rows: Mapping[str, s
             _copy_rows(copy, path, kept_rows)
         mark = _MARK_TEXT.format(name=path.name, before=before, after=after)
         (folder / f"schema-{before}.txt").write_text(mark, "utf-8")
-        _sync(scratch)
+        sync_to_disk(scratch)
         scratch.rename(target)
         sqlite_drivers.note_path(scratch).unlink(missing_ok=True)
-        _sync(folder)
-        _sync(folder.parent)
+        sync_to_disk(folder)
+        sync_to_disk(folder.parent)
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise StoreError(
-                f"{folder} cannot be written: {error.strerror}",
-                hint="Free some space: the store is copied before it is migrated. Nothing was changed.",
-            ) from error
+            raise _not_copied_error(folder, error) from error
         raise
     return folder
+
+
+def _not_copied_error(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{folder} cannot be written: {error.strerror}",
+        hint="Free some space: the store is copied before it is migrated. Nothing was changed.",
+    )
 
 
 def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str]) -> None:
     """Write all tables, and their rows that cannot be made again, into an empty database.
 
-    They are read by a connection of their own, which sees what is committed; the write lock keeps that as it is.
+    They are read by a connection of their own, which sees what is committed; the write lock keeps
+    that as it is.
     """
     copy.execute("PRAGMA journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
     copy.execute("PRAGMA synchronous = OFF")
     copy.execute("PRAGMA foreign_keys = OFF")
     place = f"{path.absolute().as_uri()}?mode=ro"
     # A killed conversion leaves a plain database beside its note; else both have the same key.
-    is_plain_beside_note = sqlite_drivers.read_note(path) is not None and database.has_plain_header(path)
-    with_key = " KEY ''" if is_plain_beside_note else ""
+    is_noted_but_plain = sqlite_drivers.read_note(path) is not None and read_header(path) is not None
+    with_key = " KEY ''" if is_noted_but_plain else ""
     copy.execute(f"ATTACH ? AS source{with_key}", (place,))
     objects = copy.execute(
         "SELECT type, name, sql FROM source.sqlite_master"
@@ -152,35 +163,17 @@ def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str
             copy.execute(f"PRAGMA main.{fact} = {int(value)}")
 
 
-def _new_folder(path: Path) -> Path:
-    """Make the next set-aside folder beside the database: erasure and encryption look into these."""
-    for number in count(1):
-        folder = path.with_name(f"aside-{number}")
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-            return folder
-    raise AssertionError
-
-
 def _remove_unfinished(path: Path) -> None:
     """Remove what killed migrations began to copy."""
-    for scratch in path.parent.glob(f"aside-*/{path.name}{_UNFINISHED}"):
-        if not scratch.parent.is_symlink():
-            shutil.rmtree(scratch.parent, ignore_errors=True)
+    for folder in set_aside_folders(path.parent):
+        if (folder / f"{path.name}{_UNFINISHED}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_older_copies(path: Path, newest: Path) -> None:
     """Remove the copies of earlier migrations; stores that a rebuild set aside stay."""
-    for folder in path.parent.glob("aside-*"):
-        if folder == newest or folder.is_symlink() or not (folder / path.name).is_file():
+    for folder in set_aside_folders(path.parent):
+        if folder == newest or not (folder / path.name).is_file():
             continue
         if any(_MARK.fullmatch(file.name) for file in folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sync(place: Path) -> None:
-    handle = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,8 +1,9 @@
 """Where things are: the root of a repository, its store, the user's own files, and names that are not UTF-8.
 
-A repository's store is in its common git folder, where no checkout, pull, stash or clean writes; a plain folder's is in
-the folder itself. Nothing is created here and git is not run: the root is the nearest folder that holds a `.git`.
-Trade-off: any folder with a HEAD, or file that starts with `gitdir:`, counts as a `.git`; git would check more.
+A repository's store is in its common git folder, where no checkout, pull, stash or clean writes; a
+plain folder's is in the folder itself. Nothing is created here and git is not run: the root is the
+nearest folder that holds a `.git`. Trade-off: any folder with a HEAD, or file that starts with
+`gitdir:`, counts as a `.git`; git would check more.
 """
 
 import os
@@ -64,8 +65,9 @@ class RepositoryRoot(Struct, frozen=True):
 def find_root(start: Path) -> RepositoryRoot:
     """Find the root of `start`: the nearest folder with a `.git`, else a bare repository, else a folder with a store.
 
-    A `.git` that leads elsewhere is not asked (see `git_folder`). A store above counts only in plain folders and only
-    when this user owns it. Never raises: a path that does not exist is its own root.
+    A `.git` that leads elsewhere is not asked (see `git_folder`). A store above counts only in
+    plain folders and only when this user owns it. Never raises: a path that does not exist is its
+    own root.
     """
     folder = Path(os.path.realpath(start))
     if folder.is_file():
@@ -93,8 +95,9 @@ def find_root(start: Path) -> RepositoryRoot:
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
     """Return the folder of a root's store, and whether it cannot be written.
 
-    inside: where the store belongs; None: the root has no place that is its own. A store that is there is used though
-    it cannot be written. One that could not be made there is in the user's own folder, never in the tree.
+    inside: where the store belongs; None: the root has no place that is its own. A store that is
+    there is used though it cannot be written. One that could not be made there is in the user's own
+    folder, never in the tree.
     """
     if inside is not None:
         if _can_write(inside) or _is_no_folder(inside):  # opening it says what is in the way

@@ -1,9 +1,10 @@
 """Changes that `ALTER TABLE` cannot make: tables made anew from a script, with the rows of the old ones.
 
-For steps of a migration, which run in a transaction with foreign keys off. A table keeps its rows by the columns that
-old and new have in common; a new column gets the value that is given for it, else its default. Triggers and views are
-dropped first, so that no trigger sees the copying, and made again last. Nothing here knows what a table means.
-Trade-off: a table whose definition differs in one column is written again as a whole.
+For steps of a migration, which run in a transaction with foreign keys off. A table keeps its rows
+by the columns that old and new have in common; a new column gets the value that is given for it,
+else its default. Triggers and views are dropped first, so that no trigger sees the copying, and
+made again last. Nothing here knows what a table means. Trade-off: a table whose definition differs
+in one column is written again as a whole.
 """
 
 import re
@@ -129,5 +130,5 @@ def same_statement(left: str, right: str) -> bool:
 
 
 def _normalised(statement: str) -> str:
-    text = _COMMENT.sub("", statement).replace('"', "")
-    return re.sub(r"\s*([(),;])\s*", r"\1", " ".join(text.split())).rstrip("; ")
+    text = " ".join(_COMMENT.sub("", statement).replace('"', "").split())
+    return re.sub(" ?([(),;]) ?", r"\1", text).rstrip("; ")

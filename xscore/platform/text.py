@@ -17,12 +17,14 @@ are lost.
 import re
 from functools import cache
 
-_BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
+BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
+"""Characters that reorder text, for a class of a pattern."""
 _NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
-_INVISIBLE = (
+INVISIBLE = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+"""Characters without a shape, likewise."""
 _SYMBOL = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _JOINING = (
     "\u0620-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
@@ -35,10 +37,10 @@ _NEEDED = (
     "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
 )
 """What text needs at the start of a run of invisible characters."""
-_SEPARATORS = f"\x7f-\x9f\u2028\u2029{_BIDI}"
-_UNSAFE = f"[\x00-\x08\x0b-\x1f{_SEPARATORS}{_NO_LETTERS}{_INVISIBLE}]+"
-_UNSAFE_IN_LINE = f"[\x00-\x1f{_SEPARATORS}{_NO_LETTERS}{_INVISIBLE}]+"
-_UNSAFE_IN_JSON = f"[{_SEPARATORS}\ud800-\udfff{_INVISIBLE}]+"
+_SEPARATORS = f"\x7f-\x9f\u2028\u2029{BIDI}"
+_UNSAFE = f"[\x00-\x08\x0b-\x1f{_SEPARATORS}{_NO_LETTERS}{INVISIBLE}]+"
+_UNSAFE_IN_LINE = f"[\x00-\x1f{_SEPARATORS}{_NO_LETTERS}{INVISIBLE}]+"
+_UNSAFE_IN_JSON = f"[{_SEPARATORS}\ud800-\udfff{INVISIBLE}]+"
 """Patterns, compiled at first use: each takes a third of a millisecond."""
 
 KEY_TAIL = 4
@@ -62,19 +64,17 @@ def escape_piece(text: str, before: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """Remove the characters that nobody sees, for a text that an agent reads.
-
-    Controls stay, to be escaped.
+    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be escaped.
 
     Do this before tags are escaped: an invisible character within a tag would hide it from that.
     """
     if text.isascii():
         return text
-    return re.sub(f"[{_INVISIBLE}]+", _needed, text)
+    return re.sub(f"[{INVISIBLE}]+", _needed, text)
 
 
 def without_invisible_values(value: object) -> object:
-    """Remove them from every text of a JSON value."""
+    """Remove the characters that nobody sees from every text of a JSON value."""
     if isinstance(value, str):
         return without_invisible(value)
     if isinstance(value, dict):

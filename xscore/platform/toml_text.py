@@ -1,9 +1,10 @@
 """Parse TOML that anyone may have written, in work that is bounded beforehand.
 
-`tomllib` copies all parts of a dotted name for each of them, and walks a header's parts again for each key below it, so
-92 kB can take it 20 seconds. Here one pass over the lines refuses such a text first. A name at the beginning of a line
-is read exactly; of others, inside inline tables, only the dots of their line are counted, since a string over several
-lines may hide where one begins. Trade-off: a line inside such a string that looks like a long dotted name is refused.
+`tomllib` copies all parts of a dotted name for each of them, and walks a header's parts again for
+each key below it, so 92 kB can take it 20 seconds. Here one pass over the lines refuses such a text
+first. A name at the beginning of a line is read exactly; of others, inside inline tables, only the
+dots of their line are counted, since a string over several lines may hide where one begins.
+Trade-off: a line inside such a string that looks like a long dotted name is refused.
 """
 
 import re

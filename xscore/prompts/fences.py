@@ -7,6 +7,8 @@ Each prompt passes its tags; layouts are elsewhere. Trade-off: only our own tags
 import re
 from functools import cache
 
+from xscore.platform.text import BIDI, INVISIBLE
+
 ANSWER_TAGS = (
     "code memory file header left_out session exchange current_file diff errors task answer system"
     " system_context evidence past_answers governance facts session_summary checkpoint"
@@ -24,9 +26,9 @@ def tag_pattern(tags: str) -> re.Pattern[str]:
     Spaces, slashes, the replacement character of `well_formed` and invisible or combining characters may be in between,
     the last also inside the name.
     """
-    unseen = r"[\u00ad\u0300-\u036f\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]"
-    names = "|".join(f"{unseen}*".join(map(re.escape, tag)) for tag in tags.split())
-    return re.compile(rf"[<\uff1c\ufe64\u2039](?:[\s/\\\ufffd]|{unseen})*(?:{names})\b", re.IGNORECASE)
+    unseen = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
+    names = "|".join(f"[{unseen}]*".join(map(re.escape, tag)) for tag in tags.split())
+    return re.compile(rf"[<\uff1c\ufe64\u2039][\s/\\\ufffd{unseen}]*(?:{names})\b", re.IGNORECASE)
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:

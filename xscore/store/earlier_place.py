@@ -1,9 +1,10 @@
-"""Take over the store that versions before schema 2 kept in a repository's tree, where commits of others can write.
+"""Move the store that versions before schema 2 kept in a repository's tree, where other people's commits write.
 
-It is taken over once, by the first command that opens the repository, whole or not at all: only if this user made it
-there, git tracks nothing under its folder, no journal lies beside it, and no other process has it open. Moved first and
-trusted before that, so a killed command leaves one store, at either place. A repository whose store exists already
-(another worktree's was first) takes the rows of this one as well. From then on the folder in the tree is never opened.
+The first command that opens the repository moves it, whole or not at all: only if this user made it
+there, git tracks nothing under its folder, no journal lies beside it, and no other process has it
+open. The new place is trusted before the file is moved, so a killed command leaves one usable
+store, at either place. If the repository has a store already (another worktree's was moved first),
+the rows of this one are added to it. A store in the tree is never opened for anything else.
 Trade-off: a store that was left with a journal waits for `xscore store trust`.
 """
 
@@ -16,12 +17,14 @@ from pathlib import Path
 from xscore.extension import HOOKS, load
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError, StoreUntrusted, XscoreError
+from xscore.platform.files import sync_to_disk
 from xscore.platform.git import run_git
 from xscore.platform.hashing import digest
 from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
+from xscore.platform.set_aside import make_set_aside_folder, set_aside_folders
 from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
-from xscore.store.journals import JOURNALS, accept_journals, has_journal
+from xscore.store.journals import FILE_SUFFIXES, accept_journals, has_journal
 
 _MOVING = ".moving"
 """Suffix of a copy on its way from another file system."""
@@ -30,8 +33,9 @@ _MOVING = ".moving"
 def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False) -> list[str]:
     """Move the store in the tree to the repository's git folder; return what to tell the user.
 
-    is_accepted: the user has just said that the store is theirs, with its journal. Then a problem is an error: raises
-    StoreUntrusted, StoreError. Otherwise the store stays where it is, and the reason is returned the first time.
+    is_accepted: the user has just said that the store is theirs, with its journal. A problem is
+    then an error (StoreUntrusted, StoreError). Otherwise the store stays where it is, and the
+    reason is returned the first time.
     """
     earlier = root.earlier_store_dir
     if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):
@@ -50,7 +54,7 @@ def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_acc
             raise
         return _named_once(root, error, user_data_dir)
     how = "its rows were added to the store in" if merged else "it was moved to"
-    return [f"The store in {STORE_DIR}/ was taken over: {how} {one_line(str(root.store_dir))}"]
+    return [f"the store in {STORE_DIR}/ was taken over: {how} {one_line(str(root.store_dir))}"]
 
 
 def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is_accepted: bool) -> None:
@@ -65,6 +69,11 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
     if is_accepted:
         accept_journals(path, user_data_dir)
         return
+    if was_ever_tracked(root):
+        raise StoreUntrusted(
+            f"commits of this branch had files under {STORE_DIR}/, so one may have written them",
+            hint="If the store is yours, run `xscore store trust`.",
+        )
     if has_journal(path):
         raise StoreUntrusted(
             "a journal lies beside it: another xscore has it open, or was killed",
@@ -77,7 +86,8 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
 def is_tracked(root: RepositoryRoot) -> bool:
     """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its name.
 
-    Where git cannot be asked, it might. A file system may take `.XSCORE` for the folder, or ignore some characters.
+    If git cannot be asked, the answer is yes. To a file system `.XSCORE` may be the same folder,
+    and so may a name with characters that it ignores.
     """
     listed = run_git(root.path, "ls-files", "-z")
     if listed is None:
@@ -86,7 +96,19 @@ def is_tracked(root: RepositoryRoot) -> bool:
     return any(_plain_name(name.partition("/")[0]) == STORE_DIR for name in (listed + committed).split("\0"))
 
 
+def was_ever_tracked(root: RepositoryRoot) -> bool:
+    """Whether a commit that HEAD leads to had a file in the folder of the store, or git cannot say."""
+    if run_git(root.path, "rev-parse", "--verify", "--quiet", "HEAD") is None:
+        return False  # there is no commit yet
+    commit = run_git(root.path, "log", "-n1", "--format=%H", "HEAD", "--", STORE_DIR)
+    return commit is None or bool(commit.strip())
+
+
 def _plain_name(name: str) -> str:
+    """Return a name without what any file system might ignore in it.
+
+    Stricter than `files.leads_out`: here a false match only asks for `xscore store trust`.
+    """
     shown = (char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
     return "".join(shown).casefold()
 
@@ -114,9 +136,9 @@ def _rename(source: Path, target: Path) -> None:
         copy = target.with_name(target.name + _MOVING)
         shutil.copyfile(source, copy, follow_symlinks=False)
         copy.chmod(0o600)
-        with copy.open("rb") as file:
-            os.fsync(file.fileno())
+        sync_to_disk(copy)
         copy.rename(target)
+        sync_to_disk(target.parent)  # before the source goes, or a power cut could lose both
         source.unlink()
 
 
@@ -128,7 +150,7 @@ def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
     (hook,) = HOOKS["merge_store"]
     with closing(opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)) as connection:
         load(hook.target)(path, connection, keys)
-    for suffix in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
+    for suffix in FILE_SUFFIXES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
@@ -148,14 +170,15 @@ def _close_to_others(path: Path, keys: opening.StoreKeys) -> None:
 
 def _remove_folder(earlier: Path, store_dir: Path) -> None:
     """Remove the folder in the tree; what was set aside in it goes to the store's new folder."""
-    for place in sorted(earlier.glob("aside-*")):
-        target = store_dir / place.name
-        if place.is_symlink() or os.path.lexists(target):
-            continue
-        with suppress(OSError):
-            shutil.move(place, target)
     with suppress(OSError):
-        (earlier / ".gitignore").unlink(missing_ok=True)
+        for place in set_aside_folders(earlier):
+            target = make_set_aside_folder(store_dir)
+            for file in sorted(place.iterdir()):
+                shutil.move(file, target / file.name)
+            place.rmdir()
+    with suppress(OSError):
+        if [file.name for file in earlier.iterdir()] == [".gitignore"]:  # else it keeps git from adding the rest
+            (earlier / ".gitignore").unlink()
         earlier.rmdir()  # fails where something of others is in it
 
 

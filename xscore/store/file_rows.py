@@ -1,8 +1,8 @@
 """Everything that a worktree has of a file: a version of it (`file_versions`) and edges, replaced together.
 
-Callers wrap every write in one transaction. Pending links are stored (`index_rows.links_due`) together with the files
-that cause them, so a killed process leaves a consistent store. Trade-off: all memories of a changed file are written
-again, changed or not; ids and use counts survive.
+Callers wrap every write in one transaction. Pending links are stored (`index_rows.links_due`)
+together with the files that cause them, so a killed process leaves a consistent store. Trade-off:
+all memories of a changed file are written again, changed or not; ids and use counts survive.
 """
 
 import sqlite3
@@ -36,8 +36,8 @@ def replace_files(
 ) -> IndexChanges:
     """Replace all that this worktree has of these files, and delete the removed files.
 
-    adopted: stamp -> the version that it has now. rules: a language -> a digest of the rules by which the files were
-    parsed.
+    adopted: stamp -> the version that it has now. rules: a language -> a digest of the rules by
+    which the files were parsed.
     """
     run = _Replacing(connection, index_rows.links_due(connection))
     for path in removed:

@@ -1,8 +1,9 @@
 """Versions of files: what parsing the same bytes by the same rules gave, once for all worktrees that have them.
 
-A version holds the memories of a file, their body and what they mention. It is there as long as a worktree lists it.
-Uses (`written_rows.USES`) belong to the id of a memory, so each version of a memory has the same. SQL and nothing else;
-callers wrap writes in one transaction. Trade-off: a file that two worktrees have edited is stored twice, whole.
+A version holds the memories of a file, their body and what they mention. It is kept while any
+worktree lists it. Uses (`written_rows.USES`) belong to the id of a memory, so each version of a
+memory has the same. SQL and nothing else; callers wrap writes in one transaction. Trade-off: a file
+that two worktrees have edited is stored twice, whole.
 """
 
 import sqlite3
@@ -14,6 +15,7 @@ from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import content_hash
 from xscore.store.encoded_files import EncodedFile, FileMentions, decode_mentions
 from xscore.store.file_bodies import read_with_bodies
+from xscore.store.link_rows import drop_unused_file_ends
 from xscore.store.worktrees import HERE, remove_own_rows
 from xscore.store.written_rows import ROW_COLUMNS, USES, upsert_rows
 
@@ -33,10 +35,6 @@ _KEEP_USES = f"""
 """
 _HAS_OTHERS = "SELECT 1 FROM file_version WHERE path = ? AND number <> ? LIMIT 1"
 _IS_SHARED = f"SELECT EXISTS (SELECT 1 FROM file_row WHERE version = ? AND worktree <> {HERE})"
-_DROP_ENDS_OF_FILES = """
-    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
-        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
-"""
 _UNLISTED = "SELECT number FROM file_version WHERE number NOT IN (SELECT version FROM file_row)"
 
 
@@ -101,8 +99,8 @@ def find_version(connection: sqlite3.Connection, path: str, file_hash: str, rule
 def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str, own: int) -> int:
     """Store a parsed file as a version; return its number. own: the version that this worktree lists, or 0.
 
-    A version of the same bytes is written again, since it may be damaged. One that no other worktree lists is replaced,
-    which costs less than another beside it.
+    A version of the same bytes is written again, since it may be damaged. One that no other
+    worktree lists is replaced, which costs less than another beside it.
     """
     stamp = file.stamp
     number = find_version(connection, stamp.path, stamp.file_hash, rules)
@@ -161,7 +159,7 @@ def forget_worktrees(connection: sqlite3.Connection, numbers: Iterable[int]) -> 
             remove_own_rows(connection, number)
         for (version,) in connection.execute(_UNLISTED).fetchall():
             drop_if_unlisted(connection, version)
-        connection.execute(_DROP_ENDS_OF_FILES)
+        drop_unused_file_ends(connection)
 
 
 def is_sound(connection: sqlite3.Connection, path: str, version: int) -> bool:
@@ -177,14 +175,14 @@ def unsound_paths(
     connection: sqlite3.Connection, where: str, parameters: Sequence[object] = (), *, table: str = "memory"
 ) -> set[str]:
     """Return the files with a memory that does not match its hashes, or that is not active. Raises StoreDamaged."""
-    found = set[str]()
+    unsound = set[str]()
     rows = read_with_bodies(connection, "path, entity, content_hash, text_hash, status", where, parameters, table=table)
-    for path, entity, content, whole, status, _, card, text in rows:
-        fits = content_hash(path, entity, text) == whole
-        fits = fits and (content_hash(path, entity, card) if card else whole) == content
+    for path, entity, shown_hash, text_hash, status, _, card, text in rows:
+        fits = content_hash(path, entity, text) == text_hash
+        fits = fits and (content_hash(path, entity, card) if card else text_hash) == shown_hash
         if not fits or status != "active":
-            found.add(path)
-    return found
+            unsound.add(path)
+    return unsound
 
 
 def _drop_names(connection: sqlite3.Connection, version: int, path: str) -> None:

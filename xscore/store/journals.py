@@ -7,8 +7,8 @@ A note lies beside the store and is signed with the user's secret, so nobody els
 keeps a process out of the user's folder does not keep it from noting. A killed process leaves journal and note, and
 what it committed is recovered. A journal without a valid note is refused.
 
-Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may lose a note that the
-disk did not have yet; `xscore store trust` then accepts the journal.
+Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may
+lose a note that the disk did not have yet; `xscore store trust` then accepts the journal.
 """
 
 import hmac
@@ -17,12 +17,17 @@ import sqlite3
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
+from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
+from xscore.platform.sqlite_drivers import NOTE_SUFFIX
 from xscore.store import user_secret
 
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""
+FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
+"""Suffixes of a database and of everything that may lie beside it."""
 REPLAYED = ("-wal", "-journal")
 """Those whose pages SQLite takes over; the shared-memory file is made again by the first process."""
 NOTE = "-writer-"
@@ -33,6 +38,7 @@ _SCHEMA_OFFSET = 60
 """Of the schema's number (`user_version`) in the header of a database file."""
 _MOST_NOTE_BYTES = 100
 _numbers = count()
+_closing = Lock()
 _notes_of_closed: dict[Path, list[Path]] = {}
 """Notes of this process's closed connections to journals that were still there then, by store."""
 
@@ -55,8 +61,8 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
 def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path) -> None:
     """Note the journal that this connection writes to, until it is closed. Raises StoreError.
 
-    Call it after the first read, which makes SQLite create the journal, and before the first write. While the
-    connection is open SQLite keeps the file, so its inode stays the same.
+    Call it after the first read, which makes SQLite create the journal, and before the first write.
+    While the connection is open SQLite keeps the file, so its inode stays the same.
     """
     wal = Path(f"{path}-wal")
     if path.is_relative_to(user_data_dir):
@@ -73,11 +79,12 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
 
     def forget() -> None:
         # SQLite removes the journal when its last connection closes. While it stays, so do the notes.
-        closed = _notes_of_closed.setdefault(path, [])
-        closed.append(note)
-        if not wal.exists():
-            del _notes_of_closed[path]
-            for own_note in closed:
+        with _closing:
+            closed = _notes_of_closed.setdefault(path, [])
+            closed.append(note)
+            if wal.exists():
+                return
+            for own_note in _notes_of_closed.pop(path):
                 with suppress(OSError):
                     own_note.unlink()
 
@@ -148,10 +155,5 @@ def _inode_of(journal: Path) -> str:
 
 def _predates_notes(path: Path) -> bool:
     """Whether a store has a schema of versions that noted no journals. Read from the file, so nothing is replayed."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_SCHEMA_OFFSET + 4)
-    except OSError:
-        return False
-    schema = int.from_bytes(header[_SCHEMA_OFFSET:], "big")
-    return 0 < schema < _FIRST_NOTING_SCHEMA
+    header = read_header(path)
+    return header is not None and 0 < header.schema_version < _FIRST_NOTING_SCHEMA

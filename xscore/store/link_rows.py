@@ -1,7 +1,8 @@
 """Rows of what the index links: the mentions of files and stated memories, the entities they may mean, and the edges.
 
-Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and nothing else; callers
-wrap writes in one transaction. Trade-off: mentions are packed by file, so one mention cannot be read alone.
+Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and
+nothing else; callers wrap writes in one transaction. Trade-off: mentions are packed by file, so one
+mention cannot be read alone.
 """
 
 import sqlite3
@@ -176,6 +177,11 @@ _DROP_END_OF_FILE = """
     DELETE FROM edge_end WHERE id = ? AND NOT EXISTS (
         SELECT 1 FROM file_row WHERE path = ? AND worktree IN (SELECT number FROM worktree))
 """
+_DROP_UNUSED_FILE_ENDS = """
+    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row)
+    AND number NOT IN (
+        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
+"""
 
 
 def delete_edges(connection: sqlite3.Connection, path: str) -> Counter[str]:
@@ -198,10 +204,16 @@ def drop_end_of_file(connection: sqlite3.Connection, path: str) -> None:
     connection.execute(_DROP_END_OF_FILE, (file_id(path), path))
 
 
+def drop_unused_file_ends(connection: sqlite3.Connection) -> None:
+    """Forget the names of files that no worktree has, once no edge needs them."""
+    connection.execute(_DROP_UNUSED_FILE_ENDS)
+
+
 def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]) -> None:
     """Add edges that no file states: source, target, relation, weight; known ones stay as they are.
 
-    What a memory refers to depends on the files of a worktree, so those edges are of this one; others are of all.
+    What a memory refers to depends on the files of a worktree, so those edges are of this one;
+    others are of all.
     """
     stated = list(edges)
     numbers = _numbered(connection, {end for source, target, *_ in stated for end in (source, target)})

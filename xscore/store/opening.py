@@ -1,10 +1,10 @@
 """Open the two kinds of store: a repository's, if this user made or accepted it here, and the user's own.
 
-A store that came with an archive could contain planted scores, so it is used only if the user's secret file holds its
-mark (an HMAC over store id and real path), and only with a journal that this user's processes left (`journals`). A new
-store is built beside its final path, marked, and moved into place, so a killed start leaves nothing half made. The
-user's own store has the same schema and is created at the first write. Trade-off: a moved repository asks once for
-trust.
+A store that came with an archive could contain planted scores, so it is used only if the user's
+secret file holds its mark (an HMAC over store id and real path), and only with a journal that this
+user's processes left (`journals`). A new store is built beside its final path, marked, and moved
+into place, so a killed start leaves nothing half made. The user's own store has the same schema and
+is created at the first write. Trade-off: a moved repository asks once for trust.
 """
 
 import os
@@ -22,7 +22,8 @@ from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
-from xscore.store.journals import JOURNALS, accept_journals, note_journal, refuse_foreign_journal
+from xscore.store.journals import FILE_SUFFIXES, JOURNALS, accept_journals, note_journal, refuse_foreign_journal
+from xscore.store.worktrees import enter_worktree
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
@@ -63,8 +64,8 @@ def connect_store(
 ) -> sqlite3.Connection:
     """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does.
 
-    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are thrown away. check: may
-    raise, before anything is written.
+    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are
+    thrown away. check: may raise, before anything is written.
     """
 
     def before_writing(connection: sqlite3.Connection) -> None:
@@ -89,8 +90,8 @@ def migration_note(connection: sqlite3.Connection) -> str:
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
     """Open the store in this folder; create it if it is missing.
 
-    Raises StoreUntrusted for a store that this user neither made nor accepted here, unless `trust` is set, and for
-    links always. Raises StoreDamaged and StoreError as `database.connect` does.
+    Raises StoreUntrusted for a store that this user neither made nor accepted here, unless `trust`
+    is set, and for links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
     database.refuse_newer(path, SCHEMA)  # first: even reading whether it is trusted would leave journals beside it
@@ -146,7 +147,8 @@ def open_empty_store() -> sqlite3.Connection:
 def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None) -> bool:
     """Whether this user made or accepted the store in this folder. A missing store is not trusted.
 
-    copy: a copy of its database, to read the id from where SQLite may not write beside the original.
+    copy: a copy of its database, to read the id from where SQLite may not write beside the
+    original.
     """
     path = store_dir / STORE_FILE
     secret = _secret_that_marks(path, user_data_dir)
@@ -238,8 +240,8 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
 def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
     """Create an empty store beside `path`, complete in one file; keys: to encrypt it."""
     scratch = path.with_name(f"{path.name}.new")
-    for name in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
-        place = scratch.with_name(scratch.name + name)
+    for suffix in FILE_SUFFIXES:
+        place = Path(f"{scratch}{suffix}")
         try:
             place.unlink(missing_ok=True)
         except OSError as error:  # a folder, or a file where the store's folder belongs: a clone may bring either
@@ -276,6 +278,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     try:
         store_id = random_hex(16)
         connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+        enter_worktree(connection)
     except BaseException:
         connection.close()
         raise

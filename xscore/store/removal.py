@@ -15,6 +15,7 @@ from xscore.records.memory import Memory, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.link_rows import drop_unused_file_ends
 from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids
 from xscore.store.store import Store
 
@@ -32,11 +33,6 @@ _ROWS = (
 )
 """What a count of them is called (empty: not counted), table, and which rows are a memory's."""
 _VECTORS = "SELECT count(*) FROM vec"
-_UNTIED_FILES = """
-    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row) AND number NOT IN (
-        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
-"""
-"""Names of files that are not indexed, once no edge needs them."""
 _OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY memory_id"
 _COUNT_LESS = """
     UPDATE memory_row SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
@@ -91,7 +87,7 @@ def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Me
         removed[what] += connection.execute(f"DELETE FROM {table} WHERE {of_memory}", (ids,)).rowcount
     # Those of texts that no other memory has went with them; each also has the vector of its words in its row.
     removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
-    connection.execute(_UNTIED_FILES)
+    drop_unused_file_ends(connection)
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])

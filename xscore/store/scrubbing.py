@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
+from xscore.platform.set_aside import set_aside_folders
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.journals import JOURNALS
@@ -22,7 +23,6 @@ from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halv
 
 _MARK = "unclean"
 """Key in `meta`: rows were erased, and the files were not rewritten since."""
-_SET_ASIDE = re.compile(r"aside-\d+")
 SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
 _SCRATCH = re.compile(rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?")
 _SIDES = ("", *JOURNALS)
@@ -44,12 +44,12 @@ def lines_still_stored(
 
 def leftover_files(store_dir: Path) -> list[Path]:
     """Return the set-aside stores and scratch files in a store's folder; no links."""
-    places = sorted(store_dir.iterdir()) if store_dir.is_dir() else []
-    return [
-        place
-        for place in places
-        if not place.is_symlink() and (_SET_ASIDE if place.is_dir() else _SCRATCH).fullmatch(place.name)
-    ]
+    leftovers = set_aside_folders(store_dir)
+    for place in sorted(store_dir.iterdir()) if store_dir.is_dir() else []:
+        is_scratch = _SCRATCH.fullmatch(place.name) is not None
+        if is_scratch and not place.is_dir() and not place.is_symlink():
+            leftovers.append(place)
+    return leftovers
 
 
 def leftover_files_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:

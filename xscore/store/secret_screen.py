@@ -1,11 +1,11 @@
 """Find out cheaply which rules of redaction can apply to a text at all.
 
-Nearly no text holds a secret, so what this costs is what redaction costs. The literals of shapes and
-the words of names are searched in the whole text, the longer below the shorter ones they contain. The
-marks of vendors' keys, of which there are hundreds, are searched only in the runs of at least
-`RUN_CHARS` characters that a token may hold, an eighth of code, and most only in runs with a digit; a
-rule is kept only if a run has its form. Trade-off: a key with another character in its first twenty,
-such as Telegram's `:`, needs a literal of its own.
+Nearly no text holds a secret, so what this costs is what redaction costs. The literals of shapes
+and the words of names are searched in the whole text, the longer below the shorter ones they
+contain. The marks of vendors' keys, of which there are hundreds, are searched only in the runs of
+at least `RUN_CHARS` characters that a token may hold, an eighth of code, and most only in runs with
+a digit; a rule is kept only if a run has its form. Trade-off: a key with another character in its
+first twenty, such as Telegram's `:`, needs a literal of its own.
 """
 
 import re

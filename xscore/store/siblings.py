@@ -1,9 +1,10 @@
 """Find the stores of other clones of the same repository ("siblings"), and read one beside our own.
 
-A sibling is read only if this user created or trusted it where it is, as for opening it (`opening.is_trusted`). Clones
-are found through the user's list of stores; a clone must have the same origin as this repository, or one must be the
-other's origin. The callers decide what to take, always by content hash. Trade-off: an encrypted store, or one that is
-not in a `.git` folder in its tree (of a submodule, a bare repository or a read-only root), is not used.
+A sibling is read only if this user created or trusted it where it is, as for opening it
+(`opening.is_trusted`). Clones are found through the user's list of stores; a clone must have the
+same origin as this repository, or one must be the other's origin. The callers decide what to take,
+always by content hash. Trade-off: an encrypted store, or one that is not in a `.git` folder in its
+tree (of a submodule, a bare repository or a read-only root), is not used.
 """
 
 import os

@@ -1,8 +1,9 @@
 """A store whose folder cannot be written: a copy of it in a temporary folder, which is gone when it is closed.
 
-Sandboxes of agents and read-only mounts leave the git folder readable only. A turn then reads, judges and answers as
-usual, and keeps nothing. The copy is taken while other processes may write to the store, so it is repeated until
-database and journal stood still. Trade-off: each command copies the whole database.
+Sandboxes of agents and read-only mounts leave the git folder readable only. A turn then reads,
+judges and answers as usual, and keeps nothing. The copy is taken while other processes may write to
+the store, so it is repeated until database and journal did not change meanwhile. Trade-off: each
+command copies the whole database.
 """
 
 import os
@@ -23,11 +24,11 @@ _MOST_TRIES = 10
 
 
 def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple[sqlite3.Connection, opening.StoreKeys]:
-    """Open a copy of the store in this folder, or an empty one if there is none; closing it removes the copy.
+    """Open a copy of the store in this folder, or an empty one if there is none.
 
-    Also return what opens the copy again.
-
-    Raises StoreUntrusted as `open_store` does, StoreDamaged, and StoreError if there is no room for a copy.
+    Return the connection and what opens the copy again. Closing the connection removes the
+    copy. Raises StoreUntrusted as `open_store` does, StoreDamaged, and StoreError if there is no
+    room for a copy.
     """
     path = store_dir / STORE_FILE
     keys = opening.StoreKeys(user_data_dir, notes_journals=False)
@@ -76,7 +77,7 @@ def _copy_store(path: Path, copy: Path) -> None:
             return
         for suffix in COPIED:
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
-    raise StoreError(f"{path} is being written to all the time", hint="Wait for the other xscore, then run it again.")
+    raise StoreError(f"{path} is being written without a pause", hint="Wait for the other xscore, then run it again.")
 
 
 def _state(path: Path) -> list[tuple[int, int, int]]:

@@ -1,15 +1,15 @@
 """A copy of what was stated, in the user's own folder, so that it survives the loss of the store.
 
-Each store has a copy of its own, `stated/<path>-<store>.db`, named by digests of the store's real path and id. It holds
-every memory that is neither indexed from a file nor a past exchange, with citations, and the ids that stay erased. The
-copy of an encrypted store is encrypted too. The event log says whether a copy is behind, so no writer knows of copies:
-a store is compared with the log when it is closed, and a process that is killed before leaves that to the next one.
-What the store lacks goes from the copy only if the log says that it was removed: damage takes nothing from it.
-Trade-offs: use counts and the lines of a citation that moved follow with the next statement; a process that is killed
-right after a statement, with the store deleted before the next command, loses that one.
+Each store has a copy of its own, `stated/<path>-<store>.db`, named by digests of the store's real
+path and id. It holds every memory that is neither indexed from a file nor a past exchange, with
+citations, and the ids that stay erased. The copy of an encrypted store is encrypted too. The event
+log says whether a copy is behind, so no writer knows of copies: it is brought up to date when the
+store is closed, after a killed process by the next one. A memory leaves the copy only if the log
+says that it was removed, so damage in the store takes nothing from it. Trade-offs: use counts and
+moved lines of a citation follow with the next statement; a statement is lost if its process is
+killed right after it and the store is deleted before the next command.
 """
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -24,13 +24,15 @@ from msgspec import Struct
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.file_lock import hold_lock
 from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.platform.text import counted
 from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
-from xscore.store.journals import JOURNALS
+from xscore.store.journals import FILE_SUFFIXES
+from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:
     from xscore.store.line_search import LineMatcher
@@ -153,7 +155,7 @@ def is_behind(source: CopiedStore) -> bool:
 def update_copy(source: CopiedStore) -> str:
     """Make the copy hold what the store holds; return what was wrong with the copy, empty: nothing.
 
-    Raises StoreError if it cannot be written, or another process is at it for long.
+    Raises StoreError if it cannot be written, or another process holds its lock for long.
     """
     from xscore.store import stated_rows  # most closings copy nothing
 
@@ -212,8 +214,7 @@ def read_copy(copy: Path, keys: KeySource) -> CopyContents:
 
 def remove_copy(copy: Path) -> None:
     """Remove a copy with its journals. Raises StoreError."""
-    sides = [copy.with_name(copy.name + suffix) for suffix in (*JOURNALS, sqlite_drivers.NOTE_SUFFIX)]
-    for file in [copy, *sides, *_scratch(copy)]:
+    for file in [*(Path(f"{copy}{suffix}") for suffix in FILE_SUFFIXES), *_scratch(copy)]:
         _remove(file)
 
 
@@ -265,7 +266,7 @@ def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Coll
 
 
 def removed_ids(connection: sqlite3.Connection, missing: Collection[str]) -> set[str]:
-    """Return which of the memories that the store lacks were removed, by the log; damage takes others."""
+    """Return which of these missing memories were removed, by the event log; the others were lost by damage."""
     if not missing:
         return set()
     among = (msgspec.json.encode(sorted(missing)).decode(),)
@@ -331,31 +332,15 @@ def _or_removed(copy: Path, change: Callable[[], None]) -> None:
 @contextmanager
 def locked(user_data_dir: Path) -> Iterator[None]:
     """Hold the lock of the copies across processes. Raises StoreError if another process holds it for long."""
-    folder = user_data_dir / COPIES_DIR
-    give_up = time.monotonic() + _LOCK_WAIT_S
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror}", hint="Check that it is yours.") from error
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise StoreError(f"{folder} is in use by another process", hint="Run it again.") from None
-                time.sleep(0.01)
+    with hold_lock(user_data_dir / COPIES_DIR / "lock", wait_s=_LOCK_WAIT_S, hint=OTHER_FOLDER_HINT):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def update_copies(sources: Collection[CopiedStore]) -> str:
-    """Update the copies that are behind, before their stores are closed; return a problem that is worth telling.
+    """Update the copies that are behind, before their stores are closed; return what to tell the user, or nothing.
 
-    A store is never kept from closing: what is not copied now is copied when it is closed the next time.
+    A failure never keeps a store from closing: what is not copied now is copied when it is closed
+    the next time.
     """
     problems = []
     for source in sources:

@@ -10,7 +10,7 @@ CREATE TABLE stated (
     title TEXT NOT NULL,                        -- in columns, as it was said: an erasure searches the bytes for it
     text  TEXT NOT NULL,
     card  TEXT NOT NULL,
-    rest  TEXT NOT NULL CHECK (json_valid(rest)) -- `stated_copy.StatedMemory` without those three
+    rest  TEXT NOT NULL CHECK (json_valid(rest)) -- `stated_rows.StatedMemory` without those three
 ) WITHOUT ROWID;
 
 CREATE TABLE erased (                           -- what no import brings back

@@ -1,7 +1,8 @@
 """Stated memories as rows of their copy (`stated_copy.sql`), and the reading of them from a store.
 
-A memory's title, text and card are columns, the rest is JSON, which later versions read by its names. Trade-off: a copy
-is compared whole, row by row, which takes about 5 ms for a thousand memories.
+A memory's title, text and card are columns, the rest is JSON, which later versions read by its
+names. Trade-off: a copy is compared whole, row by row, which takes about 5 ms for a thousand
+memories.
 """
 
 import sqlite3

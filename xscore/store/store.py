@@ -14,12 +14,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from msgspec.structs import replace
-
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
-from xscore.platform.paths import STORE_FILE, RepositoryRoot, user_data_dir
+from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
@@ -32,6 +30,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.root_database import open_database
 from xscore.store.worktrees import HERE, enter_worktree, visible_memories
 
 if TYPE_CHECKING:
@@ -100,42 +99,27 @@ class Store:
         user_learning: whether the user's own store may be opened; `settings` may forbid it too.
         clock: the time of writes without a given time.
         """
-        notes = _take_over_earlier_store(root, user_data_dir)
-        is_there = create or opening.has_store(root.store_dir)
-        keys, place = opening.key_source(user_data_dir), root
-        if is_there and root.read_only:
-            from xscore.store.snapshot import open_snapshot  # few folders cannot be written
-
-            connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
-            user = user_secret.known_user_secret(user_data_dir)
-            place = replace(root, store_dir=database.place_of(connection).parent)
-            database.call_it(connection, root.store_file)
-            notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
-        elif is_there:
-            connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
-            user = user_secret.load_user_secret(user_data_dir)
-        else:
-            connection = opening.open_empty_store()
-            user = user_secret.ephemeral_secret()
+        opened = open_database(root, user_data_dir, trust=trust, create=create)
+        may_learn = user_learning and (settings is None or settings.user_learning)
         try:
-            may = user_learning and (settings is None or settings.user_learning)
             store = cls(
-                connection,
-                root=place,
-                user=user,
-                user_data_dir=user_data_dir if may else None,
-                keys=keys,
-                notes=notes,
+                opened.connection,
+                root=opened.root,
+                user=opened.user,
+                user_data_dir=user_data_dir if may_learn else None,
+                keys=opened.keys,
+                notes=opened.notes,
                 settings=settings,
                 clock=clock,
-                siblings=(lambda: _find_siblings(root, user_data_dir)) if is_there else list,
+                siblings=opened.siblings,
             )
             # A store that is used untrusted for one run may hold what a stranger stated.
-            if is_there and not root.read_only and user.accepts(store.store_id, os.path.realpath(root.store_file)):
+            real_path = os.path.realpath(root.store_file)
+            if opened.is_kept and opened.user.accepts(store.store_id, real_path):
                 store.copies_to = user_data_dir
             return store
         except BaseException:
-            connection.close()
+            opened.connection.close()
             raise
 
     @classmethod
@@ -174,7 +158,6 @@ class Store:
             if note:
                 self._unheard.append(note)
                 self.listen(self._note)
-            enter_worktree(self._user)
         return self._user
 
     def listen(self, note: Callable[[str], None] | None) -> None:
@@ -348,22 +331,6 @@ class Store:
             return rows
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
-
-
-def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
-    """Take over the store that versions before schema 2 left in the tree, if there is one; return what to say of it."""
-    earlier = root.earlier_store_dir
-    if earlier is None or not os.path.lexists(earlier / STORE_FILE):
-        return []
-    from xscore.store.earlier_place import take_over_earlier_store  # once a repository
-
-    return take_over_earlier_store(root, user_data_dir=user_data_dir)
-
-
-def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:
-    from xscore.store.siblings import sibling_stores  # only new stores and turns with something to judge look for them
-
-    return sibling_stores(root, user_data_dir=user_data_dir)
 
 
 PackSlots = dict[str, tuple[str, int]]

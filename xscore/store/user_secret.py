@@ -4,7 +4,6 @@ It knows nothing of databases; `opening` decides what an entry means. Trade-off:
 the user can forge trust, but it could also run xscore itself.
 """
 
-import fcntl
 import hmac
 import json
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform.errors import StoreError
+from xscore.platform.file_lock import hold_lock
 from xscore.platform.files import FileRefused, read_private_file, write_private_file
 
 TRUST_FILE = "trust.json"
@@ -77,17 +77,9 @@ def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
 
 @contextmanager
 def user_lock(user_data_dir: Path) -> Iterator[None]:
-    """Hold the user's lock across threads and processes; the system releases it when the process ends."""
-    try:
-        user_data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(user_data_dir / "trust.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise StoreError(f"{user_data_dir} cannot be written: {error.strerror}", hint=OTHER_FOLDER_HINT) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    """Hold the user's lock across threads and processes. Raises StoreError."""
+    with hold_lock(user_data_dir / "trust.lock", hint=OTHER_FOLDER_HINT):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> UserSecret | None:

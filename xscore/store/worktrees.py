@@ -1,10 +1,11 @@
 """One store, one index a worktree: which rows a connection sees, and which belong to its worktree alone.
 
-What parsing a file gave belongs to a version of the file (`file_version`) and is shared by the worktrees that list it
-(`file_row`); edges and the state of cited code belong to one worktree. A connection enters its worktree once: temporary
-views named `memory`, `file`, `edge`, `evidence_here` and `here` then show what that worktree has. None is named like a
-table, which VACUUM would take for the table. Writers name the tables (`memory_row`, `file_row`, `edge_row`). Trade-off:
-every look at an indexed memory asks whether its version is listed.
+What parsing a file gave belongs to a version of the file (`file_version`) and is shared by the
+worktrees that list it (`file_row`); edges and the state of cited code belong to one worktree. A
+connection enters its worktree once: temporary views named `memory`, `file`, `edge`, `evidence_here`
+and `here` then show what that worktree has. None is named like a table, which VACUUM would take for
+the table. Writers name the tables (`memory_row`, `file_row`, `edge_row`). Trade-off: every look at
+an indexed memory asks whether its version is listed.
 """
 
 import os
@@ -19,7 +20,7 @@ from xscore.platform.paths import RepositoryRoot
 NOWHERE = -1
 """Number of a worktree that is unknown to a store which cannot be written: it has no files."""
 PATIENCE_S = 0.25
-"""How long to wait for a process that writes, where the store can be read without."""
+"""How long to wait for a process that is writing, if the store can be read all the same."""
 HERE = "(SELECT number FROM temp.here)"
 """SQL: the number of the connection's worktree."""
 IS_VISIBLE = f"""(version = 0 OR EXISTS (
@@ -78,9 +79,9 @@ _OWN_TABLES = ("file_row", "edge_row", "evidence_state", "stale_memory", "pack_s
 def enter_worktree(connection: sqlite3.Connection, name: str = "", *, must_know: bool = False) -> int:
     """Let a connection see what the worktree of this name has; return its number.
 
-    Writes only if the store does not know the worktree yet. If that fails, or another process writes for a while, the
-    worktree has no files (`NOWHERE`); with must_know it is tried again as long as locks are waited for, and StoreError
-    is raised.
+    Writes only if the store does not know the worktree yet. If the store cannot be written, or
+    another process keeps it locked, the worktree has no files (`NOWHERE`). must_know: wait as long
+    as for any lock, then raise StoreError.
     """
     number = _number_of(connection, name)
     if number is None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, git
 from tests.servers.decision_server import DecisionServer
+from xscore.extensions.agents.clients import CLIENTS
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.turn import run_turn
@@ -17,6 +18,17 @@ from xscore.records.turn import Turn
 from xscore.settings import load_settings
 
 PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty repository, and agents with their default folders."""
+    for form in CLIENTS.values():
+        monkeypatch.delenv(form.folder_variable or "-", raising=False)
+    root = tmp_path / "project"
+    root.mkdir()
+    git(root, "init", "-q")
+    return root
 
 
 @pytest.fixture

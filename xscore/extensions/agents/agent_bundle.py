@@ -94,10 +94,7 @@ def ranked_by_words(answer: Answer) -> bool:
 
 
 def quoted(text: str, limit: int) -> str:
-    """Return repository text on one line, shortened, without what nobody sees.
-
-    It cannot close the fence.
-    """
+    """Return repository text on one line, shortened, without invisible characters; it cannot close the fence."""
     return escape_tags(ellipsize(without_invisible(text), limit), tags=_TAGS)
 
 

@@ -22,7 +22,6 @@ from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_di
 from xscore.platform.processes import random_hex
 from xscore.store import opening
 from xscore.store.index_rows import write_index_meta
-from xscore.store.journals import refuse_foreign_journal
 from xscore.store.worktrees import enter_worktree
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
         if root.read_only or not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
         opening.refuse_links(root.store_dir)
-        if not settings.store.trust:
-            refuse_foreign_journal(root.store_file, data_dir)
         if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
         database.refuse_newer(root.store_file, opening.SCHEMA)

@@ -183,7 +183,7 @@ class _Source:
 
         self.data, self.file = data, file  # places are counted in bytes: a byte order mark is read as spaces
         read = data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
-        self.plain = _without_comments(read)
+        self.plain = without_comments(read)
         try:
             if "\0" in read.decode():
                 raise ValueError("it holds a NUL")
@@ -309,7 +309,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no value of JSON")
 
 
-def _without_comments(data: bytes) -> bytes:
+def without_comments(data: bytes) -> bytes:
     """Replace comments by spaces; no byte and no row moves."""
     if b"//" not in data and b"/*" not in data:
         return data

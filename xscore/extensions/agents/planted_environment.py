@@ -9,20 +9,19 @@ whoever set them for good reasons is warned, too.
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from xscore.extensions.agents.clients import CLIENTS, Client
+from xscore.extensions.agents.config_edits import without_comments
 from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.git import run_git
+from xscore.platform.toml_text import parse_toml
 from xscore.providers.transport import ACCOUNT_HEADERS, CERTIFICATE_FILES, CERTIFICATE_FOLDER
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 
 MAX_BYTES = 1_000_000
-MAX_TOML_BYTES = 10_000
-"""Reading TOML takes time quadratic in its size: half a second for the worst of this one."""
 _VENDORS = "|".join(name.upper() for name in (*VENDORS, *DECISION_VENDORS))
 _CERTIFICATES = "|".join((*CERTIFICATE_FILES, CERTIFICATE_FOLDER))
 _EFFECTS = (
@@ -39,7 +38,6 @@ _EFFECTS = (
     (r"OTEL_\w+", "figures of your turns go to the collector named there"),
 )
 """Pattern of a name, and what the variable does."""
-_COMMENT = r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)'
 KEEP_IT = "Keep it only if you wrote it, or trust who did."
 
 
@@ -76,10 +74,16 @@ def _warnings_of(root: Path, file: str, place: str, whom: str) -> Iterator[str]:
 def _variables(root: Path, file: str, place: str) -> list[str]:
     """Return the names of the variables that a file sets. place: the keys that lead to them."""
     with opened_folder(root) as top:
-        data = read_file_under(top, file, max_bytes=MAX_TOML_BYTES if file.endswith(".toml") else MAX_BYTES)
-    text = data.decode("utf-8-sig")
-    plain = re.sub(_COMMENT, r"\1", text).strip()
-    found: Any = tomllib.loads(text) if file.endswith(".toml") else json.loads(plain or "{}")
+        data = read_file_under(top, file, max_bytes=MAX_BYTES)
+    value: Any = _parsed(data, is_toml=file.endswith(".toml"))
     for key in place.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return list(found) if isinstance(found, dict) else []
+        value = value.get(key) if isinstance(value, dict) else None
+    return list(value) if isinstance(value, dict) else []
+
+
+def _parsed(data: bytes, *, is_toml: bool) -> object:
+    """Return what a settings file says; nothing for an empty one. Raises ValueError, RecursionError."""
+    if is_toml:
+        return parse_toml(data.decode("utf-8-sig"))
+    plain = without_comments(data).decode("utf-8-sig")
+    return json.loads(plain) if plain.strip() else None

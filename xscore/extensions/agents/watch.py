@@ -55,7 +55,7 @@ def watch(once: bool, flags: Flags) -> None:
     """Index on every save, finish turns that a deadline cut short, and judge changes again for open threads.
 
     Open threads are the three latest of the last four hours. All caps hold; without budget.max_usd_day it spends at
-    most $1 a day. Only one such process runs for a store, as `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
+    most $1 a day. Only one such process runs for a worktree, as `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
     """
     loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)

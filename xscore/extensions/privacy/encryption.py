@@ -18,12 +18,13 @@ from xscore.cache.lease import refuse_busy_store
 from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.files import sync_to_disk
 from xscore.store import encryption_key, opening, stated_copy, user_secret
+from xscore.store.journals import FILE_SUFFIXES
 from xscore.store.scrubbing import leftover_files
 
 _ENCRYPTED, _PLAIN = ".sealed", ".plain"
 _SCRATCH = (_ENCRYPTED, _PLAIN, ".new")
-_SIDES = ("-wal", "-shm", "-journal", sqlite_drivers.NOTE_SUFFIX)
 _CHUNK = 1_000_000
 
 
@@ -157,7 +158,7 @@ def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | N
             (value,) = connection.execute(f"PRAGMA main.{fact}").fetchone()
             connection.execute(f"PRAGMA target.{fact} = {int(value)}")
         connection.execute("DETACH target")
-        _sync(target)
+        sync_to_disk(target)
     except BaseException:
         connection.close()
         target.unlink(missing_ok=True)
@@ -184,7 +185,7 @@ def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: P
         try:
             os.link(path, former)
             target.replace(path)
-            _sync(path.parent)
+            sync_to_disk(path.parent)
         except OSError as error:
             target.unlink(missing_ok=True)
             former.unlink(missing_ok=True)
@@ -196,8 +197,8 @@ def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: P
 
 def _leftovers(path: Path) -> list[Path]:
     """Remove the remains of a killed call."""
-    found = [path.with_name(path.name + end + side) for end in _SCRATCH for side in ("", *_SIDES)]
-    return _removed(file for file in found if os.path.lexists(file))
+    files = [Path(f"{path}{end}{suffix}") for end in _SCRATCH for suffix in FILE_SUFFIXES]
+    return _removed(file for file in files if os.path.lexists(file))
 
 
 def _removed(places: Iterable[Path]) -> list[Path]:
@@ -226,11 +227,3 @@ def _wipe(file: Path) -> None:
         file.unlink()
     except OSError as error:
         raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
-
-
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,6 @@ creates an empty one.
 import os
 import time
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 
 import click
@@ -24,6 +23,7 @@ from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
+from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
 from xscore.store import opening, stated_copy, user_secret
 from xscore.store.journals import JOURNALS
@@ -95,9 +95,7 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None
-    places = (path.with_name(f"aside-{number}") for number in count(1))
-    aside = next(place for place in places if not os.path.lexists(place))
-    aside.mkdir(mode=0o700)
+    aside = make_set_aside_folder(path.parent)
     for file in files:
         with suppress(FileNotFoundError):  # SQLite removes the journals of a database that is being closed
             file.rename(aside / file.name)
@@ -152,25 +150,26 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     """Put back what was stated, after asking; return how many memories were."""
     from xscore.extensions.recovery.restoring import find_restorable, restore
 
-    found, terminal = find_restorable(source), flags.terminal
-    terminal.notes(f"a copy of what you stated cannot be used: {problem}" for problem in found.problems)
-    if not found.memories:
+    restorable, terminal = find_restorable(source), flags.terminal
+    terminal.notes(f"a copy of what you stated cannot be used: {problem}" for problem in restorable.problems)
+    if not restorable.memories:
         return 0
-    memories = counted(len(found.memories), "memory", "memories")
-    if found.is_encrypted and sqlite_drivers.read_note(source.path) is None:
+    memories = counted(len(restorable.memories), "memory", "memories")
+    if restorable.is_encrypted and sqlite_drivers.read_note(source.path) is None:
         terminal.note(
             f"{memories} that you stated are in an encrypted copy, and this store is plain:"
             " run `xscore store encrypt`, then `xscore store rebuild --stated`"
         )
         return 0
-    how = f"{memories} that you stated stay in {one_line(str(found.copies[0]))}: `xscore store rebuild --stated --yes`"
+    copy = one_line(str(restorable.copies[0]))
+    how = f"{memories} that you stated stay in {copy}: `xscore store rebuild --stated --yes`"
     if not (flags.assume_yes or terminal.can_ask):
         terminal.note(f"{how} puts them back")
         return 0
     question = f"{memories} that you stated are in your copy of this store: put them back?"
     if not terminal.confirm(question, yes=flags.assume_yes, otherwise=f"{how} puts them back later", default=True):
         return 0
-    return restore(source, found, allow_pii=allow_pii, now=time.time())
+    return restore(source, restorable, allow_pii=allow_pii, now=time.time())
 
 
 def _print_rebuilt(place: Path, rebuilt: RebuiltStore | None, restored: int, terminal: Terminal) -> None:

@@ -1,8 +1,9 @@
 """Put back what was stated: the memories that the user's folder has a copy of and the store lacks.
 
-They are written as any statement is: redacted by today's rules, hashed and linked; ids, times, authors, citations and
-use stay. What was erased in the meantime stays erased, and what was stated in the meantime is not replaced: an older
-memory with its key comes back as superseded by it. Trade-off: links to code are made again from the text.
+They are written as any statement is: redacted by today's rules, hashed and linked; ids, times,
+authors, citations and use stay. What was erased in the meantime stays erased, and what was stated
+in the meantime is not replaced: an older memory with its key comes back as superseded by it.
+Trade-off: links to code are made again from the text.
 """
 
 from collections.abc import Iterable
@@ -49,7 +50,7 @@ class RestorableMemories(Struct, frozen=True):
 
 def find_restorable(source: CopiedStore) -> RestorableMemories:
     """Read the copies of the stores that are or were at the path of this one."""
-    stated: dict[str, StatedMemory] = {}
+    latest: dict[str, StatedMemory] = {}
     erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
     copies, problems = list[Path](), list[str]()
     for copy in stated_copy.copies_at(source.path, source.user_data_dir):
@@ -60,22 +61,22 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
             continue
         copies.append(copy)
         erased |= contents.erased
-        for one in contents.memories:
-            other = stated.get(one.memory.id)
-            if other is None or other.memory.updated_at < one.memory.updated_at:
-                stated[one.memory.id] = one
+        for stated in contents.memories:
+            other = latest.get(stated.memory.id)
+            if other is None or other.memory.updated_at < stated.memory.updated_at:
+                latest[stated.memory.id] = stated
     here = {id_ for (id_,) in source.connection.execute("SELECT id FROM memory WHERE source <> 'index'").fetchall()}
-    removed = stated_copy.removed_ids(source.connection, stated.keys() - here)
+    removed = stated_copy.removed_ids(source.connection, latest.keys() - here)
     missing = [
-        stated[id_]
-        for id_ in sorted(stated.keys() - here - removed)
+        latest[id_]
+        for id_ in sorted(latest.keys() - here - removed)
         # Stated again after it was erased: that is in the copy, and not what was erased.
-        if erased.get(id_, 0.0) < stated[id_].memory.updated_at
+        if erased.get(id_, 0.0) < latest[id_].memory.updated_at
     ]
     return RestorableMemories(tuple(copies), tuple(missing), erased, tuple(problems))
 
 
-def restore(source: CopiedStore, found: RestorableMemories, *, allow_pii: bool, now: float) -> int:
+def restore(source: CopiedStore, restorable: RestorableMemories, *, allow_pii: bool, now: float) -> int:
     """Write the memories in one transaction; return how many. now: Unix seconds. Raises StoreError.
 
     Copies of earlier stores are removed afterwards, since this store's own copy then has all of it.
@@ -83,7 +84,7 @@ def restore(source: CopiedStore, found: RestorableMemories, *, allow_pii: bool, 
     connection = source.connection
     with database.transaction(connection):
         to_link = []
-        for stated in _oldest_first(found.memories):
+        for stated in _oldest_first(restorable.memories):
             memory, _ = memory_writer.remake_memory(stated.memory, allow_pii=allow_pii)
             memory = _behind_newer(source, memory)
             memory_writer.write_memory(connection, memory, before=None, now=now, thread=stated.thread, link=False)
@@ -94,12 +95,12 @@ def restore(source: CopiedStore, found: RestorableMemories, *, allow_pii: bool, 
             if memory_writer.needs_linking(memory, None):
                 to_link.append(memory.id)
         link_mentions(connection, to_link)
-        connection.executemany(_ADD_ERASED, found.erased.items())
+        connection.executemany(_ADD_ERASED, restorable.erased.items())
     stated_copy.update_copy(source)
-    for copy in found.copies:
+    for copy in restorable.copies:
         if copy != source.copy_path:
             stated_copy.remove_copy(copy)
-    return len(found.memories)
+    return len(restorable.memories)
 
 
 def _oldest_first(memories: Iterable[StatedMemory]) -> list[StatedMemory]:

@@ -1,6 +1,7 @@
 """The SQL of the store's schema at a number: as it was kept when it changed, else `schema.sql`.
 
-A step aims at the schema of its own number, not at today's, so that later steps find what they expect.
+A step aims at the schema of its own number, not at today's, so that later steps find what they
+expect.
 """
 
 from pathlib import Path

@@ -1,9 +1,10 @@
 """From schema 1 to 2, in which the worktrees of a repository share a store, and each has an index in it.
 
-Schema 1 changed five times without a number, so tables are compared, not assumed. What was stated is kept with its
-citations, occurrences, names and edges, and so are the vectors of paid embedders; rows of the index go, since the next
-index run reads every file again. Judgments keep the integers of their contents. Packs become those of the main
-worktree. Trade-off: a linked worktree whose store was the first to come over packs its memories anew.
+Schema 1 changed five times without a number, so tables are compared, not assumed. What was stated
+is kept with its citations, occurrences, names and edges, and so are the vectors of paid embedders;
+rows of the index go, since the next index run reads every file again. Judgments keep the integers
+of their contents. Packs become those of the main worktree. Trade-off: a linked worktree whose store
+was the first to come over packs its memories anew.
 """
 
 import sqlite3

@@ -1,0 +1,78 @@
+"""Open the database of a root: its own, a copy of one that cannot be written, or an empty one in memory.
+
+`opening` opens a database in a folder and decides whether it is trusted; here it is decided which
+one is opened. What few commands need is loaded where it is needed. Trade-off: a store that versions
+before schema 2 left in the tree is looked for at each opening, which costs one `lstat`.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.platform import database
+from xscore.platform.paths import STORE_FILE, RepositoryRoot
+from xscore.store import opening, user_secret
+
+
+class OpenedDatabase(Struct, frozen=True):
+    """The database of a root, and what a store needs beside it."""
+
+    connection: sqlite3.Connection
+    root: RepositoryRoot
+    """With the folder of the database that is open: for one that cannot be written, of its copy."""
+    user: user_secret.UserSecret
+    keys: opening.StoreKeys
+    is_kept: bool = False
+    """False: it is in memory, or a copy that goes when it is closed."""
+    siblings: Callable[[], list[Path]] = list
+    notes: Sequence[str] = ()
+    """What the user should know of the opening."""
+
+
+def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, create: bool) -> OpenedDatabase:
+    """Open a root's database; first move the one that is still in the tree of a repository.
+
+    create: make a missing one; False opens an empty one in memory. Raises StoreUntrusted,
+    StoreDamaged, StoreError.
+    """
+    notes = _take_over_earlier_store(root, user_data_dir)
+    if not (create or opening.has_store(root.store_dir)):
+        connection, keys = opening.open_empty_store(), opening.key_source(user_data_dir)
+        return OpenedDatabase(connection, root, user_secret.ephemeral_secret(), keys, notes=notes)
+
+    def siblings() -> list[Path]:
+        return _find_siblings(root, user_data_dir)
+
+    if root.read_only:
+        from xscore.store.snapshot import open_snapshot  # few folders cannot be written
+
+        connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+        copy = replace(root, store_dir=database.place_of(connection).parent)
+        database.call_it(connection, root.store_file)
+        user = user_secret.known_user_secret(user_data_dir)
+        notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
+        return OpenedDatabase(connection, copy, user, keys, siblings=siblings, notes=notes)
+    connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+    user = user_secret.load_user_secret(user_data_dir)
+    keys = opening.key_source(user_data_dir)
+    return OpenedDatabase(connection, root, user, keys, is_kept=True, siblings=siblings, notes=notes)
+
+
+def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
+    """Take over the store that versions before schema 2 left in the tree, if there is one; return what to say of it."""
+    earlier = root.earlier_store_dir
+    if earlier is None or not os.path.lexists(earlier / STORE_FILE):
+        return []
+    from xscore.store.earlier_place import take_over_earlier_store  # once a repository
+
+    return take_over_earlier_store(root, user_data_dir=user_data_dir)
+
+
+def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:
+    from xscore.store.siblings import sibling_stores  # only new stores and turns with something to judge look for them
+
+    return sibling_stores(root, user_data_dir=user_data_dir)
