@@ -169,10 +169,13 @@ class IndexRun(Struct, dict=True):
     def rules_of(self, language: str) -> str:
         """Return a short digest of all that decides how a file of this language is parsed, its grammar included."""
         if language not in self.rules_by_language:
-            lacks_grammar = bool(language) and without_grammar([language]) == [language]
-            rules = digest("without grammar", self.profile) if lacks_grammar else self.profile
-            self.rules_by_language[language] = rules[:_RULES_CHARS]
+            self.note_grammar(language, is_missing=bool(language) and without_grammar([language]) == [language])
         return self.rules_by_language[language]
+
+    def note_grammar(self, language: str, *, is_missing: bool) -> None:
+        """Note what a parsing process found, so that no grammar is loaded here to find it out."""
+        rules = digest("without grammar", self.profile) if is_missing else self.profile
+        self.rules_by_language.setdefault(language, rules[:_RULES_CHARS])
 
     def forget_removed_worktrees(self) -> None:
         """Remove the rows of worktrees that git no longer has."""

@@ -318,11 +318,6 @@ def place_of(connection: sqlite3.Connection) -> Path:
     return Path(connection.place)  # type: ignore[attr-defined]  # of our connection class
 
 
-def call_it(connection: sqlite3.Connection, path: Path) -> None:
-    """Name another file in the errors of a connection: the one of which its database is a copy."""
-    connection.place = path  # type: ignore[attr-defined]  # of our connection class
-
-
 def inode_of(path: Path) -> int:
     """Return which file is at this path; -1 if there is none."""
     try:

@@ -52,7 +52,7 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
 
         connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
         copy = replace(root, store_dir=database.place_of(connection).parent)
-        database.call_it(connection, root.store_file)
+        connection.place = root.store_file  # type: ignore[attr-defined]  # errors name the original
         user = user_secret.known_user_secret(user_data_dir)
         notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
         return OpenedDatabase(connection, copy, user, keys, siblings=siblings, notes=notes)

@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from xscore.platform import sqlite_drivers
@@ -48,7 +49,8 @@ def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    connection.after_close.append(lambda: shutil.rmtree(folder, ignore_errors=True))  # type: ignore[attr-defined]
+    remove_copy = partial(shutil.rmtree, folder, ignore_errors=True)
+    connection.after_close.append(remove_copy)  # type: ignore[attr-defined]  # of our connection class
     return connection, keys
 
 
