@@ -164,7 +164,7 @@ def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
     for batch in in_batches(_reported(run, results), size):
         left = run.files_left - len(batch)
         with lock_wait_until(run.connection, run.until), transaction(run.connection):
-            run.changes += replace_files(run.connection, batch, (), rules=run.rules_of)
+            run.changes += replace_files(run.connection, batch, (), rules=run.rules_behind)
             index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
         run.indexed += len(batch)
         run.languages_read.update(done.stamp.language for done in batch)
