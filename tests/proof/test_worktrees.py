@@ -123,7 +123,7 @@ def test_each_worktree_has_its_own_index_after_many_changes() -> None:
 INDEX = """
 import sys, time
 from pathlib import Path
-from xscore.indexer import index_repository
+from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.store import Store

@@ -162,11 +162,9 @@ def _parse_apart(run: "IndexRun") -> Iterator[EncodedFile]:
 def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
     size = HURRIED_BATCH if run.until is not None else LARGE_BATCH if _is_large(run) else BATCH
     for batch in in_batches(_reported(run, results), size):
-        for done in batch:
-            run.note_grammar(done.stamp.language, is_missing=done.lacks_grammar)
         left = run.files_left - len(batch)
         with lock_wait_until(run.connection, run.until), transaction(run.connection):
-            run.changes += replace_files(run.connection, batch, (), rules=run.rules_of)
+            run.changes += replace_files(run.connection, batch, (), rules=run.rules_behind)
             index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
         run.indexed += len(batch)
         run.languages_read.update(done.stamp.language for done in batch)

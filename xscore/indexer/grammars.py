@@ -58,12 +58,22 @@ def _compiled_part(package: str) -> ModuleType | None:
     return sys.modules.get(name)
 
 
+def lacks_package(name: str) -> bool:
+    """Whether the language of this name has a grammar that is not installed. Loads nothing."""
+    language = language_named(name)
+    return bool(language.grammar) and not _is_installed(language)
+
+
+def _is_installed(language: Language) -> bool:
+    return find_spec(language.grammar.partition(":")[0]) is not None
+
+
 @cache
 def grammar_problem(language: Language) -> str:
     """Return why the grammar of a language cannot be used; empty: it can, or the language has none."""
     if not language.grammar:
         return ""
-    if find_spec(language.grammar.partition(":")[0]) is None:
+    if not _is_installed(language):
         return NOT_INSTALLED
     try:
         load_parser(language)

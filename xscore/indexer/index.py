@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from xscore.indexer.admission import AdmissionRules
     from xscore.indexer.languages import Language
     from xscore.settings import IndexSettings
+    from xscore.store.encoded_files import EncodedFile
 
 INDEX_VERSION = "18"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
@@ -166,16 +167,25 @@ class IndexRun(Struct, dict=True):
         """Changed files that are still to be read or written."""
         return len(self.changed) - self.indexed - len(self.touched) - len(self.refused)
 
-    def rules_of(self, language: str) -> str:
-        """Return a short digest of all that decides how a file of this language is parsed, its grammar included."""
-        if language not in self.rules_by_language:
-            self.note_grammar(language, is_missing=bool(language) and without_grammar([language]) == [language])
-        return self.rules_by_language[language]
+    def rules_behind(self, file: "EncodedFile") -> str:
+        """Return a short digest of all that decided how this file was parsed, its grammar included."""
+        return self._rules(lacks_grammar=file.lacks_grammar)
 
-    def note_grammar(self, language: str, *, is_missing: bool) -> None:
-        """Note what a parsing process found, so that no grammar is loaded here to find it out."""
-        rules = digest("without grammar", self.profile) if is_missing else self.profile
-        self.rules_by_language.setdefault(language, rules[:_RULES_CHARS])
+    def _rules(self, *, lacks_grammar: bool) -> str:
+        rules = digest("without grammar", self.profile) if lacks_grammar else self.profile
+        return rules[:_RULES_CHARS]
+
+    def rules_of(self, language: str) -> str:
+        """Return the digest for a file of this language as it would be parsed now.
+
+        No grammar is loaded in this process, so one that is installed and does not load counts as usable: its files
+        are parsed again instead of adopted.
+        """
+        if language not in self.rules_by_language:
+            from xscore.indexer.grammars import lacks_package  # lazy: in most turns nothing changed
+
+            self.rules_by_language[language] = self._rules(lacks_grammar=lacks_package(language))
+        return self.rules_by_language[language]
 
     def forget_removed_worktrees(self) -> None:
         """Remove the rows of worktrees that git no longer has."""

@@ -32,18 +32,18 @@ def replace_files(
     removed: Sequence[str],
     *,
     adopted: Mapping[FileStamp, int] | None = None,
-    rules: Callable[[str], str] = lambda _language: "",
+    rules: Callable[[EncodedFile], str] = lambda _file: "",
 ) -> IndexChanges:
     """Replace all that this worktree has of these files, and delete the removed files.
 
-    adopted: stamp -> the version that it has now. rules: a language -> a digest of the rules by
-    which the files were parsed.
+    adopted: stamp -> the version that it has now. rules: a file -> a digest of the rules by which
+    it was parsed.
     """
     run = _Replacing(connection, index_rows.links_due(connection))
     for path in removed:
         run.remove_file(path)
     for file in indexed:
-        run.replace_file(file, rules(file.stamp.language))
+        run.replace_file(file, rules(file))
     for stamp, version in (adopted or {}).items():
         run.adopt_file(stamp, version)
     due = run.due
