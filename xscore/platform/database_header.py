@@ -11,6 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.platform.open_files import kept_from_sqlite
+
 SQLITE_MAGIC = b"SQLite format 3\0"
 """The first bytes of every database that is not encrypted."""
 _HEADER = struct.Struct(">16s44xi4xI28x")
@@ -26,9 +28,9 @@ class DatabaseHeader(Struct, frozen=True):
 
 
 def read_header(path: Path) -> DatabaseHeader | None:
-    """Return the header of the database at `path`; None if that is no plain database."""
-    with suppress(OSError):
-        if stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
+    """Return the header of the database at `path`; None if that is no plain database, or is open in this process."""
+    with suppress(OSError), kept_from_sqlite(path) as may_read:
+        if may_read and stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
             with path.open("rb") as file:
                 data = file.read(_HEADER.size)
             if len(data) == _HEADER.size:

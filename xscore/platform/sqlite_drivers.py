@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from xscore.platform.errors import StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.files import FileRefused, read_named_file
+from xscore.platform.open_files import note_closed, note_opened
 
 BUSY_TIMEOUT_S = 30.0
 IN_MEMORY = ":memory:"
@@ -62,6 +63,7 @@ def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection
     """Open a database that exists with one of the two drivers, in autocommit. Raises StoreError."""
     is_file = str(path) != IN_MEMORY
     place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}" if is_file else path
+    note_opened(path)
     try:
         opened: sqlite3.Connection = driver.connect(
             place,
@@ -72,7 +74,9 @@ def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection
             factory=_translating_connection(driver),
         )
     except driver.Error as error:
+        note_closed(path)
         _translate(error, path)
+    opened.file = path  # type: ignore[attr-defined]  # our subclass has a `__dict__`
     opened.place = path  # type: ignore[attr-defined]  # our subclass has a `__dict__`
     opened.after_close = []  # type: ignore[attr-defined]  # functions to call once it is closed
     return opened
@@ -102,6 +106,9 @@ def _translating_connection(driver: Any) -> Any:
 
     def close(connection: Any) -> None:
         driver.Connection.close(connection)
+        file, connection.file = connection.file, None
+        if file is not None:
+            note_closed(file)
         actions, connection.after_close = connection.after_close, []
         for action in actions:
             action()

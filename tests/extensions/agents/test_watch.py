@@ -57,7 +57,7 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     turns = rows(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
-    assert (process.returncode, turns) == (0, [(1,)])
+    assert (process.returncode, turns) == (0, [(1,)]), said
     assert "1 memory judged" in said.splitlines()[-1] and "$0" in said.splitlines()[-1]
     assert "Traceback" not in said
     assert status(flock).pid is None
