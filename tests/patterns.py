@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]  # the parser of `re` states its own tree only here
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]  # private, and the only one there is
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -65,7 +65,7 @@ def used_patterns(built_later: Mapping[str, list[tuple[str | bytes, int]]]) -> t
         for call in _calls_of_re(tree):
             place = f"{module.__name__}: {ast.unparse(call.args[0])}"
             for pattern, flags in _stated(call, vars(module)) or built_later.get(place, []):
-                method = call.func.attr  # type: ignore[attr-defined]
+                method = call.func.attr  # type: ignore[attr-defined]  # `_calls_of_re` yields only such calls
                 is_searched = method not in _ANCHORED
                 if method == "compile" and pattern in compiled_patterns:
                     continue  # it has a name, by which it was found above
@@ -121,7 +121,7 @@ def _methods_by_name(tree: ast.AST) -> dict[str, set[str]]:
 
 def _stated(call: ast.Call, namespace: Mapping[str, Any]) -> list[tuple[str | bytes, int]]:
     """Return the pattern and flags of a call, where its module states them."""
-    method = call.func.attr  # type: ignore[attr-defined]
+    method = call.func.attr  # type: ignore[attr-defined]  # likewise
     flags_at = _FLAGS_AT.get(method, 2)
     flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"] or call.args[flags_at : flags_at + 1]
     try:

@@ -93,7 +93,7 @@ def test_a_hook_on_an_older_store_is_silent(older: Path, process: Run) -> None:
 @pytest.mark.verify
 def test_a_hook_leaves_a_long_migration_to_the_background(older: Path, process: Run) -> None:
     """A hook whose time is up before the store is migrated ends in time; the background process goes on."""
-    path = older / ".xscore" / "memory.db"
+    path = store_file(older)
     event = {"session_id": "s", "cwd": str(older), "hook_event_name": "SessionStart", "source": "startup"}
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

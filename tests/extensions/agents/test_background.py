@@ -110,7 +110,9 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
-@pytest.mark.parametrize("gone", [".xscore", pytest.param(".", marks=pytest.mark.verify)], ids=["store", "repository"])
+@pytest.mark.parametrize(
+    "gone", [".git/xscore", pytest.param(".", marks=pytest.mark.verify)], ids=["store", "repository"]
+)
 async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer, gone: str) -> None:
     """A store or repository removed under it is not created again."""
     await cut_short(flock, host)

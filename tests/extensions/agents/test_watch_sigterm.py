@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import store_file
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
@@ -41,7 +42,7 @@ def watching(root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
         command, cwd=root, text=True, stdin=nothing, stdout=nothing, stderr=nothing, env={**os.environ, **environment}
     )
     try:
-        wait_until(lambda: (root / ".xscore" / "memory.db").exists() and status(root).watches, process)
+        wait_until(lambda: store_file(root).exists() and status(root).watches, process)
         wait_until(lambda: not status(root).doing, process)
         yield process
     finally:
@@ -83,7 +84,7 @@ def test_it_ends_inside_a_call_that_holds_the_interpreter(flock: Path, tmp_path:
 @pytest.mark.verify
 def test_it_ends_while_it_waits_for_a_locked_store(flock: Path) -> None:
     """Another process's transaction is not waited for."""
-    store = flock / ".xscore" / "memory.db"
+    store = store_file(flock)
     with watching(flock) as process, closing(sqlite3.connect(store, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
