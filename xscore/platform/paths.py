@@ -100,22 +100,30 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
     folder, never in the tree.
     """
     if inside is not None:
-        if _can_write(inside) or _is_no_folder(inside):  # opening it says what is in the way
+        exists = os.path.lexists(inside / STORE_FILE)
+        if _is_no_folder(inside):  # opening it says what is in the way
             return inside, False
-        if os.path.lexists(inside / STORE_FILE):
+        if _can_write(inside):
+            return inside, exists and not _can_write(inside / STORE_FILE, os.W_OK)
+        if exists:
             return inside, True
-    name = digest("root", str(root))
-    earlier = user_cache_dir() / "stores" / name  # where versions before schema 2 had it
-    own = earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
+    own = fallback_store_dir(root)
     return own, not _can_write(own)
 
 
-def _can_write(folder: Path) -> bool:
+def fallback_store_dir(root: Path) -> Path:
+    """Return the folder in the user's own for the store of a root that has no place for it."""
+    name = digest("root", str(root))
+    earlier = user_cache_dir() / "stores" / name  # where versions before schema 2 had it
+    return earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
+
+
+def _can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written by this user."""
     effective = os.access in os.supports_effective_ids
     while not os.access(folder, os.F_OK, effective_ids=effective) and folder != folder.parent:
         folder = folder.parent
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
+    return os.access(folder, mode, effective_ids=effective)
 
 
 def _is_no_folder(place: Path) -> bool:

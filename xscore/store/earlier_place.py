@@ -11,6 +11,7 @@ Trade-off: a store that was left with a journal waits for `xscore store trust`.
 import os
 import shutil
 import unicodedata
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from xscore.platform.errors import StoreError, StoreUntrusted, XscoreError
 from xscore.platform.files import sync_to_disk
 from xscore.platform.git import run_git
 from xscore.platform.hashing import digest
-from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
+from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot, fallback_store_dir
 from xscore.platform.set_aside import make_set_aside_folder, set_aside_folders
 from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
 from xscore.store.journals import FILE_SUFFIXES, accept_journals, has_journal
 
+ACCEPT_HINT = f"If it is yours, run `xscore store trust`; otherwise remove {STORE_DIR}/."
 _MOVING = ".moving"
 """Suffix of a copy on its way from another file system."""
 
@@ -33,16 +35,32 @@ _MOVING = ".moving"
 def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False) -> list[str]:
     """Move the store in the tree to the repository's git folder; return what to tell the user.
 
-    is_accepted: the user has just said that the store is theirs, with its journal. A problem is
-    then an error (StoreUntrusted, StoreError). Otherwise the store stays where it is, and the
-    reason is returned the first time.
+    So is a store that was made in the user's own folder while the git folder could not be written.
+    is_accepted: the user has just said that the store in the tree is theirs, with its journal. A
+    problem is then an error (StoreUntrusted, StoreError). Otherwise the store stays where it is,
+    and the reason is returned the first time.
     """
+    notes = []
+    fallback = fallback_store_dir(root.path)
+    if not root.read_only and root.store_dir != fallback and os.path.lexists(fallback / STORE_FILE):
+        notes += _take_over(root, fallback, user_data_dir, check=lambda: _check_fallback(fallback, user_data_dir))
     earlier = root.earlier_store_dir
     if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):
-        return []
+        return notes
+
+    def check() -> None:
+        _check_owner(root, earlier, user_data_dir, is_accepted=is_accepted)
+
+    return notes + _take_over(root, earlier, user_data_dir, check=check, raises=is_accepted)
+
+
+def _take_over(
+    root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, check: Callable[[], None], raises: bool = False
+) -> list[str]:
+    """Move the store in this folder to where it belongs, or add its rows to the one there; return what to say."""
     try:
         with user_secret.user_lock(user_data_dir):
-            _check_owner(root, earlier, user_data_dir, is_accepted=is_accepted)
+            check()
             merged = os.path.lexists(root.store_file)
             if merged:
                 _merge(earlier / STORE_FILE, root.store_file, user_data_dir)
@@ -50,18 +68,30 @@ def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_acc
                 _move(earlier / STORE_FILE, root.store_file, user_data_dir)
         _remove_folder(earlier, root.store_dir)
     except (XscoreError, OSError) as error:
-        if is_accepted:
+        if raises:
             raise
-        return _named_once(root, error, user_data_dir)
+        return _named_once(root, earlier, error, user_data_dir)
     how = "its rows were added to the store in" if merged else "it was moved to"
-    return [f"the store in {STORE_DIR}/ was taken over: {how} {one_line(str(root.store_dir))}"]
+    return [f"the store in {_shown(root, earlier)} was taken over: {how} {one_line(str(root.store_dir))}"]
+
+
+def _shown(root: RepositoryRoot, earlier: Path) -> str:
+    return f"{STORE_DIR}/" if earlier.parent == root.path else one_line(str(earlier))
+
+
+def _check_fallback(fallback: Path, user_data_dir: Path) -> None:
+    """Raise StoreUntrusted unless the store in the user's own folder is this user's."""
+    opening.refuse_links(fallback)
+    if not opening.is_trusted(fallback, user_data_dir=user_data_dir):
+        raise opening.untrusted_error(fallback / STORE_FILE)
 
 
 def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is_accepted: bool) -> None:
     """Raise StoreUntrusted unless the store in the tree is this user's and came with no commit."""
     path = earlier / STORE_FILE
     opening.refuse_links(earlier)
-    if is_tracked(root):
+    tracked = is_tracked(root)
+    if tracked:
         raise StoreUntrusted(
             f"git tracks files under {STORE_DIR}/, so a commit may have written them",
             hint=f"`git rm -r --cached {STORE_DIR}` first, commit, then `xscore store trust`.",
@@ -69,10 +99,14 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
     if is_accepted:
         accept_journals(path, user_data_dir)
         return
+    if tracked is None or root.store_dir == fallback_store_dir(root.path):
+        raise StoreUntrusted(
+            "git cannot be asked here whether a commit brought it, or the git folder cannot be written",
+            hint=ACCEPT_HINT,
+        )
     if was_ever_tracked(root):
         raise StoreUntrusted(
-            f"commits of this branch had files under {STORE_DIR}/, so one may have written them",
-            hint="If the store is yours, run `xscore store trust`.",
+            f"commits of this branch had files under {STORE_DIR}/, so one may have written them", hint=ACCEPT_HINT
         )
     if has_journal(path):
         raise StoreUntrusted(
@@ -80,18 +114,18 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
             hint="If it is yours, end that process and run `xscore store trust`.",
         )
     if not opening.is_trusted(earlier, user_data_dir=user_data_dir):
-        raise opening.untrusted_error(path)
+        raise StoreUntrusted("it was not made by you at this place", hint=ACCEPT_HINT)
 
 
-def is_tracked(root: RepositoryRoot) -> bool:
+def is_tracked(root: RepositoryRoot) -> bool | None:
     """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its name.
 
-    If git cannot be asked, the answer is yes. To a file system `.XSCORE` may be the same folder,
-    and so may a name with characters that it ignores.
+    None: git cannot be asked. To a file system `.XSCORE` may be the same folder, and so may a name
+    with characters that it ignores.
     """
     listed = run_git(root.path, "ls-files", "-z")
     if listed is None:
-        return True
+        return None
     committed = run_git(root.path, "ls-tree", "-r", "-z", "--name-only", "HEAD") or ""  # no commit yet: nothing
     return any(_plain_name(name.partition("/")[0]) == STORE_DIR for name in (listed + committed).split("\0"))
 
@@ -171,7 +205,11 @@ def _close_to_others(path: Path, keys: opening.StoreKeys) -> None:
 def _remove_folder(earlier: Path, store_dir: Path) -> None:
     """Remove the folder in the tree; what was set aside in it goes to the store's new folder."""
     with suppress(OSError):
+        is_encrypted = sqlite_drivers.read_note(store_dir / STORE_FILE) is not None
         for place in set_aside_folders(earlier):
+            if is_encrypted and not sqlite_drivers.note_path(place / STORE_FILE).exists():
+                shutil.rmtree(place)  # a plain copy beside an encrypted store would tell what that hides
+                continue
             target = make_set_aside_folder(store_dir)
             for file in sorted(place.iterdir()):
                 shutil.move(file, target / file.name)
@@ -182,7 +220,7 @@ def _remove_folder(earlier: Path, store_dir: Path) -> None:
         earlier.rmdir()  # fails where something of others is in it
 
 
-def _named_once(root: RepositoryRoot, error: XscoreError | OSError, user_data_dir: Path) -> list[str]:
+def _named_once(root: RepositoryRoot, earlier: Path, error: XscoreError | OSError, user_data_dir: Path) -> list[str]:
     """Return why the store in the tree is not used, unless the user was told before."""
     reason = f"{error.message}. {error.hint}" if isinstance(error, XscoreError) else f"{error.strerror}."
     folder = user_data_dir / "named"
@@ -192,4 +230,4 @@ def _named_once(root: RepositoryRoot, error: XscoreError | OSError, user_data_di
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch(mode=0o600)
-    return [f"{STORE_DIR}/ in the tree holds a store that is not used: {reason}"]
+    return [f"{_shown(root, earlier)} holds a store that is not used: {reason}"]

@@ -21,6 +21,7 @@ from threading import Lock
 
 from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
+from xscore.platform.processes import is_alive
 from xscore.platform.sqlite_drivers import NOTE_SUFFIX
 from xscore.store import user_secret
 
@@ -31,7 +32,7 @@ FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
 REPLAYED = ("-wal", "-journal")
 """Those whose pages SQLite takes over; the shared-memory file is made again by the first process."""
 NOTE = "-writer-"
-"""Between the name of a database and the rest of the name of a note: the journal's inode, then the process."""
+"""In the name of a note, between that of the database and the journal's inode, which the process follows."""
 _FIRST_NOTING_SCHEMA = 2
 """Stores that only older versions have opened have no notes yet."""
 _SCHEMA_OFFSET = 60
@@ -71,7 +72,7 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
         status = wal.stat()
     except OSError:
         return  # not in WAL mode: another process is encrypting the store, or makes it
-    inode = f"{status.st_dev:x}-{status.st_ino:x}"
+    inode = f"{status.st_ino:x}"  # without the device, whose number may change when it is mounted again
     for other in _notes_of(path):
         if not _is_for(other, path, inode):  # of a journal that is gone
             other.unlink(missing_ok=True)
@@ -84,9 +85,11 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
             closed.append(note)
             if wal.exists():
                 return
-            for own_note in _notes_of_closed.pop(path):
+            # Those of killed processes go as well: the next journal may get the same inode.
+            of_dead = [other for other in _notes_of(path) if _is_for(other, path, inode) and _is_dead(other)]
+            for old_note in (*_notes_of_closed.pop(path), *of_dead):
                 with suppress(OSError):
-                    own_note.unlink()
+                    old_note.unlink()
 
     connection.after_close.append(forget)  # type: ignore[attr-defined]  # of our connection class
 
@@ -140,17 +143,23 @@ def _notes_of(path: Path) -> list[Path]:
     return [path.with_name(name) for name in names]
 
 
+def _is_dead(note: Path) -> bool:
+    """Whether the process that wrote a note has ended; one that accepted journals has no number in it."""
+    process = note.name.rpartition(NOTE)[2].split("-")[1]
+    return not (process.isdecimal() and is_alive(int(process)))
+
+
 def _is_for(note: Path, path: Path, inode: str) -> bool:
     return note.name.startswith(f"{path.name}{NOTE}{inode}-")
 
 
 def _inode_of(journal: Path) -> str:
-    """Return device and inode of a journal; empty if there is none, or nothing in it."""
+    """Return the inode of a journal; empty if there is none, or nothing in it."""
     try:
         status = journal.lstat()
     except OSError:
         return ""
-    return f"{status.st_dev:x}-{status.st_ino:x}" if status.st_size else ""
+    return f"{status.st_ino:x}" if status.st_size else ""
 
 
 def _predates_notes(path: Path) -> bool:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.platform.paths import STORE_FILE, RepositoryRoot
+from xscore.platform.paths import STORE_FILE, RepositoryRoot, fallback_store_dir
 from xscore.store import opening, user_secret
 
 
@@ -64,8 +64,8 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
 
 def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
     """Take over the store that versions before schema 2 left in the tree, if there is one; return what to say of it."""
-    earlier = root.earlier_store_dir
-    if earlier is None or not os.path.lexists(earlier / STORE_FILE):
+    places = (root.earlier_store_dir, fallback_store_dir(root.path))
+    if not any(place and place != root.store_dir and os.path.lexists(place / STORE_FILE) for place in places):
         return []
     from xscore.store.earlier_place import take_over_earlier_store  # once a repository
 

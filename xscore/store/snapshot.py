@@ -10,18 +10,21 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import STORE_FILE
+from xscore.platform.processes import is_alive
 from xscore.store import opening
 from xscore.store.journals import refuse_foreign_journal
 
 COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
 """Suffixes of the files that make a store; shared memory is made again from the journal."""
 _MOST_TRIES = 10
+_PREFIX = "xscore-copy-"
 
 
 def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple[sqlite3.Connection, opening.StoreKeys]:
@@ -55,12 +58,22 @@ def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple
 
 
 def _make_folder() -> Path:
+    _remove_copies_of_dead()
     try:
-        return Path(tempfile.mkdtemp(prefix="xscore-"))
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     except OSError as error:
         raise StoreError(
             f"there is no folder for temporary files: {error.strerror}", hint="Name one that you may write with TMPDIR."
         ) from error
+
+
+def _remove_copies_of_dead() -> None:
+    """Remove the copies that killed processes of this user left: they hold all that the store holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with suppress(OSError):
+            if process.isdecimal() and folder.lstat().st_uid == os.geteuid() and not is_alive(int(process)):
+                shutil.rmtree(folder)
 
 
 def _copy_store(path: Path, copy: Path) -> None:
