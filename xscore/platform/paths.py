@@ -103,12 +103,12 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
         exists = os.path.lexists(inside / STORE_FILE)
         if _is_no_folder(inside):  # opening it says what is in the way
             return inside, False
-        if _can_write(inside):
-            return inside, exists and not _can_write(inside / STORE_FILE, os.W_OK)
+        if can_write(inside):
+            return inside, exists and not can_write(inside / STORE_FILE, os.W_OK)
         if exists:
             return inside, True
     own = fallback_store_dir(root)
-    return own, not _can_write(own)
+    return own, not can_write(own)
 
 
 def fallback_store_dir(root: Path) -> Path:
@@ -118,7 +118,7 @@ def fallback_store_dir(root: Path) -> Path:
     return earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
 
 
-def _can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
+def can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written by this user."""
     effective = os.access in os.supports_effective_ids
     while not os.access(folder, os.F_OK, effective_ids=effective) and folder != folder.parent:

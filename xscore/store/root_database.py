@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.platform.paths import STORE_FILE, RepositoryRoot, fallback_store_dir
+from xscore.platform.paths import STORE_FILE, RepositoryRoot, can_write, fallback_store_dir
 from xscore.store import opening, user_secret
 
 
@@ -47,6 +47,9 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
     def siblings() -> list[Path]:
         return _find_siblings(root, user_data_dir)
 
+    # A new store needs a mark in the user's folder: where that cannot be written, nothing can be kept.
+    if not (root.read_only or opening.has_store(root.store_dir) or can_write(user_data_dir)):
+        root = replace(root, read_only=True)
     if root.read_only:
         from xscore.store.snapshot import open_snapshot  # few folders cannot be written
 
@@ -54,7 +57,8 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
         copy = replace(root, store_dir=database.place_of(connection).parent)
         connection.place = root.store_file  # type: ignore[attr-defined]  # errors name the original
         user = user_secret.known_user_secret(user_data_dir)
-        notes.append(f"{root.store_dir.parent} cannot be written here: nothing of this run is kept")
+        unwritable = user_data_dir if can_write(root.store_dir) else root.store_dir.parent
+        notes.append(f"{unwritable} cannot be written here: nothing of this run is kept")
         return OpenedDatabase(connection, copy, user, keys, siblings=siblings, notes=notes)
     connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
     user = user_secret.load_user_secret(user_data_dir)
