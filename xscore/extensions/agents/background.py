@@ -56,6 +56,9 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
         if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
         database.refuse_newer(root.store_file, opening.SCHEMA)
+        if database.has_older_header(root.store_file, opening.SCHEMA):  # it has no leases to look at yet
+            _spawn(random_hex(8), root.path)
+            return True
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
             try:
