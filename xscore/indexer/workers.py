@@ -243,7 +243,8 @@ def _keep(worker: _Worker) -> None:
 
 
 @atexit.register
-def _stop_kept() -> None:
+def stop_kept_workers() -> None:
+    """End the idle process that waits for the next index run."""
     while _kept:
         _kept.pop().stop()
 

@@ -310,6 +310,9 @@ class McpServer:
     def _renew_if_idle(self) -> None:
         if self._idle_since is None or self._at_work or monotonic() < self._idle_since + RENEW_AFTER_S:
             return
+        workers = sys.modules.get("xscore.indexer.workers")  # loaded only if something was indexed
+        if workers is not None:
+            workers.stop_kept_workers()  # an idle child, which a renewed process would not know
         if self._tasks.any_known or not self._wire.is_quiet or has_children():
             self._idle_since = monotonic()
             return
