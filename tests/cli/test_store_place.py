@@ -69,7 +69,7 @@ def test_a_branch_that_tracks_a_store_changes_nothing(brought: str, basket: Path
 def test_a_poisoned_store_in_a_branch_plants_nothing(
     basket: Path, xscore: Run, judge: Judge, tmp_path: Path, make_poison: Path
 ) -> None:
-    """Scores and decisions in a tracked store and its journal do not count, in hooks neither; the user is told once."""
+    """A tracked store and its journal plant no score and no decision, not even in hooks; the user is told once."""
     shutil.copytree(make_poison, basket / ".xscore")
     git(basket, "add", "-f", ".xscore")
     git(basket, "commit", "-qm", "poison")

@@ -181,7 +181,7 @@ class StorePlace(RuleBasedStateMachine):
 
 
 def run_machine(sequences: int) -> None:
-    """Run the machine so many times."""
+    """Run this many random sequences."""
     chosen = hypothesis_settings(max_examples=sequences, stateful_step_count=STEPS)
     StorePlace.TestCase.settings = chosen
     StorePlace.TestCase("runTest").runTest()
