@@ -98,6 +98,14 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         VALUES | {"web/mail.ts": "export const first = 1\n"},
         {"web/mail.ts": "export const first = 1\nexport const email = 2\n"},
     ),
+    "the entry of a package comes": (
+        {"a/package.json": '{"name": "@x/shop", "main": "dist/main.js"}', "b.ts": "import { y } from '@x/shop'\n"},
+        {"a/src/main.ts": "export const y = 1\n"},
+    ),
+    "a package is renamed": (
+        {"a/package.json": '{"name": "old"}', "a/index.ts": RUN, "b.ts": "import { run } from 'shop'\n"},
+        {"a/package.json": '{"name": "shop"}'},
+    ),
     "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
 }
 

@@ -23,7 +23,8 @@ from xscore.store.encoded_files import FileMentions
         ("../x.js", "src/a.js", "/", "./x.js"),
         ("../../x", "src/a.js", "/", ""),
         ("express", "src/a.js", "/", "express"),
-        ("@/lib/x", "src/a.ts", "/", "lib/x"),
+        ("@/lib/x", "src/a.ts", "/", "/lib/x"),
+        ("#db", "src/a.ts", "/", ":db"),
     ],
 )
 def test_references(module: str, path: str, separator: str, expected: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import language_of
 from xscore.indexer.links import NameIndex
+from xscore.indexer.manifests import MODULE, importable_name
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
@@ -247,7 +248,9 @@ def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
 def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Iterator[str]:
     mentions = link_rows.file_mentions(connection, path)
     for name, hint in mentions.imports:
-        if name in names or module_names(hint) & names:
+        if hint.startswith(MODULE):
+            yield from filter(None, (importable_name(hint),) if name in names else ())
+        elif name in names or module_names(hint) & names:
             yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
     heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
     if heirs:

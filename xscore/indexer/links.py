@@ -14,7 +14,7 @@ Hints of a mention, as `file_facts` and `sections` write them:
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
-    value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
+    value:REF        a value in the module REF         module:…      what a manifest calls its folder: see `manifests`
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
@@ -83,7 +83,7 @@ class NameIndex(ModuleIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self.resolve(subject, path)
+        found = self.find_beside(subject, path)
         if not found or is_test_path(found, row):
             return []
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
