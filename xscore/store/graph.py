@@ -1,9 +1,9 @@
 """Query the edges of a store: what a file or entity depends on, what depends on it, and what is near it.
 
-A query for a file returns whole files; a query for an entity (`path::entity` or a memory id) returns entities, and so
-do `callers` and `callees` in any case. Stated memories are nodes too, linked to the code they cite and name. The walk is breadth first, one statement per level, so
-cycles and depth are cheap. Trade-off: no recursive SQL, because it cannot skip visited nodes: among 60 functions that
-all call each other, 500 levels took 1 s, and this walk 10 ms.
+A query for a file returns whole files; one for an entity (`path::entity` or a memory id) returns entities, and so do
+`callers` and `callees` in any case. Stated memories are nodes too, linked to the code they cite and name. The walk is
+breadth first, one statement per level, so cycles and depth are cheap. Trade-off: no recursive SQL, because it cannot
+skip visited nodes: among 60 functions that all call each other, 500 levels took 1 s, and this walk 10 ms.
 """
 
 import json
@@ -112,8 +112,8 @@ QUESTIONS = {
 """Question -> the relations and directions to follow, and the default depth.
 
 `related`: what is linked in either direction. `deps`: what it calls, imports, inherits, uses and tests, and so on.
-`affected`: what calls, imports, inherits, uses or tests it, and what depends on those. `callers`: the functions and tests
-that call it. `callees`: the functions that it calls.
+`affected`: what calls, imports, inherits, uses or tests it, and what depends on those. `callers`: the functions and
+tests that call it. `callees`: the functions that it calls.
 """
 
 
