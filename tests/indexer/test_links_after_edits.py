@@ -55,6 +55,11 @@ HEIR = {"pkg/heir.py": "from pkg.base import Base\n\n\nclass Heir(Base):\n    de
 ROOTS = "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n        pass\n\n\n"
 CALLER = {"p/Use.java": "package p;\nclass Use {\n  void use() { thing.spin(); }\n}\n"}
 TURN = "package p;\nclass Box {\n  void spin() { }\n}\n"
+SPINS = {
+    "pkg/a.py": "from pkg import b\n\n\ndef use(one):\n    one.spin()\n",
+    "pkg/b.py": "def b():\n    pass\n",
+    "pkg/c.py": "class Top:\n    def spin(self):\n        pass\n",
+}
 REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "an imported file comes": ({"web/a.ts": "import { SIZE } from './b'\n"}, {"web/b.ts": "export const SIZE = 1\n"}),
     "a tested file comes": ({"tests/test_a.py": "def test_it():\n    pass\n"}, {"pkg/a.py": "X = 1\n"}),
@@ -97,6 +102,43 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a block defines more": (
         VALUES | {"web/mail.ts": "export const first = 1\n"},
         {"web/mail.ts": "export const first = 1\nexport const email = 2\n"},
+    ),
+    "an imported file imports more": (SPINS, {"pkg/b.py": "from pkg.c import Top\n\n\ndef b():\n    pass\n"}),
+    "an imported file imports less": (
+        SPINS | {"pkg/b.py": "from pkg.c import Top\n\n\ndef b():\n    pass\n"},
+        {"pkg/b.py": SPINS["pkg/b.py"]},
+    ),
+    "a chain of exports is closed": (
+        {
+            "a.ts": "import { x } from './b'\n\nexport function use(one: X) {\n  one.spin()\n}\n",
+            "b.ts": "export * from './c'\n",
+            "c.ts": "export * from './d'\n",
+            "d.ts": "export const D = 1\n",
+            "e.ts": "export class Top {\n  spin() {\n    return 1\n  }\n}\n",
+        },
+        {"d.ts": "export * from './e'\n"},
+    ),
+    "a file defines something at last": (
+        {
+            "a.ts": "import { x } from './b'\n\nexport function use(one: X) {\n  one.spin()\n}\n",
+            "b.ts": "import './c'\n",
+            "c.ts": "import './e'\n",
+            "e.ts": "export class Top {\n  spin() {\n    return 1\n  }\n}\n",
+        },
+        {"b.ts": "import './c'\n" + RUN, "c.ts": "import './e'\n" + RUN.replace("run", "walk")},
+    ),
+    "fixtures import more": (
+        SPINS | {"tests/test_x.py": "def test_it(one):\n    one.spin()\n", "tests/conftest.py": "import os\n"},
+        {"tests/conftest.py": "from pkg.c import Top\n"},
+    ),
+    "a file between goes elsewhere": (
+        SPINS
+        | {
+            "pkg/b.py": "import deep\n\n\ndef b():\n    pass\n",
+            "lib/x/deep.py": "from pkg.c import Top\n\n\ndef deep():\n    pass\n",
+            "pkg/a.py": "from pkg import b\nimport deep\n\n\ndef use(one):\n    one.spin()\n",
+        },
+        {"pkg/deep.py": "def deep():\n    pass\n"},
     ),
     "the entry of a package comes": (
         {"a/package.json": '{"name": "@x/shop", "main": "dist/main.js"}', "b.ts": "import { y } from '@x/shop'\n"},

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "19"
+INDEX_VERSION = "20"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 _SAMPLE = 1_000
 _RULES_CHARS = 12
@@ -224,7 +224,7 @@ class IndexRun(Struct, dict=True):
             index_rows.write_index_meta(connection, index_rows.FILES_LEFT, "")
         index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
         if not (self.files_left or self.is_late) and index_rows.links_due(connection):
-            from xscore.indexer.changes import link_changes  # lazy: in most turns nothing changed
+            from xscore.indexer.relinking import link_changes  # lazy: in most turns nothing changed
 
             link_changes(connection)
 

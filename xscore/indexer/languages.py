@@ -36,6 +36,21 @@ class FileShape(StrEnum):
     """Windows of lines."""
 
 
+class Reach(StrEnum):
+    """Whose objects a file may hold, so that it may mean their methods by a name alone."""
+
+    IMPORTS = "imports"
+    """Those of the files that it imports, and that these import."""
+    PACKAGE = "package"
+    """Those of its own folder and of the packages that it imports, too."""
+    HEADERS = "headers"
+    """Those of its own folder and of files that include a header with it."""
+    CRATE = "crate"
+    """Those of its own crate, and of the files that it imports."""
+    REPOSITORY = "repository"
+    """All: the language does not say in a file what it uses."""
+
+
 class Language(Struct, frozen=True, kw_only=True):
     """One row of the table. Lists are separated by spaces."""
 
@@ -55,6 +70,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is named by its file."""
     has_folder_modules: bool = False
     """A module is a folder, and is called by the last part of its name."""
+    reach: Reach = Reach.REPOSITORY
+    """Which files' entities it may mean by a name alone."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
     test_files: str = ""
@@ -100,6 +117,7 @@ _PYTHON = _code(
     ".py .pyi .pyw",
     module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
     module_separator=".",
+    reach=Reach.IMPORTS,
     receivers=("self", "cls", "super()"),
     test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
     test_classes=r"\bTestCase\b",
@@ -113,6 +131,7 @@ _JAVASCRIPT = _code(
     queries="ecmascript javascript jsx",
     family="javascript",
     module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
+    reach=Reach.IMPORTS,
     receivers=("this", "super"),
     test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
     library="",
@@ -125,24 +144,34 @@ _TYPESCRIPT = tuple(
     )
 )
 _CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
+_PACKAGED = _CLASSES | {"reach": Reach.PACKAGE}
 _MORE_CODE = (
-    _code("go", ".go", has_folder_modules=True, test_files=r"_test\.go$"),
+    _code("go", ".go", has_folder_modules=True, reach=Reach.PACKAGE, test_files=r"_test\.go$"),
     _code(
         "rust",
         ".rs",
         module_suffixes=(".rs", "/mod.rs", "/lib.rs", "/main.rs"),
         module_separator="::",
+        reach=Reach.CRATE,
         receivers=("self", "Self"),
         test_files=r"(^|/)tests?\.rs$",
     ),
-    _code("java", ".java", **_CLASSES, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
-    _code("c", ".c", family="c", module_separator="", test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_]test)\.c$"),
+    _code("java", ".java", **_PACKAGED, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
+    _code(
+        "c",
+        ".c",
+        family="c",
+        module_separator="",
+        reach=Reach.HEADERS,
+        test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_]test)\.c$",
+    ),
     _code(
         "cpp",
         ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp",
         queries="c cpp",
         family="c",
         module_separator="",
+        reach=Reach.HEADERS,
         receivers=("this",),
         test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_](unit)?test)\.(cc|cpp|cxx|h|hpp)$",
     ),
@@ -166,13 +195,14 @@ _MORE_CODE = (
         ".php .phtml",
         grammar="tree_sitter_php:language_php",
         module_separator="\\",
+        reach=Reach.PACKAGE,
         receivers=("$this", "self", "static", "parent"),
         test_files=r"Test\.php$",
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
-    _code("kotlin", ".kt .kts", **_CLASSES, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
+    _code("kotlin", ".kt .kts", **_PACKAGED, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
     _code("swift", ".swift", receivers=("self", "super"), test_files=r"Tests?\.swift$|Tests/"),
-    _code("scala", ".scala .sc", **_CLASSES, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
+    _code("scala", ".scala .sc", **_PACKAGED, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
         "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."
     ),

@@ -1,7 +1,7 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has; in Go, a name of the package. A Go file imports the files whose names it
+that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the files whose names it
 uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
@@ -18,30 +18,29 @@ Hints of a mention, as `file_facts` and `sections` write them:
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
-Python's order only in diamonds.
+linked only if its name is unique and within reach; bases are searched breadth first, which differs from Python's order
+only in diamonds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 
 from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
-from xscore.indexer.modules import ModuleIndex, folder_of
+from xscore.indexer.modules import folder_of
+from xscore.indexer.reach import REEXPORT_STEPS, ReachIndex
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name, tested_name
 
-REEXPORT_STEPS = 5
-"""Re-exports followed from an import to a definition."""
 MAX_BASES = 30
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
-class NameIndex(ModuleIndex):
+class NameIndex(ReachIndex):
     """Resolves the mentions of a file to edges."""
 
     def __init__(
@@ -55,7 +54,7 @@ class NameIndex(ModuleIndex):
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
-        super().__init__(languages, mentions)
+        super().__init__(languages, mentions, self.defines_nothing)
         self._in_file = cache(lambda path: _by_name(in_file(path)))
         self._bases = cache(self._find_bases)
         self._stars = cache(self._find_stars)
@@ -94,13 +93,9 @@ class NameIndex(ModuleIndex):
         if kind == "value":
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
-            file = self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
-            return [*filter(None, (self._named_file(rest, path) if kind == "path" else file,))]
+            return [*filter(None, (self._imported_by(name, hint, path),))]
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
         return [] if entity is None else [*self._twins(entity)]
-
-    def _imported_file(self, name: str, module: str, path: str) -> str:
-        return self.resolve(f"{module}/{name}", path) or self.resolve(module, path) or self._package_file(module, path)
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
@@ -129,22 +124,6 @@ class NameIndex(ModuleIndex):
         found = [t for t in self._named(name) if t.kind in _TOP_KINDS and "." not in t.plain]
         return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
 
-    def _named_file(self, place: str, path: str) -> str:
-        beside = path.rpartition("/")[0]
-        for candidate in (place, f"{beside}/{place}" if beside else place):
-            if candidate in self._languages:
-                return candidate
-        named = self._by_file_name.get(place.rpartition("/")[2], ()) if "/" in place else ()
-        ending = [p for p in named if p.endswith("/" + place)]
-        return ending[0] if len(ending) == 1 else ""
-
-    @cached_property
-    def _by_file_name(self) -> dict[str, list[str]]:
-        named: dict[str, list[str]] = {}
-        for path in self._languages:
-            named.setdefault(path.rpartition("/")[2], []).append(path)
-        return named
-
     def _documented(self, name: str, owner: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind is not Kind.TEST]
         if owner:
@@ -164,7 +143,7 @@ class NameIndex(ModuleIndex):
             case "self" | "super":
                 return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
             case "of":
-                holder = self._unique(rest, path, frozenset({Kind.CLASS}))
+                holder = self._class(rest, path)
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
                 return held or self._attribute(name, path, dotted=True)
             case "typed":
@@ -179,7 +158,7 @@ class NameIndex(ModuleIndex):
         if holder in self._crates and self._is_rust(path):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
         own = self._in_file(path)
-        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        found = own.get(holder) or self._class(holder, path)
         return own.get(f"{holder}.{name}") or self._inherited(found, name)
 
     def _unique(
@@ -200,16 +179,14 @@ class NameIndex(ModuleIndex):
         )
         return found if found is not None and dotted in (None, "." in found.plain) else None
 
+    def _class(self, name: str, path: str) -> EntityRow | None:
+        """Return the only class of this name, if the file may hold objects of it."""
+        found = self._unique(name, path, frozenset({Kind.CLASS}))
+        return found if found is not None and self._sees(path, found.path) else None
+
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
         return None if found is None or found.overrides or not self._sees(path, found.path) else found
-
-    def _sees(self, path: str, other: str) -> bool:
-        """Whether a file may hold objects of another: in Go, of its own package and of those it imports."""
-        if not self._has_packages(path):
-            return True
-        imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
-        return folder_of(other) in {folder_of(path), *imported}
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
@@ -237,6 +214,10 @@ class NameIndex(ModuleIndex):
             waiting += self._bases(this)
         return None
 
+    def defines_nothing(self, path: str) -> bool:
+        """Whether a file has no functions and classes of its own, and only passes on those of others."""
+        return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
+
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
 
@@ -249,7 +230,8 @@ class NameIndex(ModuleIndex):
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name)
-        return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        unique = starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        return unique if starred or (unique and self._sees_bare(path, unique.path)) else None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""

@@ -126,6 +126,8 @@ class _Replacing(Struct):
         if is_known is None or _default_export(known) != _default_export(new):
             due.names.update(file_names(path))
         due.paths.add(path)
+        if before.mentions.imports != after.mentions.imports or _defines_nothing(known) != _defines_nothing(new):
+            due.rewired.add(path)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
 
     def changed_mentions(self, path: str, content_before: FileContent, content_after: FileContent) -> set[str]:
@@ -157,6 +159,7 @@ class _Replacing(Struct):
         file_versions.drop_if_unlisted(self.connection, own)
         link_rows.drop_end_of_file(self.connection, path)
         self.due.paths.discard(path)
+        self.due.rewired.add(path)
 
     def remove_ends(self, ids: Sequence[str]) -> None:
         """Delete the edges of this worktree from and to these memories or files."""
@@ -180,6 +183,11 @@ def _default_export(memories: Mapping[str, StoredMemory]) -> set[str]:
     tops = {id_ for id_, one in memories.items() if "." not in one.entity and not one.entity.startswith(BLOCK_NAME)}
     named = {id_ for id_, one in memories.items() if last_name(one.entity) in ("default", "exports")}
     return named | (tops if len(tops) == 1 else set())
+
+
+def _defines_nothing(memories: Mapping[str, StoredMemory]) -> bool:
+    """Whether a file only passes on what others define."""
+    return all(one.entity.startswith(BLOCK_NAME) for one in memories.values())
 
 
 def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
