@@ -1,8 +1,8 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the files whose names it
-uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
+that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the
+files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
 
