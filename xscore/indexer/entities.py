@@ -126,6 +126,8 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _qualified(parent: Entity | None, definition: Definition) -> str:
+    if definition.kind == "namespace" and definition.name.startswith('"'):
+        return parent.qualifier if parent is not None else ""  # `extern "C" {` names nothing
     name = _NOISE.sub("", _NOISE.sub("", definition.name.strip()) or definition.kind)
     if definition.kind in _TITLED:
         name = " ".join(name.split())[:120]
@@ -133,7 +135,8 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
         name = f"{definition.owner}.{name}"
     if parent is None or (parent.is_scope and parent.name in _NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
-    return parent.qualifier + (" > " if parent.definition.kind == "suite" else ".") + name
+    joint = " > " if parent.definition.kind == "suite" else "."
+    return parent.qualifier + joint + name if parent.qualifier else name
 
 
 def _without_namespaces(entities: list[Entity]) -> list[Entity]:
