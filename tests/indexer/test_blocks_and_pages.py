@@ -110,7 +110,7 @@ CSS = """.order > .total,
     ("path", "text", "names"),
     [
         ("a.sql", SQL, ["CREATE TABLE shop.orders", "CREATE FUNCTION net", "create index paid_orders"]),
-        ("a.proto", PROTO, ['syntax = "proto3', "message Order", "service Shop"]),
+        ("a.proto", PROTO, ['syntax = "proto3"', "message Order", "service Shop"]),
         ("a.graphql", GRAPHQL, ["type Order", "type Query"]),
         ("main.tf", TERRAFORM, ["resource aws_s3_bucket logs", "variable region"]),
         ("docker/Dockerfile.dev", DOCKERFILE, ["FROM build", "FROM"]),

@@ -63,7 +63,7 @@ _LOGGERS = frozenset({"log", "logger"})
 def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
     """Cut one file of code into drafts, in source order; also return the uses of the file itself."""
     facts = FileFacts(source, found)
-    entities = outline(found, facts.lines)
+    entities = outline(found, facts.lines, is_test=source.is_test)
     tops = [entity for entity in entities if entity.parent is None]
     runs = _runs_between(facts, tops)
     drafts = [_entity_draft(facts, entity) for entity in entities] + _blocks(facts, runs, tops)
@@ -122,7 +122,9 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         docstring=facts.docstring(entity),
         imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
         dependencies=tuple(calls),
-        complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
+        complexity=0
+        if entity.is_container or d.kind in {"type", "alias"}
+        else facts.complexity(d.start_byte, d.end_byte),
         defines=(entity.name,) if d.kind == "scope" else (),
     )
     uses = facts.uses(calls, owner=_owner(entity), types=stated_types(text, calls))
@@ -150,7 +152,7 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     in_test_class = bool(marks) and re.search(marks, facts.signature(outer))
     if facts.source.is_test or kind in {"test", "suite"} or in_test_class:
         return Kind.TEST
-    if kind in {"class", "type", "extension"}:
+    if kind in {"class", "type", "alias", "extension"}:
         return Kind.CLASS
     if kind == "scope":
         return Kind.BLOCK

@@ -62,7 +62,7 @@ class FileFacts:
         self._library = frozenset(source.language.library.split())
         self.own_names: frozenset[str] = frozenset(d.name for d in found.definitions) if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
-        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind == "type")]
+        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
         self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
