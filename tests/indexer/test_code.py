@@ -352,3 +352,70 @@ def test_an_alias_of_a_type_is_a_memory_of_its_own() -> None:
     assert pieces["Item"].text == "// What is sold.\nexport type Item = { id: string }"
     assert not unseen_lines("a.ts", ALIASES)
     assert "Items" not in pieces_of("a.test.ts", ALIASES)
+
+
+BOUND = """export const rename = mutation({
+  args: { id: v.id('x') },
+  handler: async (ctx, args) => {
+    await check(ctx)
+    return save(args)
+  },
+})
+
+export const Card = memo(
+  forwardRef(function CardInner(props, ref) {
+    return <Badge ref={ref} />
+  }),
+)
+
+const Badge = styled.span`
+  color: red;
+`
+
+export const store = defineStore('x', {
+  state: () => ({ n: 1 }),
+  actions: {
+    inc() {
+      this.n++
+    },
+    dec() {
+      this.n--
+    },
+  },
+})
+
+app.use({
+  onError: function (e) {
+    log(e)
+  },
+})
+
+const plain = wrap({ a: 1, b: 2 })
+"""
+
+
+def test_what_a_call_makes_of_an_object_keeps_the_name_it_is_bound_to() -> None:
+    """One function in the object: the name is its; several are named by it. No block ends inside of an object."""
+    pieces = pieces_of("a.tsx", BOUND)
+    assert [(name, piece.start + 1, piece.end + 1) for name, piece in pieces.items()] == [
+        ("rename", 1, 7),
+        ("Card", 9, 13),
+        ("Badge", 15, 17),
+        ("module:store", 19, 29),
+        ("store.actions.inc", 22, 24),
+        ("store.actions.dec", 25, 27),
+        ("module:app.use", 31, 35),
+        ("app.use.onError", 32, 34),
+        ("module:plain", 37, 37),
+    ]
+    assert pieces["rename"].facts.dependencies == ("mutation", "v.id", "check", "save")
+    assert not unseen_lines("a.tsx", BOUND)
+
+
+def test_a_long_object_is_not_cut_inside_of_its_parts() -> None:
+    """A statement of two windows is whole; of a longer one each memory begins with a part of the object."""
+    part = "  {\n    path: '/',\n    view: 'x',\n  },\n"
+    whole = pieces_of("a.ts", "const routes = [\n" + part * 9 + "]\n\nconst other = 1\n", window_lines=20)
+    assert [(piece.start, piece.end) for piece in whole.values()] == [(0, 37), (39, 39)]
+    pieces = pieces_of("a.ts", "const routes = [\n" + part * 40 + "]\n", window_lines=20)
+    assert all(piece.text.startswith(("const", "  {")) for piece in pieces.values())

@@ -400,3 +400,18 @@ def test_what_only_passes_on_is_no_step(index: Index) -> None:
     }
     index.of(chain | files)
     assert index.edges("calls") == {("use.ts:use", "b4.ts:Top.spin")}
+
+
+def test_importers_reach_what_a_name_is_bound_to(index: Index) -> None:
+    """A call of an imported name leads to what a call made of an object, or to the block that binds the name."""
+    files = {
+        "lib/api.ts": (
+            "export const rename = mutation({\n  handler: async (ctx) => {\n    return 1\n  },\n})\n\n"
+            "export const Plain = memo(Inner)\n"
+        ),
+        "lib/use.tsx": (
+            "import { Plain, rename } from './api'\n\nexport function Page() {\n  rename(1)\n  return <Plain />\n}\n"
+        ),
+    }
+    index.of(files)
+    assert index.edges("calls") == arrows("use.tsx:Page -> api.ts:rename api.ts:module:Plain")

@@ -57,7 +57,7 @@ class Entity(Struct):
     @property
     def is_scope(self) -> bool:
         """Whether it is an object, kept only for its functions."""
-        return self.definition.kind == "scope"
+        return self.definition.kind in {"scope", "binding"}
 
 
 def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
@@ -65,7 +65,8 @@ def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> li
 
     is_test: the file holds tests, where a type on one row is no memory.
     """
-    entities = _without_idle_scopes(_without_namespaces(_nested(found, lines, is_test=is_test)))
+    entities = _without_namespaces(_with_bindings(_nested(found, lines, is_test=is_test)))
+    entities = _without_idle_scopes(entities)
     for entity, name in zip(entities, number_names([entity.name for entity in entities]), strict=True):
         entity.name = name
     return entities
@@ -158,6 +159,30 @@ def _title(definition: Definition) -> str:
     if words[:1] in ("'", '"', "`") and words.endswith(words[0]):
         words = words[1:-1]
     return words[:120].strip() or definition.kind
+
+
+def _with_bindings(entities: list[Entity]) -> list[Entity]:
+    """Turn what a call makes of an object into a function, if the object holds one, else into a scope."""
+    held: Counter[int] = Counter()
+    for entity in entities:
+        outer = entity.parent
+        is_long = entity.definition.end > entity.definition.start and not entity.is_scope
+        while outer is not None and is_long:
+            held[id(outer)] += 1
+            outer = outer.parent
+    whole: set[int] = set()
+    kept: list[Entity] = []
+    for entity in entities:
+        if entity.parent is not None and id(entity.parent) in whole:
+            whole.add(id(entity))  # a part of the function around it
+            continue
+        if entity.definition.kind == "binding":
+            is_function = held[id(entity)] == 1
+            entity.definition = replace(entity.definition, kind="function" if is_function else "scope")
+            if is_function:
+                whole.add(id(entity))
+        kept.append(entity)
+    return kept
 
 
 def _without_namespaces(entities: list[Entity]) -> list[Entity]:

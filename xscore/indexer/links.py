@@ -95,6 +95,8 @@ class NameIndex(ReachIndex):
         if kind in ("import", "path", "module"):
             return [*filter(None, (self._imported_by(name, hint, path),))]
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
+        if entity is None and kind == "mod" and "#" not in rest:
+            return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
         return [] if entity is None else [*self._twins(entity)]
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:

@@ -84,10 +84,13 @@ def _drafts(
 def split_rows(
     lines: Sequence[str], start: int, end: int, *, window: int, border: Border | None = None
 ) -> list[tuple[int, int]]:
-    """Cut rows start..end into runs of at most `window` rows, trimmed. border: returns the next run's first row."""
+    """Cut rows start..end into runs of at most `window` rows, trimmed.
+
+    border: returns the next run's first row, which may be farther where nothing nearer is a border.
+    """
     runs = []
     while end - start + 1 > window:
-        following = (border or _window_border)(lines, start, window)
+        following = min((border or _window_border)(lines, start, window), end + 1)
         runs.append((start, following - 1))
         start = following
     runs.append((start, end))

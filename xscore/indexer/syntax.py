@@ -99,7 +99,7 @@ _MARKS_APART = rb"(?:[-?:][ \t]++|>[ \t]*+)++"
 """A rule of dashes nests nothing."""
 _INDENT = rb"(?m)^[ \t]+"
 _ENTITY_CAPTURES = (
-    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "type", "alias"),
+    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "binding", "type", "alias"),
     *("section", "subsection"),
 )
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
