@@ -82,8 +82,8 @@ def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
         ("README", "How to begin", Kind.DOC),
         ("notes.txt", "How to begin", Kind.DOC),
         (".gitignore", "*.log", Kind.TEXT),
-        ("bin/release", "#!/bin/sh\necho hi", Kind.TEXT),
-        ("RELEASE", "#!/bin/sh\necho hi", Kind.TEXT),
+        ("bin/release", "#!/bin/sh\necho hi", Kind.BLOCK),
+        ("RELEASE", "#!/usr/bin/perl\nsay 1", Kind.TEXT),
         ("requirements.txt", "httpx", Kind.TEXT),
     ],
 )

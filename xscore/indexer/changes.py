@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from xscore.indexer.languages import language_of
+from xscore.indexer.first_lines import MOST_FIRST_CHARS, language_of_file
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
@@ -87,12 +87,16 @@ def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp 
             if not run.is_late:
                 with suppress(FileRefused, OSError):
                     data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
-                    language, file_hash = language_of(path).name, file_digest(data)
+                    language, file_hash = _language_name(path, data), file_digest(data)
                     is_same = own is not None and own.file_hash == file_hash and not own.excluded
                     if not is_same and find_version(run.connection, path, file_hash, run.rules_of(language)):
                         mtime_ns = settled_ns(info, now=run.now)
                         stamp = FileStamp(path, info.st_size, mtime_ns, file_hash, language)
             yield changed, stamp
+
+
+def _language_name(path: str, data: bytes) -> str:
+    return language_of_file(path, data[:MOST_FIRST_CHARS].decode("latin-1")).name
 
 
 def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":

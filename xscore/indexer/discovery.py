@@ -135,19 +135,26 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
     return True
 
 
-def _ignore_rules(file: Path) -> "GlobList | None":
-    if file.is_symlink() or not file.is_file():
-        return None
-    from xscore.platform.globs import GlobList, is_glob
-
+def read_ignore_rules(file: Path) -> list[str]:
+    """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot be read."""
     try:
+        if file.is_symlink() or not file.is_file():
+            return []
         with file.open("rb") as opened:
             read = opened.read(MAX_RULES_BYTES + 1)
     except OSError:
-        return None
+        return []
     if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
         read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
-    lines = read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+    return read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+
+
+def _ignore_rules(file: Path) -> "GlobList | None":
+    lines = read_ignore_rules(file)
+    if not lines:
+        return None
+    from xscore.platform.globs import GlobList, is_glob
+
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):

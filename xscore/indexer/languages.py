@@ -2,7 +2,7 @@
 
 A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
 lists. One without a grammar may have a pattern of the lines that begin its blocks. All other files are cut into windows
-of lines. Trade-off: a file is known by its name alone.
+of lines. Trade-off: a file is known by its name; `first_lines` knows scripts whose name tells nothing.
 """
 
 import re
@@ -114,7 +114,7 @@ def _code(name: str, claims: str, **own: Any) -> Language:
 
 _PYTHON = _code(
     "python",
-    ".py .pyi .pyw",
+    ".py .pyi .pyw .bzl .star SConstruct SConscript wscript BUILD.bazel WORKSPACE.bazel MODULE.bazel",
     module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
     module_separator=".",
     reach=Reach.IMPORTS,
@@ -167,7 +167,7 @@ _MORE_CODE = (
     ),
     _code(
         "cpp",
-        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp",
+        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp .cu .cuh .ino .pde",
         queries="c cpp",
         family="c",
         module_separator="",
@@ -184,7 +184,7 @@ _MORE_CODE = (
     ),
     _code(
         "ruby",
-        ".rb .rake Rakefile Gemfile .gemspec .ru",
+        ".rb .rake Rakefile Gemfile .gemspec .ru Vagrantfile Podfile Brewfile Fastfile Guardfile",
         module_suffixes=(".rb",),
         receivers=("self", "super"),
         test_files=r"(^|/)(test_[^/]*|[^/]*_(test|spec))\.rb$|(^|/)test/",
@@ -237,6 +237,14 @@ _BY_LINES = (
         "make",
         ".mk .mak Makefile makefile GNUmakefile",
         r"(?:define\s+(\S+)|([^\s:#=][^:#=\n]{0,200}?)\s*::?(?![=:]))",
+    ),
+    _blocks(
+        "groovy",
+        ".groovy .gradle Jenkinsfile",
+        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"
+        r"|(?:(?:public|private|static|final)\s+)*(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
+        r"|(task)\s+(\w+)|(\w+)\s*\{",
+        quote=r"'''|\"\"\"",
     ),
     _blocks("css", ".css .scss .sass .less", r"([@.#:&*\w\[][^{};]{0,200}?)\s*(?:[{,]|\Z)"),
 )
@@ -333,7 +341,7 @@ def module_suffixes() -> tuple[str, ...]:
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 
-_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile"})
+_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile", "Jenkinsfile"})
 
 
 @cache
