@@ -148,6 +148,13 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"a/package.json": '{"name": "old"}', "a/index.ts": RUN, "b.ts": "import { run } from 'shop'\n"},
         {"a/package.json": '{"name": "shop"}'},
     ),
+    "a folder becomes a package": (
+        {
+            "lib/requests.py": "def get():\n    pass\n",
+            "a/use.py": "import requests\n\n\ndef f():\n    requests.get()\n",
+        },
+        {"lib/__init__.py": "x = 1\n"},
+    ),
     "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
 }
 

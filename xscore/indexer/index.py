@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.indexer.discovery import discover_files
-from xscore.indexer.taken_back import TakenBack
+from xscore.indexer.discovery import TakenBack, discover_files
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.files import changed_ns

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from xscore.indexer.script_packages import MODULE
 from xscore.indexer.syntax import NameUse, SourceFile
 
-MODULE = "module:"
 MOST_TARGETS = 200
 """Paths read of one `package.json`."""
 MOST_GLOBS = 100
@@ -106,15 +106,6 @@ def _paths(target: object, *, is_field: bool = False) -> Iterator[str]:
             waiting += reversed(part)
         elif _is_short(part) and (is_field or part.startswith("./")):
             yield part.removeprefix("./")
-
-
-def importable_name(hint: str) -> str:
-    """Return by which last part others import what a fact about a package leads to; empty: by none."""
-    name, _, fact = hint.removeprefix(MODULE).partition("#")
-    place = fact.partition("=")[0]
-    if place == ".":
-        return name.rpartition("/")[2]
-    return place.rpartition("/")[2] if place.startswith(("./", ":")) else ""
 
 
 def _is_short(value: object) -> bool:

@@ -7,6 +7,7 @@ packages are not known; a module that cannot be resolved counts as external.
 """
 
 import posixpath
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
@@ -17,6 +18,8 @@ from xscore.store.encoded_files import FileMentions
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
 _CRATE_FOLDERS = frozenset({"bin", "tests", "examples", "benches"})
 """Files in Rust whose modules stand beside them, not in a folder of the file's name."""
+_PACKAGE_FILES = ("__init__.py", "__init__.pyi")
+_PYTHON_FILES = (".py", ".pyi")
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
@@ -115,12 +118,30 @@ class ModuleIndex:
 
     def find_beside(self, name: str, path: str) -> str:
         """Return the module of this name that is nearest to a file; empty if there is none, or several fit equally."""
-        return self._nearest(name, folder_of(path), family_of(self._languages.get(path, "")))
+        return self._nearest(name, folder_of(path), family_of(self._languages.get(path, "")), is_import=False)
 
-    def _find_nearest(self, target: str, folder: str, family: str) -> str:
+    def _find_nearest(self, target: str, folder: str, family: str, *, is_import: bool = True) -> str:
         below = self._below(target, family)
-        nearest = next((below[place] for place in (*_with_those_above(folder), "") if place in below), [])
-        return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+        for place in (*_with_those_above(folder), ""):
+            nearest = below.get(place, [])
+            if is_import:
+                nearest = [found for found in nearest if self._is_importable(*found, target, folder)]
+            if nearest:
+                return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+        return ""
+
+    def _is_importable(self, stem: str, path: str, target: str, folder: str) -> bool:
+        """Whether a file may be what a module of this name means in a folder.
+
+        In a package of Python it has the name of the package before its own, and a name of Python's library means that
+        library. A script in the package, or below, may name its neighbours.
+        """
+        top = stem[: -len(target)].rstrip("/")
+        if not top or f"{folder}/".startswith(f"{top}/"):
+            return True
+        in_package = any(f"{top}/{name}" in self._languages for name in _PACKAGE_FILES)
+        is_library = path.endswith(_PYTHON_FILES) and target.partition("/")[0] in sys.stdlib_module_names
+        return not (in_package or is_library)
 
     def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
         """Return for each folder the stems and paths below it that end in a name, those of the shortest stem."""

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from xscore.indexer.links import NameIndex
-from xscore.indexer.manifests import MODULE, importable_name
 from xscore.indexer.reach import FIXTURES, REEXPORT_STEPS
+from xscore.indexer.script_packages import MODULE, importable_name
 from xscore.platform.database import transaction
 from xscore.records.memory import Edge, Relation
 from xscore.store import index_rows, link_rows

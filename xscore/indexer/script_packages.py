@@ -12,9 +12,10 @@ from functools import cache
 
 from msgspec import Struct, field
 
-from xscore.indexer.manifests import MODULE
 from xscore.platform.globs import GlobList, is_glob
 
+MODULE = "module:"
+"""Begins the hint of what a manifest says; `manifests` lists the forms."""
 MANIFEST, WORKSPACE_FILES = "package.json", ("pnpm-workspace.yaml", "pnpm-workspace.yml")
 _BUILT = re.compile(r"(?:\.?/)?(?:[^/]*dist[^/]*|build|lib|out|es|esm|cjs|umd|types|output)/")
 _BUILT_SUFFIX = re.compile(r"(\.d)?\.[cm]?[jt]sx?\Z")
@@ -123,6 +124,15 @@ class ScriptPackages:
             if found := self._file_at(f"{folder}/{place}".lstrip("/")):
                 return found
         return ""
+
+
+def importable_name(hint: str) -> str:
+    """Return by which last part others import what a fact about a package leads to; empty: by none."""
+    name, _, fact = hint.removeprefix(MODULE).partition("#")
+    place = fact.partition("=")[0]
+    if place == ".":
+        return name.rpartition("/")[2]
+    return place.rpartition("/")[2] if place.startswith(("./", ":")) else ""
 
 
 def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:

@@ -123,6 +123,8 @@ class _Replacing(Struct):
                 due.names.add(last_name(one.entity))
         due.names.update(self.changed_mentions(path, before, after))
         due.everything |= is_known is None and _is_crate_root(path)
+        if is_known is None and _makes_package(path):
+            due.names.update(self.names_beside(path))
         if is_known is None or _default_export(known) != _default_export(new):
             due.names.update(file_names(path))
         due.paths.add(path)
@@ -158,8 +160,20 @@ class _Replacing(Struct):
         self.connection.execute(f"DELETE FROM file_row WHERE worktree = {HERE} AND path = ?", (path,))
         file_versions.drop_if_unlisted(self.connection, own)
         link_rows.drop_end_of_file(self.connection, path)
+        if _makes_package(path):
+            self.due.names.update(self.names_beside(path))
         self.due.paths.discard(path)
         self.due.rewired.add(path)
+
+    def names_beside(self, path: str) -> set[str]:
+        """Return the names of the files in the same folder, whose full names its package changes."""
+        folder = path.rpartition("/")[0]
+        query = f"SELECT path FROM file_row WHERE worktree = {HERE} AND path > ? AND path < ?"
+        rows = self.connection.execute(query, (f"{folder}/", f"{folder}0")).fetchall()
+        names: set[str] = set()
+        for (beside,) in rows:
+            names |= file_names(beside)
+        return names
 
     def remove_ends(self, ids: Sequence[str]) -> None:
         """Delete the edges of this worktree from and to these memories or files."""
@@ -198,6 +212,11 @@ def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
 def _is_crate_root(path: str) -> bool:
     """Whether imports may mean this file by the name of its Rust crate, which its path does not say."""
     return f"/{path}".endswith(("/src/lib.rs", "/src/main.rs"))
+
+
+def _makes_package(path: str) -> bool:
+    """Whether the file makes its folder a package of Python."""
+    return path.endswith(("/__init__.py", "/__init__.pyi"))
 
 
 def file_names(path: str) -> set[str]:
