@@ -1,5 +1,6 @@
 """Edges after an edit: linking what changed gives the edges of a fresh index."""
 
+import random
 import time
 from contextlib import closing
 from pathlib import Path
@@ -168,3 +169,39 @@ def test_what_others_reach_through_an_edit(name: str, index: Index, tmp_path: Pa
     write_files(root, edit)
     index.run(root)
     assert index.rows(EDGES) == fresh_edges(root, tmp_path / "fresh") != first
+
+
+def random_file(path: str, chance: random.Random) -> str:
+    """Return a small file that imports some others, may define something, and calls methods of unknown objects."""
+    stems = ["a", "b", "c", "d", "pkg", "json"]
+    lines: list[str] = []
+    for stem in chance.sample(stems, chance.randint(0, 3)):
+        if path.endswith(".ts"):
+            lines.append(chance.choice([f"export * from './{stem}'", f"import {{ x }} from '../{stem}'"]))
+        else:
+            lines.append(chance.choice([f"import {stem}", f"from pkg import {stem}", f"from .{stem} import *"]))
+    name = chance.choice("fgh")
+    if chance.random() < 0.6 and path.endswith(".ts"):
+        lines.append(f"export class K{name} {{\n  {name}(one: X) {{\n    one.f()\n    one.g()\n    one.h()\n  }}\n}}")
+    elif chance.random() < 0.6:
+        lines.append(f"class K{name}:\n    def {name}(self, one):\n        one.f()\n        one.g()\n        one.h()")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("seed", range(12))
+def test_any_edits_give_the_edges_of_a_fresh_index(seed: int, index: Index, tmp_path: Path) -> None:
+    """Files come, change and go in any order: after each step the edges equal those of a fresh index."""
+    chance = random.Random(seed)
+    folders = ("", "pkg/", "pkg/sub/", "tests/")
+    paths = [f"{folder}{name}" for folder in folders for name in ("a.py", "b.py", "c.ts", "d.ts", "json.py")]
+    paths += ["pkg/__init__.py", "tests/conftest.py", "pkg/index.ts", "tests/test_x.py", "pkg/sub/__init__.py"]
+    root = index.of({path: random_file(path, chance) for path in chance.sample(paths, 14)})
+    for step in range(12):
+        for path in chance.sample(paths, chance.randint(1, 2)):
+            if (root / path).exists() and chance.random() < 0.3:
+                (root / path).unlink()
+            else:
+                write_files(root, {path: random_file(path, chance)})
+        index.run(root)
+        assert index.rows(EDGES) == fresh_edges(root, tmp_path / f"fresh{step}"), step

@@ -93,7 +93,7 @@ class NameIndex(ReachIndex):
         if kind == "value":
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
-            return [*filter(None, (self._imported_by(name, hint, path),))]
+            return [*filter(None, (self.file_imported(name, hint, path),))]
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
         if entity is None and kind == "mod" and "#" not in rest:
             return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
@@ -219,6 +219,11 @@ class NameIndex(ReachIndex):
     def defines_nothing(self, path: str) -> bool:
         """Whether a file has no functions and classes of its own, and only passes on those of others."""
         return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
+
+    def names_reached(self, paths: set[str]) -> set[str]:
+        """Return the last names of everything that is within reach through these files."""
+        files = self.reached_from(paths)
+        return {last_name(entity.entity) for file in files for entity in self._in_file(file).values()}
 
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]

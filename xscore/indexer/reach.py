@@ -90,8 +90,12 @@ class ReachIndex(ModuleIndex):
 
     def _find_reached(self, path: str) -> frozenset[str]:
         """Return the files that a file imports, and those that these import."""
-        near = self._beyond_barrels({*self._imports(path), *self._fixtures_of(path)})
-        return frozenset(self._beyond_barrels(near.union(*map(self._imports, near))))
+        return frozenset(self.reached_from({*self._imports(path), *self._fixtures_of(path)}))
+
+    def reached_from(self, paths: set[str]) -> set[str]:
+        """Return these files, and what one of them may be a step to."""
+        near = self._beyond_barrels(paths)
+        return self._beyond_barrels(near.union(*map(self._imports, near)))
 
     def _beyond_barrels(self, paths: set[str]) -> set[str]:
         """Return these files, and what those of them import that define nothing themselves."""
@@ -105,10 +109,10 @@ class ReachIndex(ModuleIndex):
         return reached
 
     def _find_imports(self, path: str) -> frozenset[str]:
-        targets = (self._imported_by(name, hint, path) for name, hint in self._mentions(path).imports)
+        targets = (self.file_imported(name, hint, path) for name, hint in self._mentions(path).imports)
         return frozenset(target for target in targets if target)
 
-    def _imported_by(self, name: str, hint: str, path: str) -> str:
+    def file_imported(self, name: str, hint: str, path: str) -> str:
         """Return the file that an import of a file means; empty if it is not of this repository."""
         kind, _, rest = hint.partition(":")
         if kind == "path":

@@ -15,6 +15,7 @@ from xscore.indexer.links import NameIndex
 from xscore.indexer.reach import FIXTURES, REEXPORT_STEPS
 from xscore.indexer.script_packages import MODULE, importable_name
 from xscore.platform.database import transaction
+from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Relation
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import FileMentions
@@ -56,7 +57,7 @@ def _link_affected(connection: sqlite3.Connection, due: LinksDue) -> None:
     known = _looked_up_names(connection, languages)
     paths = due.paths | _affected(connection, due.names)
     edges = _edges(known, paths & languages.keys())
-    rewired = due.rewired | _rewired(connection, known, due, edges, paths & languages.keys())
+    rewired = _rewired(connection, known, due, edges, linked=paths & languages.keys())
     seeing = _seeing(connection, known, rewired, languages)
     seeing = (seeing & languages.keys()) - paths
     edges += _edges(known, seeing)
@@ -68,37 +69,56 @@ def _edges(known: NameIndex, paths: Iterable[str]) -> list[PathEdge]:
     return [(path, edge) for path in sorted(paths) for edge in known.edges_of(path)]
 
 
+Rewired = dict[str, set[str] | None]
+"""Path of a file whose imports lead elsewhere -> the files that it began or ceased to import; None: not known."""
+
+
 def _rewired(
     connection: sqlite3.Connection,
     known: NameIndex,
     due: LinksDue,
     edges: Iterable[PathEdge],
-    paths: Collection[str],
-) -> set[str]:
-    """Return the files of these whose imports lead elsewhere than before. edges: the new ones of all."""
-    imported: dict[str, set[str]] = {path: set() for path in paths}
+    *,
+    linked: set[str],
+) -> Rewired:
+    """Return the files whose imports lead elsewhere than before. linked: those linked again; edges: what they have."""
+    imported: dict[str, set[str]] = defaultdict(set)
     for path, edge in edges:
         if edge.relation is Relation.IMPORTS:
             imported[path].add(edge.target)
-    rewired: set[str] = set()
-    for path in paths:
-        # Edges of a changed file, and those to a removed one, are gone already: their names tell.
-        if path not in due.paths and link_rows.imported_files(connection, path) != imported[path]:
-            rewired.add(path)
-        elif path in due.paths or known.defines_nothing(path):
+    rewired: Rewired = {}
+    for path, mentions in due.rewired.items():
+        is_kept = path in linked
+        rewired[path] = {known.file_imported(*mention, path) for mention in mentions} if is_kept else None
+    for path in linked - due.paths:
+        before = link_rows.imported_files(connection, path)
+        changed = {end.removeprefix(file_id("")) for end in before ^ imported[path]}
+        if changed:
+            rewired[path] = changed | (rewired.get(path) or set())
+    # Edges of a changed file, and those to a removed one, are gone already: their names tell.
+    for path in linked:
+        if path in due.paths or known.defines_nothing(path):
             imports = link_rows.file_mentions(connection, path).imports
             if any(module_names(hint) & due.names for _, hint in imports):
-                rewired.add(path)
+                rewired[path] = None
     return rewired
 
 
-def _seeing(connection: sqlite3.Connection, known: NameIndex, rewired: set[str], paths: Collection[str]) -> set[str]:
-    """Return the files that reach others than before, since these import others."""
-    passing_on = {path for path in rewired if path not in paths or known.defines_nothing(path)}
-    seeing = _importers(connection, known, rewired)
-    seeing |= _importers(connection, known, _importers(connection, known, passing_on))
-    folders = tuple(path.removesuffix(FIXTURES) for path in rewired if f"/{path}".endswith(f"/{FIXTURES}"))
-    return seeing | {path for path in paths if folders and path.startswith(folders)}
+def _seeing(connection: sqlite3.Connection, known: NameIndex, rewired: Rewired, paths: Collection[str]) -> set[str]:
+    """Return the files that may reach others than before through these, and mention a name of those."""
+    seeing: set[str] = set()
+    for path, changed in rewired.items():
+        near = _importers(connection, known, {path})
+        if path not in paths or known.defines_nothing(path):  # it is no step itself
+            near |= _importers(connection, known, near)
+        if f"/{path}".endswith(f"/{FIXTURES}"):
+            folder = path.removesuffix(FIXTURES)
+            near |= {test for test in paths if test.startswith(folder)}
+        if changed is not None and near:
+            names = known.names_reached({file for file in changed if file in paths})
+            near &= link_rows.paths_mentioning(connection, names)
+        seeing |= near
+    return seeing
 
 
 def _importers(connection: sqlite3.Connection, known: NameIndex, paths: set[str]) -> set[str]:

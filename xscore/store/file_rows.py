@@ -128,8 +128,11 @@ class _Replacing(Struct):
         if is_known is None or _default_export(known) != _default_export(new):
             due.names.update(file_names(path))
         due.paths.add(path)
-        if before.mentions.imports != after.mentions.imports or _defines_nothing(known) != _defines_nothing(new):
-            due.rewired.add(path)
+        rewired = set(before.mentions.imports) ^ set(after.mentions.imports)
+        if _defines_nothing(known) != _defines_nothing(new):
+            rewired |= {*before.mentions.imports, *after.mentions.imports}
+        if rewired:
+            due.rewired.setdefault(path, set()).update(rewired)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
 
     def changed_mentions(self, path: str, content_before: FileContent, content_after: FileContent) -> set[str]:
@@ -163,7 +166,7 @@ class _Replacing(Struct):
         if _makes_package(path):
             self.due.names.update(self.names_beside(path))
         self.due.paths.discard(path)
-        self.due.rewired.add(path)
+        self.due.rewired.setdefault(path, set())
 
     def names_beside(self, path: str) -> set[str]:
         """Return the names of the files in the same folder, whose full names its package changes."""

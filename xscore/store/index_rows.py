@@ -41,8 +41,8 @@ class LinksDue(Struct):
     """Files whose own mentions are due."""
     names: set[str] = field(default_factory=set)
     """Names added or removed: files that mention them are due."""
-    rewired: set[str] = field(default_factory=set)
-    """Files whose imports changed, or were removed: what imports them reaches others than before."""
+    rewired: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Files whose imports changed, with these, or that were removed: what imports them reaches others than before."""
     everything: bool = False
     stated: set[str] = field(default_factory=set)
     """Stated memories that were written in other worktrees: what they name here is due."""
