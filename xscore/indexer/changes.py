@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import language_of
-from xscore.indexer.links import NameIndex
+from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
@@ -254,19 +254,19 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
         yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
 
 
-def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read all definitions and mentions at once."""
     mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
     for row in link_rows.entity_rows(connection):
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
-    return NameIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
+    return ReceiverIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
 
 
-def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read the definitions and mentions that are asked for."""
-    return NameIndex(
+    return ReceiverIndex(
         languages,
         partial(link_rows.file_mentions, connection),
         partial(link_rows.entities_in, connection),

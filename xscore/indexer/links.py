@@ -10,8 +10,9 @@ Hints of a mention, as `file_facts` and `sections` write them:
     self:C           a method of the class C          import:REF#A  the same, under the name A
     super:C          a method of a base of C          doc:        prose names it
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
-    typed:C          a method of the class C, as a signature states it
-    ?                an attribute of something        path:P      prose names a file
+    typed:C          a method of the class C          path:P      prose names a file
+    in:C             the same, or a bare name         at:CHAIN    a method of what a chain leads to (`receivers`)
+    ?                an attribute of something
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
     value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
@@ -126,7 +127,7 @@ class NameIndex(ModuleIndex):
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
-        found = [t for t in self._named(name) if t.kind in _TOP_KINDS and "." not in t.plain]
+        found = [t for t in self._named(name) if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain]
         return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
 
     def _named_file(self, place: str, path: str) -> str:
@@ -166,13 +167,46 @@ class NameIndex(ModuleIndex):
             case "of":
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
-                return held or self._attribute(name, path, dotted=True)
+                return held or self._reached(name, rest, path)
             case "typed":
                 return self._typed(name, rest, path)
+            case "in":
+                return self._own_or_bare(name, rest, path)
+            case "at":
+                return self._reached(name, rest, path)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _reached(self, name: str, chain: str, path: str) -> EntityRow | None:
+        """Return a method of what a chain leads to; `receiver_types` follows it."""
+        return self._attribute(name, path, dotted=True)
+
+    def _own_or_bare(self, name: str, owner: str, path: str) -> EntityRow | None:
+        """Return a method of a class, its bases or a class around it, else what the bare name means."""
+        held = owner
+        while held:
+            found = self._inherited(self._class_here(held, path), name)
+            if found is not None:
+                return found
+            held = held.rpartition(".")[0]
+        own = self._in_file(path).get(name)
+        return own or (None if name in BUILTIN_NAMES else self._bare(name, path))
+
+    def _class_here(self, owner: str, path: str) -> EntityRow | None:
+        """Return the class whose methods stand in this file, though it may be defined in another."""
+        own = self._in_file(path).get(owner)
+        if own is not None or not self._row(path).has_open_classes:
+            return own
+        return self._nearest_of([t for t in self._named(last_name(owner)) if t.kind is Kind.CLASS and t.plain == owner], path)
+
+    def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
+        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
+        family = family_of(self._languages.get(path, ""))
+        rows = [t for t in rows if family_of(t.language) == family]
+        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
+        return _only([t for t in rows if t.path == path]) or _only(beside, by_folder=True) or _only(rows)
 
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
@@ -180,7 +214,8 @@ class NameIndex(ModuleIndex):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
         own = self._in_file(path)
         found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
-        return own.get(f"{holder}.{name}") or self._inherited(found, name)
+        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        return held or (self._reached(name, holder, path) if found is None else None)
 
     def _unique(
         self,
@@ -215,27 +250,43 @@ class NameIndex(ModuleIndex):
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
         own = self._in_file(path)
         while is_own and owner:
-            found = self._inherited(own.get(owner), name)
+            found = self._inherited(self._class_here(owner, path), name)
             if found or own.get(f"{owner}.{name}"):
                 return found or own[f"{owner}.{name}"]
             owner = owner.rpartition(".")[0]
-        found = None if is_own else self._inherited(own.get(owner), name, skips_first=True)
+        found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True)
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
     def _inherited(self, holder: EntityRow | None, name: str, *, skips_first: bool = False) -> EntityRow | None:
         """Return the nearest definition of a method in a class and its bases."""
+        for this in self._with_bases(holder):
+            found = None if skips_first and this is holder else self._own_member(this, name)
+            if found is not None:
+                return found
+        return None
+
+    def _with_bases(self, holder: EntityRow | None) -> Iterator[EntityRow]:
+        """Yield a class and its bases, breadth first, each once."""
         waiting, seen = [holder] if holder else [], set[str]()
         while waiting and len(seen) < MAX_BASES:
             this = waiting.pop(0)
             if this.id in seen:
                 continue
-            found = self._in_file(this.path).get(f"{this.plain}.{name}")
-            if found is not None and not (skips_first and not seen):
-                return found
             seen.add(this.id)
+            yield this
             waiting += self._bases(this)
-        return None
+
+    def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
+        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
+        plain = f"{holder.plain}.{name}"
+        found = self._in_file(holder.path).get(plain)
+        if found is not None or not self._row(holder.path).has_open_classes:
+            return found
+        rows = [t for t in self._named(name) if t.plain == plain]
+        if self._has_packages(holder.path):
+            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
+        return self._nearest_of(rows, holder.path)
 
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]

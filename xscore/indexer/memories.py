@@ -81,18 +81,22 @@ def _encoded(
         (text for draft in drafts for text in _texts_of(draft)),
         prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
     )
+    types: dict[str, dict[str, str]] = {}
     for draft in drafts:
         memory, secrets = _make_memory(job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals)
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
         mentions += [_mention(use, source.path, memory) for use in draft.uses]
+        if draft.types:
+            types[memory.id] = draft.types
     mentions += [_mention(use, source.path) for use in uses]
     stamp = replace(job.stamp, language=source.language.name)
     return encode_file(
         stamp,
         memories,
         _namable(dict.fromkeys(mentions)),
+        types=_safe_types(types),
         secrets_redacted=redacted,
         note=note,
         # What ended one process may not be loaded into the next.
@@ -138,6 +142,12 @@ def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
     if is_safe_name("\n".join({word for one in given for word in (one.name, one.hint)})):
         return given
     return tuple(one for one in given if is_safe_name(one.name) and is_safe_name(one.hint))
+
+
+def _safe_types(types: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Return the types of a file, or nothing if a name among them holds a secret."""
+    words = {word for members in types.values() for member in members.items() for word in member}
+    return types if not words or is_safe_name("\n".join(words)) else {}
 
 
 def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:

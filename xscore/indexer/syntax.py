@@ -9,7 +9,7 @@ cannot exhaust the stack. It decides nothing about memories.
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_of, type_chars
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
@@ -63,6 +64,8 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
     card: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
     uses: tuple[NameUse, ...] = ()
+    types: dict[str, str] = {}
+    """What it gives, under an empty name, and of what types its members are; `receivers` documents the values."""
 
 
 def number_names(names: Iterable[str]) -> list[str]:
@@ -158,6 +161,16 @@ class Syntax(Struct):
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written)."""
+    chains: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, chain of what is called) of each call; a call whose object has no chain is `?|name`."""
+    variables: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
+    results: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, type as written) of what a definition returns."""
+    returned: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, chain) of the values that code returns."""
+    declared: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name, type of its result) of the methods without a body that a class or interface declares."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name) where an imported name stands, in code or not."""
@@ -196,8 +209,12 @@ def local_name(imported: Import, language: Language) -> str:
     if not bound and language.module_separator == ".":
         bound = imported.module.split(".")[0]
     if not bound and language.has_folder_modules:
-        bound = imported.module.rpartition("/")[2]
+        bound = _GO_VERSION.sub("", imported.module).rpartition("/")[2]
     return "" if bound == "*" else bound
+
+
+_GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
+"""What ends the path of a Go module in a later version, and is no part of the package's name."""
 
 
 def _imported_values(root: "Node", data: bytes, found: Syntax, language: Language) -> list[tuple[int, str]]:
@@ -272,22 +289,34 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
             _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
+        elif "variable" in captures:
+            found.variables.extend(_variables(data, captures))
+        elif "declared" in captures:
+            stated = captures.get("declared.type", ())
+            name = captures["declared"][0]
+            found.declared.append((name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else ""))
         elif "receiver" in captures:
             begin, written = _called(data, captures["receiver"][0])
-            found.calls.append((begin, f"{written}.{_text(data, captures['call'][0])}"))
+            name = _text(data, captures["call"][0])
+            found.calls.append((begin, f"{written}.{name}"))
+            found.chains.append((begin, f"{chain_of(captures['receiver'][0], data) or '?'}{STEP}{name}"))
         else:
             for name, nodes in captures.items():
                 if name in spots:
                     add, read = spots[name]
                     for node in nodes:
                         add(read(data, node))
+                if name == "call":
+                    found.chains.extend((node.start_byte, _chain(data, node)) for node in nodes)
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     found.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
     seen = {_seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one for one in found.imports}
     found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
     found.statements = sorted(set(found.statements))
-    for places in (found.docs, found.constants, found.calls, found.bases, found.branches):
+    for places in (found.docs, found.constants, found.calls, found.bases, found.branches, found.chains):
+        places.sort()
+    for places in (found.variables, found.results, found.returned, found.declared):
         places.sort()
     return found
 
@@ -349,6 +378,41 @@ def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     return [Import(written, name, alias, module.start_point.row)]
 
 
+def _chain(data: bytes, node: "Node") -> str:
+    """Return the chain of what is called; of an object without one only the name that is called on it."""
+    chain = chain_of(node, data)
+    if chain:
+        return chain
+    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode("utf-8", "replace")
+    last = _LAST_WORD.search(end)
+    return f"?{STEP}{last[0]}" if last else "?"
+
+
+_LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
+
+
+def _variables(data: bytes, captures: "dict[str, list[Node]]") -> Iterator[tuple[int, str, str]]:
+    """Yield what a declaration, an assignment or a parameter says of each of its names."""
+    chain = ""
+    if stated := captures.get("variable.type"):
+        written = type_chars(stated[0], data)
+        chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
+    if not chain and (given := captures.get("variable.value")):
+        chain = chain_of(given[0], data)
+    if not chain and (walked := captures.get("variable.each")):
+        begins = chain_of(walked[0], data)
+        chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    for node in captures["variable"]:
+        name = _text(data, node)
+        if "property" in captures:
+            name = f"this.{name}"
+        yield node.start_byte, name, chain
+
+
+_INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
+"""Written in the place of a type where it is to be inferred."""
+
+
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
@@ -375,6 +439,8 @@ def _text(data: bytes, node: "Node") -> str:
 
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "call": ("calls", _called),
+    "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
+    "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
     "branch": ("branches", lambda _data, node: node.start_byte),
     "statement": ("statements", lambda _data, node: node.start_point.row),
     "lead": (

@@ -86,6 +86,17 @@ def module_names(hint: str) -> set[str]:
     return {name, name.partition(".")[0]} - {""}
 
 
+def chain_names(*chains: str) -> set[str]:
+    """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
+    words = (word for chain in chains for word in _WORD.findall(_MODULE.sub("", chain)))
+    return {word for word in words if word not in _NO_NAMES}
+
+
+_MODULE = re.compile(r"mod:(?:[^!#|,<>]*/)?")
+_WORD = re.compile(r"[A-Za-z_@$][\w$]*")
+_NO_NAMES = frozenset({"at", "in", "mod", "default"})
+
+
 def name_crc(name: str) -> int:
     """Return the number by which a name is looked up; two names may share one."""
     return crc32(name.encode("utf-8", "surrogatepass"))

@@ -26,3 +26,12 @@
   (switch_section) (switch_expression_arm) (conditional_expression)
 ] @branch
 ["&&" "||" "??"] @branch
+
+; What variables are given, and what methods give.
+(parameter type: (_) @variable.type name: (_) @variable)
+(variable_declaration type: (_) @variable.type (variable_declarator name: (_) @variable . (_)? @variable.value))
+(foreach_statement type: (_) @variable.type left: (identifier) @variable right: (_) @variable.each)
+(declaration_pattern type: (_) @variable.type name: (_) @variable)
+(property_declaration type: (_) @variable.type name: (_) @variable)
+(method_declaration returns: (_) @result body: (_))
+(method_declaration returns: (_) @declared.type name: (_) @declared !body)

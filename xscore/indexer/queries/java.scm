@@ -28,3 +28,16 @@
   (switch_label) (ternary_expression)
 ] @branch
 ["&&" "||"] @branch
+
+; What variables are given, and what methods give.
+(formal_parameter type: (_) @variable.type name: (_) @variable)
+(local_variable_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable !value))
+(local_variable_declaration type: (_) @variable.type
+  declarator: (variable_declarator name: (_) @variable value: (_) @variable.value))
+(field_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable))
+(enhanced_for_statement type: (_) @variable.type name: (_) @variable value: (_) @variable.each)
+(resource type: (_) @variable.type name: (_) @variable value: (_) @variable.value)
+(catch_formal_parameter (catch_type (_) @variable.type) name: (_) @variable)
+(instanceof_expression right: (_) @variable.type name: (_) @variable)
+(method_declaration type: (_) @result body: (_))
+(method_declaration type: (_) @declared.type name: (_) @declared !body)

@@ -2,3 +2,5 @@
 (field_definition property: (_) @name
   value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @function
 (class_declaration (class_heritage [(identifier) (member_expression)] @base))
+
+(field_definition property: (_) @variable value: [(new_expression) (call_expression)] @variable.value)

@@ -26,3 +26,13 @@
 
 [(if) (elsif) (unless) (while) (until) (for) (when) (rescue) (conditional) (if_modifier) (unless_modifier)] @branch
 ["&&" "||" "and" "or"] @branch
+
+; What variables are given, and what methods give.
+(assignment left: [(identifier) (instance_variable)] @variable right: (_) @variable.value)
+(operator_assignment left: [(identifier) (instance_variable)] @variable right: (_) @variable.value)
+(optional_parameter name: (_) @variable value: (_) @variable.value)
+(method_parameters (identifier) @variable)
+(block_parameters (identifier) @variable)
+(method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
+(singleton_method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
+(return (argument_list . (_) @returned))

@@ -59,3 +59,17 @@
   (if_expression) (for_expression) (while_expression) (loop_expression) (match_arm) (try_expression)
 ] @branch
 ["&&" "||"] @branch
+
+; What variables are given, and what functions give.
+(parameter pattern: (identifier) @variable type: (_) @variable.type)
+(parameter pattern: (mut_pattern (identifier) @variable) type: (_) @variable.type)
+(let_declaration pattern: (identifier) @variable type: (_) @variable.type)
+(let_declaration pattern: (identifier) @variable !type value: (_) @variable.value)
+(let_condition pattern: (tuple_struct_pattern type: (_) . (identifier) @variable .) value: (_) @variable.value)
+(for_expression pattern: (identifier) @variable value: (_) @variable.each)
+(field_declaration name: (field_identifier) @variable type: (_) @variable.type)
+(static_item name: (_) @variable type: (_) @variable.type)
+(const_item name: (_) @variable type: (_) @variable.type)
+(function_item return_type: (_) @result)
+(function_signature_item name: (_) @declared)
+(function_signature_item name: (_) @declared return_type: (_) @declared.type)

@@ -1,0 +1,348 @@
+"""Follow the chain of a call's object to its class, through what files state of results, members and variables.
+
+A class of this repository has methods and members; of a type that is none of it only the arguments are known, so that
+`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known, the
+rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off:
+arguments of generic classes of the repository itself are not followed, and of overloads the last one's result counts.
+"""
+
+from typing import NamedTuple
+
+from xscore.indexer.chains import CALLED, INDEXED, STEP, TYPE_MARK
+from xscore.indexer.languages import BUILTIN_NAMES, language_named
+from xscore.indexer.links import NameIndex
+from xscore.indexer.receivers import ALTERNATIVE, OWN_TYPES
+from xscore.records.memory import Kind
+from xscore.store.link_rows import EntityRow
+from xscore.store.written_rows import last_name
+
+MAX_FOLLOWED = 24
+"""Chains within chains: results of results, members of members."""
+_WRAPPERS = frozenset(
+    """
+    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
+    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
+    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Types whose first argument has the members that are asked for."""
+_SAME = frozenset(
+    """
+    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
+    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
+    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of such types and of containers that give one of the same."""
+_ITEMS = frozenset(
+    """
+    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
+    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
+    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
+    sample detect take_first front_mut last_mut first_mut get_mut
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of them that give what they hold."""
+
+
+class Value(NamedTuple):
+    """What a chain leads to. Without a row: something outside of the repository."""
+
+    row: EntityRow | None = None
+    """A class, for itself or an object of it; or a function."""
+    written: str = ""
+    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
+    path: str = ""
+    holder: EntityRow | None = None
+    """The class on whose object a method is called."""
+    result: str = ""
+    """What a method gives that `row` only declares; a chain."""
+    module: str | None = None
+    """A file, or the folder of a package."""
+
+
+OUTSIDE = Value()
+
+
+class ReceiverIndex(NameIndex):
+    """Resolves the mentions of a file, those of methods by the class of their object."""
+
+    _depth = 0
+    _followed: dict[tuple[str, str], Value | None]
+
+    def _reached(self, name: str, chain: str, path: str) -> EntityRow | None:
+        value = self._value_of(chain, path)
+        if value is None:
+            library = language_named(self._languages.get(path, "")).library.split()
+            is_usual = name in BUILTIN_NAMES or len(name) < 2 or name in library
+            return None if is_usual else self._attribute(name, path, dotted=True)
+        found = self._step(value, name)
+        return None if found is None else found.row
+
+    def _value_of(self, chain: str, path: str) -> Value | None:
+        """Return what a chain leads to; None: nothing is known of it."""
+        followed = self.__dict__.setdefault("_followed", {})
+        key = chain, path
+        if key not in followed:
+            if self._depth >= MAX_FOLLOWED:
+                return None
+            followed[key] = None  # a chain that leads to itself
+            self._depth += 1
+            followed[key] = self._follow(chain, path)
+            self._depth -= 1
+        return followed[key]
+
+    def _follow(self, chain: str, path: str) -> Value | None:
+        head, *steps = chain.split(STEP)
+        value = self._begin(head, path)
+        for step in steps:
+            if value is None:
+                return None
+            value = self._step(value, step)
+        return value
+
+    def _begin(self, head: str, path: str) -> Value | None:
+        if head.startswith(TYPE_MARK):
+            return self._type(head[1:], path)
+        if not head:
+            return None
+        if head[0] in "@^":
+            own = self._class_here(head[1:], path)
+            if own is None or head[0] == "@":
+                return None if own is None else Value(own)
+            return next((Value(base) for base in self._bases(own)), OUTSIDE)
+        place, mark, name = head.rpartition("!")
+        if not mark:
+            return self._bare_value(name, path)
+        if place.startswith("in:"):
+            return self._own_value(name, place[3:], path)
+        return self._imported_value(name, place, path)
+
+    def _own_value(self, name: str, owner: str, path: str) -> Value | None:
+        """Return a member of a class or of one around it, else what the bare name means."""
+        while owner:
+            own = self._class_here(owner, path)
+            found = None if own is None else self._member(Value(own), name)
+            if found is not None:
+                return found
+            owner = owner.rpartition(".")[0]
+        return self._bare_value(name, path)
+
+    def _bare_value(self, name: str, path: str) -> Value | None:
+        row = self._in_file(path).get(name)
+        if row is not None and row.kind is not Kind.BLOCK:
+            return Value(row)
+        files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else [path]
+        for file in files:
+            if name in self._variables(file):
+                return self._value_of(self._variables(file)[name], file)
+        row = self._class_named(name, path) or (None if name in BUILTIN_NAMES else self._bare(name, path))
+        return None if row is None else Value(row)
+
+    def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
+        target, _, held_by = hint.removeprefix("mod:").partition("#")
+        if not name or (held_by == "default" and name == "default"):
+            return self._module(target, path, is_default=held_by == "default")
+        row = self._resolved(name, hint, path)
+        if row is not None:
+            return Value(row)
+        file = self.resolve(target, path)
+        if file and held_by and held_by != "default":
+            holder = self._exported(held_by, file)
+            return None if holder is None else self._member(Value(holder), name)
+        if file:
+            return self._exported_variable(name, file)
+        inner = self.resolve(f"{target}/{name}", path)
+        if inner:
+            return Value(module=inner)
+        folder = self._package(target) if self._has_packages(path) else None
+        return OUTSIDE if folder is None else self._in_folder(name, folder)
+
+    def _module(self, target: str, path: str, *, is_default: bool) -> Value | None:
+        file = self.resolve(target, path)
+        if file:
+            return Value(module=file, written="default" if is_default else "")
+        folder = self._package(target) if self._has_packages(path) else None
+        return OUTSIDE if folder is None else Value(module=folder)
+
+    def _in_folder(self, name: str, folder: str) -> Value | None:
+        row = self._in_package(name, folder)
+        if row is not None:
+            return Value(row)
+        for file in self._package_files.get(folder, []):
+            if name in self._variables(file):
+                return self._value_of(self._variables(file)[name], file)
+        return None
+
+    def _exported_variable(self, name: str, file: str) -> Value | None:
+        for _ in range(5):
+            if name in self._variables(file):
+                return self._value_of(self._variables(file)[name], file)
+            inner = self.resolve(f"./{file.rpartition('/')[0]}/{name}", file) if file.endswith("__init__.py") else ""
+            if inner:
+                return Value(module=inner)
+            name, file = self._reexporter(name, file, has_values=True)
+            if not file:
+                return None
+            row = self._in_file(file).get(name)
+            if row is not None and row.kind is not Kind.BLOCK:
+                return Value(row)
+        return None
+
+    def _variables(self, path: str) -> dict[str, str]:
+        """The chains of a file's module-level variables."""
+        known = self.__dict__.setdefault("_known_variables", {})
+        if path not in known:
+            known[path] = {}
+            types = self._mentions(path).types
+            for row in dict.fromkeys(self._in_file(path).values()):
+                if row.entity.startswith("module:") and row.id in types:
+                    known[path] |= types[row.id]
+        return known[path]
+
+    def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
+        """Return an object of a type."""
+        name, _, arguments = written.partition("<")
+        if name in OWN_TYPES:
+            return None if own is None else Value(own)
+        place, mark, last = name.rpartition("!")
+        row = self._resolved(last, place, path) if mark else self._class_named(last, path)
+        if row is not None and self._is_class(row):
+            return Value(row)
+        return Value(written=written, path=path)
+
+    def _class_named(self, name: str, path: str) -> EntityRow | None:
+        """Return the class that a bare name means in a file."""
+        own = self._in_file(path)
+        row = own.get(name)
+        if row is not None and self._is_class(row):
+            return row
+        last = name.rpartition(".")[2]
+        classes = [t for t in self._named(last) if self._is_class(t)]
+        here = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
+        if here:
+            return here[0] if len({t.plain for t in here}) == 1 else None
+        if self._has_packages(path):
+            return self._in_package(name, path.rpartition("/")[0])
+        starred = self._in_file(self._star(name, path)).get(name)
+        if starred is not None:
+            return starred
+        return self._nearest_of([t for t in classes if t.plain == name or t.plain.endswith(f".{name}")], path)
+
+    def _is_class(self, row: EntityRow) -> bool:
+        """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
+        return row.kind is Kind.CLASS or (row.kind is Kind.TEST and row.plain in self._holders(row.path))
+
+    def _holders(self, path: str) -> set[str]:
+        known = self.__dict__.setdefault("_known_holders", {})
+        if path not in known:
+            types = self._mentions(path).types
+            rows = {*self._in_file(path).values()}
+            known[path] = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
+            known[path] |= {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+        return known[path]
+
+    def _step(self, value: Value, step: str) -> Value | None:
+        """Return what a call, an index or a member of a value is."""
+        if step == CALLED:
+            return self._called(value)
+        if value.module is not None:
+            return self._of_module(value, step)
+        if value.row is None:
+            return self._of_foreign(value, step)
+        if step == INDEXED:
+            return None
+        if not self._is_class(value.row):
+            return None
+        found = self._member(value, step)
+        if found is None and step == "new" and self._languages.get(value.row.path) == "ruby":
+            return value
+        return OUTSIDE if found is None else found
+
+    def _of_module(self, value: Value, step: str) -> Value | None:
+        place = value.module or ""
+        if place not in self._languages:
+            return self._in_folder(step, place)
+        row = self._exported(step, place)
+        found = Value(row) if row is not None else self._exported_variable(step, place)
+        if found is None and value.written:
+            default = self._default_export(step, place)
+            found = self._member(Value(default), step) if default is not None else None
+        return found
+
+    def _called(self, value: Value) -> Value | None:
+        if value.result:
+            return self._result(value.result, value)
+        row = value.row
+        if row is None or self._is_class(row):
+            return value
+        stated = self._mentions(row.path).types.get(row.id, {}).get("", "")
+        return self._result(stated, value) if stated else None
+
+    def _result(self, stated: str, value: Value) -> Value | None:
+        row = value.row
+        if row is None:
+            return None
+        holder = value.holder or row
+        for chain in stated.split(ALTERNATIVE):
+            head = chain.partition("<")[0]
+            if chain.startswith("@") and STEP not in chain:
+                return Value(holder) if value.holder is not None else self._value_of(chain, row.path)
+            if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
+                return Value(holder) if value.holder is not None else None
+            found = self._value_of(chain, row.path)
+            if found is not None:
+                return self._with_own(found, holder)
+        return None
+
+    def _with_own(self, value: Value, holder: EntityRow) -> Value:
+        """`Result<Self, E>` of a method is one of the class that it is called on."""
+        if value.row is None and "Self" in value.written and self._in_file(holder.path):
+            written = ",".join(holder.plain if part == "Self" else part for part in _arguments(value.written))
+            return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
+        return value
+
+    def _member(self, value: Value, name: str) -> Value | None:
+        """Return a method or a member of an object, by its class and the bases of that."""
+        if value.row is None:
+            return None
+        for this in self._with_bases(value.row):
+            row = self._own_member(this, name)
+            if row is not None:
+                return Value(row, holder=value.row)
+            members = self._mentions(this.path).types.get(this.id, {})
+            chain = members.get(name) or members.get(f"@{name}") or members.get(f"#{name}")
+            if chain:
+                return self._value_of(chain, this.path)
+            if name + CALLED in members:
+                return Value(this, holder=value.row, result=members[name + CALLED] or ":?")
+        return None
+
+    def _of_foreign(self, value: Value, step: str) -> Value | None:
+        """Return what is known of a member of a type outside of the repository: what its arguments say."""
+        name, _, rest = value.written.partition("<")
+        if not rest:
+            return OUTSIDE
+        arguments = _arguments(value.written)
+        if step == INDEXED or step in _ITEMS:
+            is_first = last_name(name.rpartition("!")[2]) in _WRAPPERS
+            inner = self._type(arguments[0 if is_first else -1], value.path)
+            return inner if inner is None or step == INDEXED else inner._replace(result="")
+        if step in _SAME:
+            return value
+        if last_name(name.rpartition("!")[2]) in _WRAPPERS and arguments[0]:
+            inner = self._type(arguments[0], value.path)
+            return OUTSIDE if inner is None else self._step(inner, step)
+        return OUTSIDE
+
+
+def _arguments(written: str) -> list[str]:
+    """`A<B,C<D>>` -> `B`, `C<D>`."""
+    parts, depth = [""], 0
+    for char in written.partition("<")[2].removesuffix(">"):
+        depth += (char == "<") - (char == ">")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
