@@ -1,6 +1,6 @@
 """Write an expression as a chain: the name that it begins with, and the steps from there to the member that is called.
 
-`open(path).store.get` is `open|()|store|get`; an index is `[]`, a path of modules or types one name with `::`. What
+`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a path of modules or types one name with `::`. What
 has a stated type begins with it: `new Store().get` is `:Store|get`. The nodes of all grammars are in the tables below;
 arguments are left out. Trade-off: other expressions, literals among them, have no chain, and each chain is at most
 `MAX_STEPS` long, so that chains of calls cost no more than they have links.
@@ -16,7 +16,8 @@ MAX_STEPS = 12
 """Steps of a chain; a longer one is unknown."""
 MAX_CHAIN_CHARS = 200
 STEP = "|"
-CALLED = "()"
+CALL_MARK = "("
+"""What a step begins with that is a call."""
 INDEXED = "[]"
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
@@ -94,7 +95,7 @@ def chain_of(node: "Node", data: bytes) -> str:
     while inner is not None and len(steps) <= MAX_STEPS:
         kind = inner.type
         if kind in _CALLS:
-            steps.append(CALLED)
+            steps.append(f"({_argument_count(inner) or ''})")
             called = inner.child_by_field_name("function")
             if called is None:
                 inner = _step_into(inner, _METHODS, steps, data)
@@ -113,6 +114,11 @@ def chain_of(node: "Node", data: bytes) -> str:
             head = _head(inner, kind, data)
             return _joined([*steps, head]) if head else ""
     return ""
+
+
+def _argument_count(node: "Node") -> int:
+    given = node.child_by_field_name("arguments")
+    return 0 if given is None else given.named_child_count
 
 
 def _joined(steps: list[str]) -> str:

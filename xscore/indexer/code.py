@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
-from xscore.indexer.receivers import Receivers, Scope
+from xscore.indexer.receivers import PARAMETERS, Receivers, Scope
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
@@ -147,18 +147,43 @@ def _entity_draft(
         title=_code_title(name, known),
         facts=known,
         uses=tuple(uses),
-        types=_types(entity, receivers, scopes),
+        types=_types(facts, entity, receivers, scopes),
     )
     cases = [member.name.removeprefix(entity.name).lstrip(" >.") for member in entity.members]
     return with_test_card(draft, facts, cases=cases)
 
 
-def _types(entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> dict[str, str]:
+def _types(
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+) -> dict[str, str]:
     scope = scopes[entity.name]
     if entity.definition.kind in {"class", "extension", "type"}:
-        return receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
+        members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
+        alias = receivers.alias_of(entity)
+        return {"": alias, **members} if alias else members
     result = receivers.result_of(entity, scope)
-    return {"": result} if result else {}
+    types = {"": result} if result else {}
+    if facts.source.language.has_overloads:
+        types[PARAMETERS] = _parameter_count(facts.signature(entity))
+    return types
+
+
+def _parameter_count(signature: str) -> str:
+    """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
+    depth, count, has_any = 0, 1, False
+    for char in signature[signature.find("(") + 1 :]:
+        if char in "([{<":
+            depth += 1
+        elif char in ")]}>" and depth == 0:
+            break
+        elif char in ")]}>":
+            depth -= 1
+        elif char == "," and depth == 0:
+            count += 1
+        elif char in "=." and (char == "=" or "..." in signature):
+            return ""
+        has_any = has_any or not char.isspace()
+    return str(count if has_any else 0)
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:

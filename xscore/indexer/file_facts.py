@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
+from operator import itemgetter
+from typing import Any, TypeVar, Unpack
 
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import BUILTIN_NAMES
@@ -36,6 +38,10 @@ _COMMENT_MARKS = re.compile(
     r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$", re.MULTILINE
 )
 """The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
+
+
+Place = TypeVar("Place", bound="tuple[int, Unpack[tuple[Any, ...]]]")
+"""What stands at a byte, which comes first."""
 
 
 class FileFacts:
@@ -78,14 +84,14 @@ class FileFacts:
         return list(names)[:MAX_NAMES]
 
     def outside(
-        self, holes: Sequence[tuple[int, int]], places: Sequence[tuple[int, str]], start: int, end: int
-    ) -> Iterator[tuple[int, str]]:
+        self, holes: Sequence[tuple[int, int]], places: Sequence[Place], start: int, end: int
+    ) -> Iterator[Place]:
         """Yield those of the places between two bytes that are in no hole."""
         begins = sorted(holes)
         ends = list(accumulate((stop for _, stop in begins), max, initial=-1))
-        for byte, written in _between(places, start, end):
-            if not begins or byte >= ends[bisect_right(begins, (byte, self._last_byte))]:
-                yield byte, written
+        for place in places[_first_from(places, start) : _first_from(places, end)]:
+            if not begins or place[0] >= ends[bisect_right(begins, (place[0], self._last_byte))]:
+                yield place
 
     def value_uses(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return what is imported and used between two bytes other than by a call; a value, if `links` finds one."""
@@ -238,6 +244,10 @@ class FileFacts:
         if not imported.alias and self.source.language.module_separator == ".":
             return rest[-1], f"mod:{head}"
         return rest[-1], f"mod:{target}"
+
+
+def _first_from(places: Sequence[Place], byte: int) -> int:
+    return bisect_left(places, byte, key=itemgetter(0))
 
 
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:

@@ -59,6 +59,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Names of a method's own object: `self`, `this`."""
     has_implicit_receiver: bool = False
     """A call without an object may be one of a method of the own class."""
+    has_overloads: bool = False
+    """Methods of one name may differ by their parameters."""
     has_open_classes: bool = False
     """A class may get methods in other files than the one that defines it."""
     test_files: str = ""
@@ -128,7 +130,12 @@ _TYPESCRIPT = tuple(
         ("tsx", ".tsx", "ecmascript typescript jsx"),
     )
 )
-_CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base"), "has_implicit_receiver": True}
+_CLASSES = {
+    "module_separator": ".",
+    "receivers": ("this", "super", "base"),
+    "has_implicit_receiver": True,
+    "has_overloads": True,
+}
 _MORE_CODE = (
     _code("go", ".go", has_folder_modules=True, has_open_classes=True, test_files=r"_test\.go$"),
     _code(
@@ -150,6 +157,7 @@ _MORE_CODE = (
         module_separator="",
         receivers=("this",),
         has_implicit_receiver=True,
+        has_overloads=True,
         has_open_classes=True,
         test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_](unit)?test)\.(cc|cpp|cxx|h|hpp)$",
     ),

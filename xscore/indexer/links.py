@@ -12,7 +12,7 @@ Hints of a mention, as `file_facts` and `sections` write them:
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
     typed:C          a method of the class C          path:P      prose names a file
     in:C             the same, or a bare name         at:CHAIN    a method of what a chain leads to (`receivers`)
-    ?                an attribute of something
+    ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
     value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
@@ -57,7 +57,8 @@ class NameIndex(ModuleIndex):
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
         super().__init__(languages, mentions)
-        self._in_file = cache(lambda path: _by_name(in_file(path)))
+        self._rows = cache(lambda path: [*in_file(path)])
+        self._in_file = cache(lambda path: _by_name(self._rows(path)))
         self._bases = cache(self._find_bases)
         self._stars = cache(self._find_stars)
         self._defined = cache(self._find_defined)
@@ -158,12 +159,14 @@ class NameIndex(ModuleIndex):
 
     def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
+        rest, _, count = rest.partition("~")
         own = self._in_file(path)
         match kind:
             case "":
                 return own.get(name) or self._bare(name, path)
             case "self" | "super":
-                return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
+                owner = rest.partition("#")[0]
+                return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
             case "of":
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
@@ -171,28 +174,21 @@ class NameIndex(ModuleIndex):
             case "typed":
                 return self._typed(name, rest, path)
             case "in":
-                return self._own_or_bare(name, rest, path)
+                return self._own_or_bare(name, rest, path, int(count or -1))
             case "at":
-                return self._reached(name, rest, path)
+                return self._reached(name, rest, path, int(count or -1))
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
 
-    def _reached(self, name: str, chain: str, path: str) -> EntityRow | None:
-        """Return a method of what a chain leads to; `receiver_types` follows it."""
-        return self._attribute(name, path, dotted=True)
+    def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
+        """Return a method of what a chain leads to."""
+        raise NotImplementedError
 
-    def _own_or_bare(self, name: str, owner: str, path: str) -> EntityRow | None:
+    def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         """Return a method of a class, its bases or a class around it, else what the bare name means."""
-        held = owner
-        while held:
-            found = self._inherited(self._class_here(held, path), name)
-            if found is not None:
-                return found
-            held = held.rpartition(".")[0]
-        own = self._in_file(path).get(name)
-        return own or (None if name in BUILTIN_NAMES else self._bare(name, path))
+        raise NotImplementedError
 
     def _class_here(self, owner: str, path: str) -> EntityRow | None:
         """Return the class whose methods stand in this file, though it may be defined in another."""
@@ -246,24 +242,40 @@ class NameIndex(ModuleIndex):
         imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
         return folder_of(other) in {folder_of(path), *imported}
 
-    def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
+    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
         own = self._in_file(path)
         while is_own and owner:
-            found = self._inherited(self._class_here(owner, path), name)
+            found = self._inherited(self._class_here(owner, path), name, count=count)
             if found or own.get(f"{owner}.{name}"):
                 return found or own[f"{owner}.{name}"]
             owner = owner.rpartition(".")[0]
-        found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True)
+        found = None if is_own else self._inherited(
+            self._class_here(owner, path), name, skips_first=True, count=count
+        )
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
-    def _inherited(self, holder: EntityRow | None, name: str, *, skips_first: bool = False) -> EntityRow | None:
-        """Return the nearest definition of a method in a class and its bases."""
+    def _inherited(
+        self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
+    ) -> EntityRow | None:
+        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
+        nearest: EntityRow | None = None
         for this in self._with_bases(holder):
             found = None if skips_first and this is holder else self._own_member(this, name)
+            if found is not None and count >= 0:
+                nearest = nearest or found
+                found = self._overload(found, count)
             if found is not None:
                 return found
+        return nearest
+
+    def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
+        """Return the definition of a method's name in its class that takes a number of arguments."""
+        types = self._mentions(row.path).types
+        for other in self._rows(row.path):
+            if other.plain == row.plain and types.get(other.id, {}).get("(", "") in ("", str(count)):
+                return other
         return None
 
     def _with_bases(self, holder: EntityRow | None) -> Iterator[EntityRow]:
@@ -299,8 +311,16 @@ class NameIndex(ModuleIndex):
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
-        starred = self._in_file(self._star(name, path)).get(name)
+        starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
         return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+
+    def _static_star(self, name: str, path: str) -> EntityRow | None:
+        """Return a member of a class all of whose members a file imports, as `import static a.Store.*` does."""
+        for file in self._stars(path) if self._row(path).has_implicit_receiver else ():
+            found = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
+            if found is not None:
+                return found
+        return None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
@@ -321,7 +341,10 @@ class NameIndex(ModuleIndex):
         if not file:
             own = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
             return self._exported(name, own) if own else None
-        return self._default_export(name, file) if held_by else self._exported(name, file)
+        if held_by:
+            return self._default_export(name, file)
+        of_class = self._in_file(file).get(f"{target.rpartition('/')[2]}.{name}")  # `import static a.Store.open`
+        return of_class or self._exported(name, file)
 
     def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
         """Return the only entity that a path in the same Rust crate may mean: re-exports and inner modules hide it."""

@@ -8,10 +8,10 @@ arguments of generic classes of the repository itself are not followed, and of o
 
 from typing import NamedTuple
 
-from xscore.indexer.chains import CALLED, INDEXED, STEP, TYPE_MARK
+from xscore.indexer.chains import CALL_MARK, INDEXED, STEP, TYPE_MARK
 from xscore.indexer.languages import BUILTIN_NAMES, language_named
 from xscore.indexer.links import NameIndex
-from xscore.indexer.receivers import ALTERNATIVE, OWN_TYPES
+from xscore.indexer.receivers import ALTERNATIVE, DECLARED, OWN_TYPES, PARAMETERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -45,6 +45,10 @@ _ITEMS = frozenset(
 """Methods of them that give what they hold."""
 
 
+NOT_CALLED = -2
+"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
+
+
 class Value(NamedTuple):
     """What a chain leads to. Without a row: something outside of the repository."""
 
@@ -70,14 +74,16 @@ class ReceiverIndex(NameIndex):
     _depth = 0
     _followed: dict[tuple[str, str], Value | None]
 
-    def _reached(self, name: str, chain: str, path: str) -> EntityRow | None:
+    def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         value = self._value_of(chain, path)
         if value is None:
             library = language_named(self._languages.get(path, "")).library.split()
             is_usual = name in BUILTIN_NAMES or len(name) < 2 or name in library
             return None if is_usual else self._attribute(name, path, dotted=True)
-        found = self._step(value, name)
-        return None if found is None else found.row
+        found = self._step(value, name, count=count)
+        if found is None or (value.module is None and found.holder is None):
+            return None  # a member that holds a function, or something outside
+        return found.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
@@ -95,10 +101,10 @@ class ReceiverIndex(NameIndex):
     def _follow(self, chain: str, path: str) -> Value | None:
         head, *steps = chain.split(STEP)
         value = self._begin(head, path)
-        for step in steps:
+        for step, behind in zip(steps, [*steps[1:], ""], strict=False):
             if value is None:
                 return None
-            value = self._step(value, step)
+            value = self._step(value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED)
         return value
 
     def _begin(self, head: str, path: str) -> Value | None:
@@ -227,7 +233,27 @@ class ReceiverIndex(NameIndex):
         starred = self._in_file(self._star(name, path)).get(name)
         if starred is not None:
             return starred
-        return self._nearest_of([t for t in classes if t.plain == name or t.plain.endswith(f".{name}")], path)
+        exact = self._nearest_of([t for t in classes if t.plain == name], path)
+        return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+
+    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
+        stated = self._mentions(holder.path).bases.get(holder.id, ())
+        found = (
+            self._resolved(name, hint, holder.path) if hint.startswith("mod:") else self._class_named(name, holder.path)
+            for _, name, hint in stated
+        )
+        return [base for base in found if base is not None and self._is_class(base)]
+
+    def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        held = owner
+        while held and last_name(held) != name:  # a constructor is called by the name of its class
+            own = self._class_here(held, path)
+            found = None if own is None else self._member(Value(own), name, count=count)
+            if found is not None and found.holder is not None:
+                return found.row
+            held = held.rpartition(".")[0]
+        own = self._in_file(path).get(name)
+        return own or (None if name in BUILTIN_NAMES else self._bare(name, path))
 
     def _is_class(self, row: EntityRow) -> bool:
         """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
@@ -242,21 +268,26 @@ class ReceiverIndex(NameIndex):
             known[path] |= {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
         return known[path]
 
-    def _step(self, value: Value, step: str) -> Value | None:
-        """Return what a call, an index or a member of a value is."""
-        if step == CALLED:
-            return self._called(value)
+    def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
+        """Return what a call, an index or a member of a value is. count: of arguments, with which the next step calls the member."""
+        if step.startswith(CALL_MARK):
+            return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
             return self._of_module(value, step)
         if value.row is None:
             return self._of_foreign(value, step)
-        if step == INDEXED:
-            return None
-        if not self._is_class(value.row):
-            return None
-        found = self._member(value, step)
+        if not self._is_class(value.row):  # a property, or a method that a language calls without brackets
+            given = self._called(value, 0)
+            return None if given is None or given.row is value.row else self._step(given, step, count=count)
+        found = None if step == INDEXED else self._member(value, step, count=count)
         if found is None and step == "new" and self._languages.get(value.row.path) == "ruby":
             return value
+        meant = "" if found is not None else self._mentions(value.row.path).types.get(value.row.id, {}).get("", "")
+        alias = self._value_of(meant, value.row.path) if meant else None
+        if alias is not None and alias.row is not value.row:
+            return self._step(alias, step, count=count)
+        if step == INDEXED:
+            return None
         return OUTSIDE if found is None else found
 
     def _of_module(self, value: Value, step: str) -> Value | None:
@@ -270,12 +301,16 @@ class ReceiverIndex(NameIndex):
             found = self._member(Value(default), step) if default is not None else None
         return found
 
-    def _called(self, value: Value) -> Value | None:
+    def _called(self, value: Value, count: int) -> Value | None:
+        """Return what a function gives. count: of arguments, by which overloads differ."""
         if value.result:
             return self._result(value.result, value)
         row = value.row
         if row is None or self._is_class(row):
             return value
+        types = self._mentions(row.path).types.get(row.id, {})
+        if PARAMETERS in types:
+            row = self._overload(row, count) or row
         stated = self._mentions(row.path).types.get(row.id, {}).get("", "")
         return self._result(stated, value) if stated else None
 
@@ -302,21 +337,25 @@ class ReceiverIndex(NameIndex):
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
-    def _member(self, value: Value, name: str) -> Value | None:
+    def _member(self, value: Value, name: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return a method or a member of an object, by its class and the bases of that."""
         if value.row is None:
             return None
+        nearest: Value | None = None
         for this in self._with_bases(value.row):
             row = self._own_member(this, name)
-            if row is not None:
-                return Value(row, holder=value.row)
+            if row is not None and count >= 0:
+                nearest = nearest or Value(row, holder=value.row)
+                row = self._overload(row, count)
             members = self._mentions(this.path).types.get(this.id, {})
             chain = members.get(name) or members.get(f"@{name}") or members.get(f"#{name}")
+            if row is not None and (count != NOT_CALLED or not chain):
+                return Value(row, holder=value.row)
             if chain:
                 return self._value_of(chain, this.path)
-            if name + CALLED in members:
-                return Value(this, holder=value.row, result=members[name + CALLED] or ":?")
-        return None
+            if name + DECLARED in members:
+                return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
+        return nearest
 
     def _of_foreign(self, value: Value, step: str) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments say."""

@@ -14,7 +14,7 @@ a variable has at each place what was last assigned above it, whatever the branc
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from xscore.indexer.chains import CALLED, MAX_CHAIN_CHARS, STEP, TYPE_MARK
+from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, STEP, TYPE_MARK
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.syntax import NameUse
@@ -28,6 +28,12 @@ MAX_RETURNED = 3
 """Distinct values that a function returns, which are kept."""
 MAX_FACTS = 200
 """Members whose types are kept of one class, or of one file."""
+DECLARED = "()"
+"""Behind the name of a method that a class only declares."""
+COUNT_MARK = "~"
+"""Before the number of arguments, at the end of a hint."""
+PARAMETERS = "("
+"""Under which the number of parameters of a method stands, where others may have its name."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
@@ -41,6 +47,8 @@ FOREIGN_TYPES = frozenset(
 )
 """Types of every program of a language: a method of one is never of this repository."""
 _Bound = dict[str, list[tuple[int, str]]]
+_LOOKED_BACK = 8
+"""Assignments to one name that are tried for one that is seen at a place."""
 _SUPER = frozenset({"super", "base", "parent"})
 
 
@@ -50,15 +58,19 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
+        self._closures = sorted(
+            [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
+        )
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
 
     def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
-        for at, chain in self._facts.outside(holes, self._facts.found.chains, start, end):
+        for at, chain, count in self._facts.outside(holes, self._facts.found.chains, start, end):
             use = self._use(chain, at, scope) if len(uses) < MAX_USES else None
             if use is not None:
-                uses[NameUse(*use)] = None
+                has_count = count >= 0 and use[1].startswith(("at:", "in:", "self:", "super:"))
+                uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = None
         return list(uses)
 
     def _use(self, chain: str, at: int, scope: "Scope") -> tuple[str, str] | None:
@@ -87,7 +99,7 @@ class Receivers:
         """Whether the hints of `links` say all of an object: an imported name, or one name that is not the class's."""
         if held[0] in self._facts.imported:
             has_name = self._facts.imported[held[0]].name not in {"", "default", "*"}
-            return CALLED not in held and (len(held) == 1 or not has_name)
+            return not any(step[:1] in "([" for step in held) and (len(held) == 1 or not has_name)
         return len(held) == 1 and not (self._language.has_implicit_receiver and scope.owner) and held[0] != "?"
 
     def expand(self, chain: str, at: int, scope: "Scope", depth: int = 0) -> str:
@@ -106,7 +118,7 @@ class Receivers:
         if first in self._own:
             return _joined(f"@{scope.owner}", [*rest, *steps]) if scope.owner else ""
         if head in _SUPER and head in {name.rstrip("()") for name in self._language.receivers}:
-            behind = steps[1:] if steps[:1] == [CALLED] else steps
+            behind = steps[1:] if steps and steps[0].startswith(CALL_MARK) else steps
             return _joined(f"^{scope.owner}", behind) if scope.owner else ""
         if head[0] in "@$":  # a variable of the object, in Ruby
             return _joined(f"@{scope.owner}", [head, *steps]) if scope.owner else ""
@@ -156,7 +168,7 @@ class Receivers:
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         own = self._variables(d.start_byte, d.end_byte, holes)
-        return Scope(owner, own, outer)
+        return Scope(owner, own, outer, self._closures)
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         found = self._facts.found.variables
@@ -170,6 +182,13 @@ class Receivers:
             elif not given[-1][1]:  # a stated type sorts before a value
                 given[-1] = (at, chain)
         return bound
+
+    def alias_of(self, entity: Entity) -> str:
+        """Return the type that another name is given to; empty: the entity is none."""
+        d = entity.definition
+        stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
+        result = self.type_of(stated[0][1]) if stated and d.body_byte == d.end_byte else ""
+        return TYPE_MARK + result if result else ""
 
     def result_of(self, entity: Entity, scope: "Scope") -> str:
         """Return what a function gives, by its declaration or by what it returns; alternatives are apart by blanks."""
@@ -196,7 +215,7 @@ class Receivers:
             if d.start_byte <= at < d.end_byte and not any(a <= at < b for a, b in holes):
                 result = self.type_of(written.lstrip(": "))
                 stated = TYPE_MARK + result if result else ""
-                members[name + CALLED] = members.get(name + CALLED) or stated
+                members[name + DECLARED] = members.get(name + DECLARED) or stated
         return dict(list(members.items())[:MAX_FACTS])
 
     def _add(self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope") -> None:
@@ -208,7 +227,7 @@ class Receivers:
 
     def scope_between(self, start: int, end: int) -> "Scope":
         """Return the variables that module-level code between two bytes gives values to."""
-        return Scope("", self._variables(start, end, ()), None)
+        return Scope("", self._variables(start, end, ()), None, self._closures)
 
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
@@ -222,8 +241,11 @@ class Receivers:
 class Scope:
     """The variables of an entity, and those of the one around it."""
 
-    def __init__(self, owner: str, bound: _Bound, outer: "Scope | None") -> None:
-        self.owner, self.bound, self._outer = owner, bound, outer
+    def __init__(
+        self, owner: str, bound: _Bound, outer: "Scope | None", closures: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """closures: bytes of all functions of the file, in order of their starts."""
+        self.owner, self.bound, self._outer, self._closures = owner, bound, outer, closures
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of these."""
@@ -231,7 +253,18 @@ class Scope:
         if given is None:
             return None if self._outer is None else self._outer.last(name, at)
         above = bisect_left(given, (at, ""))
+        for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
+            if self._is_seen(place, at):
+                return place, chain
         return given[above - 1] if above else None
+
+    def _is_seen(self, place: int, at: int) -> bool:
+        """Whether no function between ends before a byte that a place is inside of."""
+        index = bisect_left(self._closures, (place + 1, 0))
+        for start, end in reversed(self._closures[max(0, index - 2 * _LOOKED_BACK) : index]):
+            if start <= place < end:
+                return at < end
+        return True
 
 
 def _joined(begins: str, steps: Sequence[str]) -> str:

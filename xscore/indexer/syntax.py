@@ -161,12 +161,17 @@ class Syntax(Struct):
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written)."""
-    chains: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, chain of what is called) of each call; a call whose object has no chain is `?|name`."""
+    chains: list[tuple[int, str, int]] = field(default_factory=list)
+    """(byte, chain of what is called, number of arguments) of each call.
+
+    A call whose object has no chain is `?|name`; -1: the language has one function of a name.
+    """
     variables: list[tuple[int, str, str]] = field(default_factory=list)
     """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
+    closures: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of functions without a name, whose variables are theirs."""
     results: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, type as written) of what a definition returns."""
+    """(byte, type as written) of what a definition returns, or an alias stands for."""
     returned: list[tuple[int, str]] = field(default_factory=list)
     """(byte, chain) of the values that code returns."""
     declared: list[tuple[int, str, str]] = field(default_factory=list)
@@ -299,7 +304,8 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
             begin, written = _called(data, captures["receiver"][0])
             name = _text(data, captures["call"][0])
             found.calls.append((begin, f"{written}.{name}"))
-            found.chains.append((begin, f"{chain_of(captures['receiver'][0], data) or '?'}{STEP}{name}"))
+            chain = chain_of(captures["receiver"][0], data) or "?"
+            found.chains.append((begin, f"{chain}{STEP}{name}", _argument_count(captures)))
         else:
             for name, nodes in captures.items():
                 if name in spots:
@@ -307,7 +313,8 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
                     for node in nodes:
                         add(read(data, node))
                 if name == "call":
-                    found.chains.extend((node.start_byte, _chain(data, node)) for node in nodes)
+                    count = _argument_count(captures)
+                    found.chains.extend((node.start_byte, _chain(data, node), count) for node in nodes)
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     found.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
@@ -378,6 +385,11 @@ def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     return [Import(written, name, alias, module.start_point.row)]
 
 
+def _argument_count(captures: "dict[str, list[Node]]") -> int:
+    given = captures.get("arguments")
+    return given[0].named_child_count if given else -1
+
+
 def _chain(data: bytes, node: "Node") -> str:
     """Return the chain of what is called; of an object without one only the name that is called on it."""
     chain = chain_of(node, data)
@@ -439,6 +451,7 @@ def _text(data: bytes, node: "Node") -> str:
 
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "call": ("calls", _called),
+    "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
     "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
     "branch": ("branches", lambda _data, node: node.start_byte),

@@ -105,13 +105,10 @@ class _Reader:
     def _slice(self, depth: int) -> str:
         """Read `[]T`, `[4]T`, `[T]` or `[T; 4]`."""
         self._at += 1
-        if self._next.isdigit():
-            self._at += 1
-        if self._take("]"):
+        inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
+        self._skip_to("]")
+        if self._next and (_NAME.match(self._next) or self._next in "*[(&"):
             inner = self._single(depth + 1)
-        else:
-            inner = self.union(depth + 1)
-            self._skip_to("]")
         return f"[]<{inner}>" if inner else ""
 
     def _tuple(self, depth: int) -> str:

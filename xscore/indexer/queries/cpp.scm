@@ -39,7 +39,7 @@
   (#any-of? @_macro "TEST" "TEST_F" "TEST_P" "TYPED_TEST" "TEST_CASE" "SCENARIO"))
 
 (namespace_definition body: (declaration_list (_) @statement))
-(call_expression function: [(qualified_identifier) (template_function name: (_))] @call)
+(call_expression function: [(qualified_identifier) (template_function name: (_))] @call arguments: (_) @arguments)
 (new_expression type: (_) @call)
 (catch_clause) @branch
 (for_range_loop) @branch
@@ -63,3 +63,5 @@
 (for_range_loop type: (_) @variable.type declarator: [(identifier) @variable (reference_declarator (identifier) @variable)]
   right: (_) @variable.each)
 (function_definition type: (_) @result)
+(lambda_expression) @closure
+(alias_declaration type: (_) @result)

@@ -15,8 +15,9 @@
 (compilation_unit (_) @statement)
 (namespace_declaration body: (declaration_list (_) @statement))
 
-(invocation_expression function: [(identifier) (member_access_expression)] @call)
-(invocation_expression function: (generic_name (identifier) @call))
+(invocation_expression
+  function: [(identifier) (member_access_expression) (conditional_access_expression)] @call arguments: (_) @arguments)
+(invocation_expression function: (generic_name (identifier) @call) arguments: (_) @arguments)
 (object_creation_expression type: [(identifier) (qualified_name)] @call)
 (object_creation_expression type: (generic_name (identifier) @call))
 (using_directive [(identifier) (qualified_name)] @import.module)
@@ -35,3 +36,4 @@
 (property_declaration type: (_) @variable.type name: (_) @variable)
 (method_declaration returns: (_) @result body: (_))
 (method_declaration returns: (_) @declared.type name: (_) @declared !body)
+[(lambda_expression) (anonymous_method_expression)] @closure

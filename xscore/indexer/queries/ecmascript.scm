@@ -119,3 +119,5 @@
 (for_in_statement left: (identifier) @variable right: (_) @variable.each)
 (return_statement [(new_expression) (call_expression) (identifier) (member_expression) (this)] @returned)
 (arrow_function body: [(new_expression) (call_expression)] @returned)
+[(arrow_function) (function_expression)] @closure
+(arrow_function parameter: (identifier) @variable)

@@ -56,3 +56,7 @@
 (method_elem name: (_) @declared)
 (method_elem name: (_) @declared result: (_) @declared.type)
 (type_spec type: (interface_type (type_elem (type_identifier) @base)))
+(func_literal) @closure
+(type_spec type: [(slice_type) (map_type) (array_type) (pointer_type) (type_identifier) (qualified_type)
+  (generic_type)] @result)
+(type_alias type: (_) @result)

@@ -15,8 +15,8 @@
 [(line_comment) (block_comment)] @lead
 (program (_) @statement)
 
-(method_invocation !object name: (identifier) @call)
-(method_invocation object: (_) @receiver name: (identifier) @call)
+(method_invocation !object name: (identifier) @call arguments: (_) @arguments)
+(method_invocation object: (_) @receiver name: (identifier) @call arguments: (_) @arguments)
 (object_creation_expression type: [(type_identifier) (scoped_type_identifier)] @call)
 (object_creation_expression type: (generic_type [(type_identifier) (scoped_type_identifier)] @call))
 
@@ -41,3 +41,4 @@
 (instanceof_expression right: (_) @variable.type name: (_) @variable)
 (method_declaration type: (_) @result body: (_))
 (method_declaration type: (_) @declared.type name: (_) @declared !body)
+(lambda_expression) @closure

@@ -4,3 +4,4 @@
 (class_declaration (class_heritage [(identifier) (member_expression)] @base))
 
 (field_definition property: (_) @variable value: [(new_expression) (call_expression)] @variable.value)
+(formal_parameters (identifier) @variable)

@@ -66,3 +66,5 @@
 (for_in_clause left: (identifier) @variable right: (_) @variable.each)
 (function_definition return_type: (_) @result)
 (return_statement [(call) (identifier) (attribute) (await)] @returned)
+(lambda) @closure
+(lambda_parameters (identifier) @variable)

@@ -36,3 +36,4 @@
 (method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
 (singleton_method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
 (return (argument_list . (_) @returned))
+[(block) (do_block)] @closure

@@ -73,3 +73,6 @@
 (function_item return_type: (_) @result)
 (function_signature_item name: (_) @declared)
 (function_signature_item name: (_) @declared return_type: (_) @declared.type)
+(closure_expression) @closure
+(closure_parameters (identifier) @variable)
+(type_item type: (_) @result)

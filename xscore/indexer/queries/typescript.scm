@@ -40,3 +40,5 @@
 (method_definition return_type: (_) @result)
 (arrow_function return_type: (_) @result)
 (function_signature return_type: (_) @result)
+(type_alias_declaration value: (_) @result)
+(required_parameter pattern: (identifier) @variable !type)
