@@ -19,10 +19,12 @@ STEP = "|"
 CALL_MARK = "("
 """What a step begins with that is a call."""
 INDEXED = "[]"
+MODULE_MARK = "="
+"""Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
 _PLAIN = re.compile(r"[@$#]{0,2}\w[\w$]*(?:::\w+)*(?:(?:[?!]?\.|->)#?[\w$]+)*\Z")
-_JOINTS = re.compile(r"[?!]?\.|->")
+_JOINTS = re.compile(r"[?!]?\.#?|->")
 _NAME = re.compile(r"[@$#]{0,2}\w[\w$?!]*\Z")
 _MEMBERS = {
     "attribute": ("object", "attribute"),
@@ -97,6 +99,8 @@ def chain_of(node: "Node", data: bytes) -> str:
         if kind in _CALLS:
             steps.append(f"({_argument_count(inner) or ''})")
             called = inner.child_by_field_name("function")
+            if called is not None and called.type == "import":
+                return _joined([*steps[:-1], _imported(inner, data)])
             if called is None:
                 inner = _step_into(inner, _METHODS, steps, data)
                 if inner is None:
@@ -116,9 +120,35 @@ def chain_of(node: "Node", data: bytes) -> str:
     return ""
 
 
+def chain_before(data: bytes, start: int, end: int) -> str:
+    """Return the chain that ends in the name between two bytes, where the grammar has only words and brackets."""
+    text = data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace")
+    written = _SPLICED.search(" ".join(text.split()))
+    if written is None:
+        return ""
+    steps: list[str] = []
+    for name, arguments in _LINK.findall(written[0]):
+        steps.append(name)
+        if arguments:
+            inner = arguments[1:-1].strip()
+            steps.append(f"({inner.count(',') + 1 if inner else ''})")
+    return STEP.join(steps) if len(steps) <= MAX_STEPS else ""
+
+
+_ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
+_LINK = re.compile(rf"((?:\w+::)*\w+)({_ARGUMENTS})?")
+_SPLICED = re.compile(rf"(?:(?:\w+::)*\w+(?:{_ARGUMENTS})?\.)*(?:\w+::)*\w+\Z")
+
+
 def _argument_count(node: "Node") -> int:
     given = node.child_by_field_name("arguments")
     return 0 if given is None else given.named_child_count
+
+
+def _imported(node: "Node", data: bytes) -> str:
+    given = node.child_by_field_name("arguments")
+    text = b"" if given is None else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
+    return MODULE_MARK + text.decode("utf-8", "replace").strip("()'\"` ")
 
 
 def _joined(steps: list[str]) -> str:
@@ -159,7 +189,7 @@ def _step_into(
     """Add the name of a member to the steps; return the object that has it, None without one."""
     name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
     written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
-    steps.append(written.lstrip("?.").partition("<")[0])
+    steps.append(written.lstrip("?.#").partition("<")[0])
     held = _child(node, fields[0])
     if held is None and node.type == "member_access_expression":
         held = node.children[0]  # `this` and `base` have no field in C#

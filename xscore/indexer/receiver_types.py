@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xscore.indexer.chains import CALL_MARK, INDEXED, STEP, TYPE_MARK
 from xscore.indexer.languages import BUILTIN_NAMES, language_named
 from xscore.indexer.links import NameIndex
-from xscore.indexer.receivers import ALTERNATIVE, DECLARED, OWN_TYPES, PARAMETERS
+from xscore.indexer.receivers import ALTERNATIVE, DECLARED, EXTENDED, OWN_TYPES, PARAMETERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -237,7 +237,11 @@ class ReceiverIndex(NameIndex):
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
-        stated = self._mentions(holder.path).bases.get(holder.id, ())
+        bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
+        stated = list(bases.get(holder.id, ()))
+        for id_ in bases:
+            if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
+                stated += bases[id_]
         found = (
             self._resolved(name, hint, holder.path) if hint.startswith("mod:") else self._class_named(name, holder.path)
             for _, name, hint in stated
@@ -246,14 +250,23 @@ class ReceiverIndex(NameIndex):
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
+        has_receiver = self._row(path).has_implicit_receiver
         while held and last_name(held) != name:  # a constructor is called by the name of its class
             own = self._class_here(held, path)
-            found = None if own is None else self._member(Value(own), name, count=count)
+            found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
                 return found.row
+            beside = self._in_file(path).get(f"{held}.{name}") if own is None else None
+            if beside is not None:
+                return beside
             held = held.rpartition(".")[0]
         own = self._in_file(path).get(name)
-        return own or (None if name in BUILTIN_NAMES else self._bare(name, path))
+        if own is not None or name in BUILTIN_NAMES:
+            return own
+        spaces = [t for t in self._named(name) if t.plain == f"{owner.partition('.')[0]}.{name}"]
+        return self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path) or self._bare(
+            name, path
+        )
 
     def _is_class(self, row: EntityRow) -> bool:
         """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
@@ -348,7 +361,7 @@ class ReceiverIndex(NameIndex):
                 nearest = nearest or Value(row, holder=value.row)
                 row = self._overload(row, count)
             members = self._mentions(this.path).types.get(this.id, {})
-            chain = members.get(name) or members.get(f"@{name}") or members.get(f"#{name}")
+            chain = members.get(name) or members.get(f"@{name}")
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
             if chain:

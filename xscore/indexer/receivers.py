@@ -14,7 +14,7 @@ a variable has at each place what was last assigned above it, whatever the branc
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, STEP, TYPE_MARK
+from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, MODULE_MARK, STEP, TYPE_MARK
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.syntax import NameUse
@@ -34,6 +34,8 @@ COUNT_MARK = "~"
 """Before the number of arguments, at the end of a hint."""
 PARAMETERS = "("
 """Under which the number of parameters of a method stands, where others may have its name."""
+EXTENDED = "+"
+"""Under which the type stands that methods are given to apart from its definition."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
@@ -61,6 +63,12 @@ class Receivers:
         self._closures = sorted(
             [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
         )
+        generics: _Bound = {}
+        for at, name, chain in facts.found.variables:
+            if name[0] == "<":
+                generics.setdefault(name[1:-1], []).append((at, chain))
+        self._generics = generics
+        """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
 
     def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
@@ -77,7 +85,8 @@ class Receivers:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
-            return self._without_object(name, scope)
+            is_variable = not self._language.has_overloads and scope.last(name, at) is not None
+            return None if name == "?" or is_variable else self._without_object(name, scope)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
         bound = scope.last(head, at)
@@ -90,7 +99,8 @@ class Receivers:
         return None if is_foreign else (name, f"at:{expression}")
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
-        is_own = self._language.has_implicit_receiver and scope.owner and "::" not in name
+        has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
+        is_own = has_inner and scope.owner and "::" not in name
         if is_own and name.isidentifier() and name not in self._facts.imported:
             return name, f"in:{scope.owner}"
         return self._facts.named_use(name.replace("::", "."), scope.owner)
@@ -107,8 +117,11 @@ class Receivers:
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
+        if head.startswith(MODULE_MARK):
+            place = self._facts.reference(head[1:])
+            return _joined(f"mod:{place}!", steps) if place else ""
         if head.startswith(TYPE_MARK):
-            begins = self.type_of(head[1:])
+            begins = self.type_of(head[1:], at)
             return _joined(TYPE_MARK + begins, steps) if begins else ""
         bound = scope.last(head, at)
         if bound is not None:
@@ -145,11 +158,16 @@ class Receivers:
         is_script = self._language.module_separator == "/" and imported.alias
         return _joined(f"mod:{place}{'#default' if is_script else ''}!", steps)
 
-    def type_of(self, written: str) -> str:
-        """Return a type whose names other files can look up; empty: it has no name."""
-        return with_names(read_type(written), self._type_name)
+    def type_of(self, written: str, at: int) -> str:
+        """Return a type at a byte, whose names other files can look up; empty: it has no name."""
+        return with_names(read_type(written), lambda name: self._type_name(name, at))
 
-    def _type_name(self, name: str) -> str:
+    def _type_name(self, name: str, at: int) -> str:
+        if name in self._generics:
+            given = self._generics[name]
+            above = bisect_left(given, (at, ""))
+            bound = read_type(given[above - 1][1].lstrip(":")).partition("<")[0] if above else name
+            return "?" if not bound else bound if bound in self._generics else self._type_name(bound, 0)
         head, *rest = parts = name.split(".")
         if self._language.module_separator == "::" and rest:
             inner, hint = self._facts.path_of(parts)
@@ -187,7 +205,7 @@ class Receivers:
         """Return the type that another name is given to; empty: the entity is none."""
         d = entity.definition
         stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
-        result = self.type_of(stated[0][1]) if stated and d.body_byte == d.end_byte else ""
+        result = self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
         return TYPE_MARK + result if result else ""
 
     def result_of(self, entity: Entity, scope: "Scope") -> str:
@@ -195,7 +213,7 @@ class Receivers:
         d, found = entity.definition, self._facts.found
         stated = _within(found.results, d.inner_start_byte, d.body_byte)
         if stated:
-            result = self.type_of(stated[0][1].lstrip(": "))
+            result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
         values = (self.expand(chain, at, scope) for at, chain in _within(found.returned, d.body_byte, d.end_byte))
         distinct = [value for value in dict.fromkeys(values) if value]
@@ -213,13 +231,15 @@ class Receivers:
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         for at, name, written in self._facts.found.declared:
             if d.start_byte <= at < d.end_byte and not any(a <= at < b for a, b in holes):
-                result = self.type_of(written.lstrip(": "))
+                result = self.type_of(written.lstrip(": "), at)
                 stated = TYPE_MARK + result if result else ""
                 members[name + DECLARED] = members.get(name + DECLARED) or stated
+        if d.kind == "extension":
+            members[EXTENDED] = f":{entity.qualifier}"
         return dict(list(members.items())[:MAX_FACTS])
 
     def _add(self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope") -> None:
-        field = name.partition(".")[2] or name
+        field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in given:
             value = self.expand(chain, at, scope)
             if value and "." not in field:

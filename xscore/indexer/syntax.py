@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_of, type_chars
+from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
@@ -385,6 +385,16 @@ def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     return [Import(written, name, alias, module.start_point.row)]
 
 
+def _word(data: bytes, node: "Node") -> str:
+    """Return a name that stands alone; `?` for one that is defined there, or follows what it belongs to."""
+    before = data[max(0, node.start_byte - 5) : node.start_byte]
+    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(data, node.end_byte)
+    return "?" if is_other else _text(data, node)
+
+
+_ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
+
+
 def _argument_count(captures: "dict[str, list[Node]]") -> int:
     given = captures.get("arguments")
     return given[0].named_child_count if given else -1
@@ -409,7 +419,8 @@ def _variables(data: bytes, captures: "dict[str, list[Node]]") -> Iterator[tuple
     if stated := captures.get("variable.type"):
         written = type_chars(stated[0], data)
         chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
-    if not chain and (given := captures.get("variable.value")):
+    given = captures.get("variable.value", ())
+    if not chain and given:
         chain = chain_of(given[0], data)
     if not chain and (walked := captures.get("variable.each")):
         begins = chain_of(walked[0], data)
@@ -418,7 +429,12 @@ def _variables(data: bytes, captures: "dict[str, list[Node]]") -> Iterator[tuple
         name = _text(data, node)
         if "property" in captures:
             name = f"this.{name}"
-        yield node.start_byte, name, chain
+        elif "generic" in captures:
+            name = f"<{name}>"
+        elif "first" in captures:
+            name = "0"
+        # What it was before counts up to the end of the new value: `store = store.reopened()`.
+        yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 
 
 _INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
@@ -451,6 +467,11 @@ def _text(data: bytes, node: "Node") -> str:
 
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "call": ("calls", _called),
+    "spliced": (
+        "chains",
+        lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
+    ),
+    "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
     "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
     "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),

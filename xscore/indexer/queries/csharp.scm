@@ -37,3 +37,4 @@
 (method_declaration returns: (_) @result body: (_))
 (method_declaration returns: (_) @declared.type name: (_) @declared !body)
 [(lambda_expression) (anonymous_method_expression)] @closure
+(type_parameter name: (identifier) @variable @generic)

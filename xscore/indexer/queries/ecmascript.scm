@@ -113,7 +113,6 @@
 ["&&" "||" "??"] @branch
 
 ; What variables are given, and what functions give.
-(variable_declarator name: (identifier) @variable value: (_) @variable.value)
 (assignment_expression left: [(identifier) (member_expression)] @variable
   right: [(new_expression) (call_expression) (identifier) (member_expression) (await_expression)] @variable.value)
 (for_in_statement left: (identifier) @variable right: (_) @variable.each)

@@ -60,3 +60,4 @@
 (type_spec type: [(slice_type) (map_type) (array_type) (pointer_type) (type_identifier) (qualified_type)
   (generic_type)] @result)
 (type_alias type: (_) @result)
+(type_parameter_declaration name: (identifier) @variable @generic type: (_) @variable.type)

@@ -42,3 +42,5 @@
 (method_declaration type: (_) @result body: (_))
 (method_declaration type: (_) @declared.type name: (_) @declared !body)
 (lambda_expression) @closure
+(type_parameter . (type_identifier) @variable @generic (type_bound . (_) @variable.type))
+(type_parameter . (type_identifier) @variable @generic .)

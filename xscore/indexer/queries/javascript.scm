@@ -5,3 +5,4 @@
 
 (field_definition property: (_) @variable value: [(new_expression) (call_expression)] @variable.value)
 (formal_parameters (identifier) @variable)
+(variable_declarator name: (identifier) @variable value: (_) @variable.value)

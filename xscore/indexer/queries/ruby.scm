@@ -37,3 +37,9 @@
 (singleton_method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
 (return (argument_list . (_) @returned))
 [(block) (do_block)] @closure
+[(keyword_parameter name: (_) @variable) (splat_parameter name: (_) @variable) (block_parameter name: (_) @variable)
+  (hash_splat_parameter name: (_) @variable) (left_assignment_list (identifier) @variable)
+  (exception_variable (identifier) @variable) (destructured_parameter (identifier) @variable)
+  (for pattern: (identifier) @variable)]
+; A name alone is a call of a method, unless it is a variable.
+(identifier) @word

@@ -65,7 +65,18 @@
 (parameter pattern: (mut_pattern (identifier) @variable) type: (_) @variable.type)
 (let_declaration pattern: (identifier) @variable type: (_) @variable.type)
 (let_declaration pattern: (identifier) @variable !type value: (_) @variable.value)
-(let_condition pattern: (tuple_struct_pattern type: (_) . (identifier) @variable .) value: (_) @variable.value)
+((let_condition pattern: (tuple_struct_pattern type: (identifier) @_some
+    . [(identifier) @variable (ref_pattern (identifier) @variable) (mut_pattern (identifier) @variable)])
+  value: (_) @variable.value) (#any-of? @_some "Some" "Ok"))
+((match_expression value: (_) @variable.value body: (match_block (match_arm pattern: (match_pattern
+    (tuple_struct_pattern type: (identifier) @_some . [(identifier) @variable (ref_pattern (identifier) @variable)])))))
+  (#any-of? @_some "Some" "Ok"))
+(tuple_struct_pattern type: (scoped_identifier) @variable.value . [
+  (identifier) @variable (ref_pattern (identifier) @variable) (ref_pattern (mut_pattern (identifier) @variable))])
+(enum_variant name: (identifier) @variable body: (ordered_field_declaration_list . type: (_) @variable.type))
+(struct_item name: (_) @variable @first body: (ordered_field_declaration_list . type: (_) @variable.type))
+(type_parameter name: (type_identifier) @variable @generic bounds: (trait_bounds . (_) @variable.type))
+(type_parameter name: (type_identifier) @variable @generic !bounds)
 (for_expression pattern: (identifier) @variable value: (_) @variable.each)
 (field_declaration name: (field_identifier) @variable type: (_) @variable.type)
 (static_item name: (_) @variable type: (_) @variable.type)
@@ -76,3 +87,4 @@
 (closure_expression) @closure
 (closure_parameters (identifier) @variable)
 (type_item type: (_) @result)
+(token_tree (identifier) @spliced . (token_tree))

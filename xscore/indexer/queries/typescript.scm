@@ -42,3 +42,6 @@
 (function_signature return_type: (_) @result)
 (type_alias_declaration value: (_) @result)
 (required_parameter pattern: (identifier) @variable !type)
+(type_parameter name: (_) @variable @generic constraint: (constraint (_) @variable.type))
+(type_parameter name: (_) @variable @generic !constraint)
+(variable_declarator name: (identifier) @variable !type value: (_) @variable.value)
