@@ -27,7 +27,7 @@ from xscore.store.file_rows import TotalChanges, change_totals, file_names, repl
 from xscore.store.file_versions import find_version, is_sound
 from xscore.store.mention_links import relink_mentions
 from xscore.store.worktrees import worktree_names
-from xscore.store.written_rows import last_name, module_names
+from xscore.store.written_rows import chain_names, last_name, module_names
 
 if TYPE_CHECKING:
     from xscore.indexer.index import ChangedFile, IndexRun
@@ -232,7 +232,8 @@ def link_changes(connection: sqlite3.Connection) -> None:
 def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
 
-    Names reach others as aliases of imports, by files that export all of another, and by classes with that base.
+    Names reach others as aliases of imports, by files that export all of another, by classes with that base, and by
+    functions, members and variables with that type.
     """
     paths, known, new = set[str](), set(names), set(names)
     while new:
@@ -250,6 +251,10 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
         if name in names or module_names(hint) & names:
             yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
     heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
+    for source, members in mentions.types.items():
+        reaching = [member for member, chain in members.items() if chain_names(chain) & names]
+        yield from (member.removesuffix("()") for member in reaching if member)
+        heirs |= {source} if reaching else set()
     if heirs:
         yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
 
