@@ -40,14 +40,24 @@ function nameOf(declaration) {
   return parent && (parent.name ?? (ts.isBinaryExpression(parent) ? parent.left : undefined))
 }
 
-function emit(source, at, declaration, form) {
-  if (!declaration) return
+// Of overloads the implementation, and of a variable with a stated type the function that it holds.
+function defined(declaration) {
+  if (!declaration || declaration.body) return declaration
+  const holder = declaration.parent
+  if (ts.isFunctionTypeNode(declaration) && holder?.initializer?.body) return holder.initializer
+  return declaration.symbol?.declarations?.find((other) => other.body) ?? declaration
+}
+
+function emit(source, at, called, form) {
+  let declaration = defined(called)
+  // A value that holds a function has a type, and no definition that is called.
+  if (!declaration || ts.isFunctionTypeNode(declaration) || ts.isCallSignatureDeclaration(declaration)) return
   if (ts.isConstructorDeclaration(declaration)) declaration = declaration.parent
   const other = declaration.getSourceFile()
   const target = path.relative(root, other.fileName)
   const name = nameOf(declaration)
   if (!name || target.startsWith('..') || target.includes('node_modules')) return
-  const written = name.getText(other).split('.').pop()
+  const written = name.getText(other).split('.').pop().replace(/^#/, '')
   console.log(JSON.stringify({
     path: path.relative(root, source.fileName), line: lineOf(source, at), target,
     at: lineOf(other, name.getStart(other)), name: written, form,
@@ -65,6 +75,8 @@ for (const source of program.getSourceFiles()) {
         && checker.getTypeAtLocation(called.expression).symbol?.flags & ts.SymbolFlags.ValueModule
       const at = (isMethod ? called.name : called).getStart(source)
       emit(source, at, checker.getResolvedSignature(node)?.declaration, isMethod && !isModule ? 'method' : 'plain')
+    } else if (ts.isTaggedTemplateExpression(node)) {
+      emit(source, node.tag.getStart(source), checker.getResolvedSignature(node)?.declaration, 'plain')
     } else if (ts.isNewExpression(node)) {
       const type = checker.getTypeAtLocation(node.expression).symbol?.valueDeclaration
       emit(source, node.getStart(source), type, 'type')

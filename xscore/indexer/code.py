@@ -164,14 +164,15 @@ def _types(
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
     if facts.source.language.has_overloads:
-        types[PARAMETERS] = _parameter_count(facts.signature(entity))
+        types[PARAMETERS] = _parameter_count(facts.signature(entity), entity.definition.name)
     return types
 
 
-def _parameter_count(signature: str) -> str:
+def _parameter_count(signature: str, name: str) -> str:
     """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
     depth, count, has_any = 0, 1, False
-    for char in signature[signature.find("(") + 1 :]:
+    opened = re.search(rf"(?<!\w){re.escape(name)}\s*\(", signature)  # an annotation may have brackets too
+    for char in signature[opened.end() if opened else signature.find("(") + 1 :]:
         if char in "([{<":
             depth += 1
         elif char in ")]}>" and depth == 0:

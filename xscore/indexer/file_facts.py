@@ -121,9 +121,10 @@ class FileFacts:
         return 1 + bisect_left(self.found.branches, end) - bisect_left(self.found.branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
-        """Return the base classes."""
+        """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
-        return [name for _, name in _between(self.found.bases, d.start_byte, max(d.body_byte, d.start_byte + 1))]
+        holes = [(member.definition.start_byte, member.definition.end_byte) for member in entity.members]
+        return [name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the file."""

@@ -186,6 +186,10 @@ class NameIndex(ModuleIndex):
         """Return a method of what a chain leads to."""
         raise NotImplementedError
 
+    def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
+        """Return a method of a value that a module has."""
+        raise NotImplementedError
+
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         """Return a method of a class, its bases or a class around it, else what the bare name means."""
         raise NotImplementedError
@@ -195,7 +199,8 @@ class NameIndex(ModuleIndex):
         own = self._in_file(path).get(owner)
         if own is not None or not self._row(path).has_open_classes:
             return own
-        return self._nearest_of([t for t in self._named(last_name(owner)) if t.kind is Kind.CLASS and t.plain == owner], path)
+        named = self._named(last_name(owner))
+        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
 
     def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
         """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
@@ -334,7 +339,8 @@ class NameIndex(ModuleIndex):
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
-            return self._inherited(self._exported(held_by, file) if file else None, name)
+            held = self._exported(held_by, file) if file else None
+            return self._inherited(held, name) or self._of_value(name, held_by, target, path)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
@@ -358,7 +364,7 @@ class NameIndex(ModuleIndex):
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""
         seen: set[str] = set()
-        package = file.rpartition("/")[0]
+        alias, package = name, file.rpartition("/")[0]
         for _ in range(REEXPORT_STEPS):
             if name in self._in_file(file):
                 return self._in_file(file)[name]
@@ -367,6 +373,8 @@ class NameIndex(ModuleIndex):
             if not onward or onward in seen:
                 break
             file = onward
+            if name == "default":  # `export { default as open } from './open'`
+                return self._default_export(alias, file)
         return self._unique(name, file, within=package + "/" if package else "")
 
     def _values(self, name: str, hint: str, path: str) -> list[EntityRow]:

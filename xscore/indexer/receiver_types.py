@@ -85,6 +85,11 @@ class ReceiverIndex(NameIndex):
             return None  # a member that holds a function, or something outside
         return found.row
 
+    def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
+        holder = self._imported_value(value, f"mod:{target}", path)
+        found = None if holder is None else self._step(holder, name, count=-1)
+        return None if found is None or found.holder is None else found.row
+
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
         followed = self.__dict__.setdefault("_followed", {})
@@ -126,13 +131,17 @@ class ReceiverIndex(NameIndex):
 
     def _own_value(self, name: str, owner: str, path: str) -> Value | None:
         """Return a member of a class or of one around it, else what the bare name means."""
-        while owner:
-            own = self._class_here(owner, path)
+        held = owner
+        while held:
+            own = self._class_here(held, path)
             found = None if own is None else self._member(Value(own), name)
             if found is not None:
                 return found
-            owner = owner.rpartition(".")[0]
-        return self._bare_value(name, path)
+            if own is not None and name == "new" and self._languages.get(path) == "ruby":
+                return Value(own)
+            held = held.rpartition(".")[0]
+        near = self._class_named(name, path, within=f"{owner}.") if name[:1].isupper() else None
+        return self._bare_value(name, path) if near is None else Value(near)
 
     def _bare_value(self, name: str, path: str) -> Value | None:
         row = self._in_file(path).get(name)
@@ -217,8 +226,15 @@ class ReceiverIndex(NameIndex):
             return Value(row)
         return Value(written=written, path=path)
 
-    def _class_named(self, name: str, path: str) -> EntityRow | None:
-        """Return the class that a bare name means in a file."""
+    def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
+        """Return the class that a bare name means in a file. within: the class or namespace where it stands."""
+        while within:
+            within = within.rpartition(".")[0]
+            plain = f"{within}.{name}" if within else name
+            beside = [t for t in self._named(name.rpartition(".")[2]) if t.plain == plain and self._is_class(t)]
+            found = self._nearest_of(beside, path)
+            if found is not None:
+                return found
         own = self._in_file(path)
         row = own.get(name)
         if row is not None and self._is_class(row):
@@ -242,11 +258,22 @@ class ReceiverIndex(NameIndex):
         for id_ in bases:
             if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
                 stated += bases[id_]
-        found = (
-            self._resolved(name, hint, holder.path) if hint.startswith("mod:") else self._class_named(name, holder.path)
-            for _, name, hint in stated
-        )
-        return [base for base in found if base is not None and self._is_class(base)]
+        found = [self._base(holder, name, hint) for _, name, hint in stated]
+        return [*self._parts(holder), *(base for base in found if base is not None and self._is_class(base))]
+
+    def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
+        if hint.startswith("mod:"):
+            return self._resolved(name, hint, holder.path)
+        kind, _, place = hint.partition(":")
+        written = f"{place}.{name}" if kind in ("typed", "of") and place else name
+        return self._class_named(written, holder.path, within=holder.plain)
+
+    def _parts(self, holder: EntityRow) -> list[EntityRow]:
+        """Return the other definitions of a class, where a language lets it have several."""
+        if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
+            return []
+        named = self._named(last_name(holder.entity))
+        return [t for t in named if t.plain == holder.plain and t.language == holder.language and self._is_class(t)]
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
@@ -256,10 +283,11 @@ class ReceiverIndex(NameIndex):
             found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
                 return found.row
-            beside = self._in_file(path).get(f"{held}.{name}") if own is None else None
+            here = self._in_file(path)
+            beside = here.get(f"{held} > {name}") or (here.get(f"{held}.{name}") if own is None else None)
             if beside is not None:
                 return beside
-            held = held.rpartition(".")[0]
+            held = held.rpartition(" > ")[0] or held.rpartition(".")[0]
         own = self._in_file(path).get(name)
         if own is not None or name in BUILTIN_NAMES:
             return own

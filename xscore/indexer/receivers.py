@@ -64,6 +64,7 @@ class Receivers:
             [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
         )
         generics: _Bound = {}
+        self._given = {name for _, name, _ in facts.found.variables}
         for at, name, chain in facts.found.variables:
             if name[0] == "<":
                 generics.setdefault(name[1:-1], []).append((at, chain))
@@ -86,11 +87,14 @@ class Receivers:
         head = held[0] if held else ""
         if not held:
             is_variable = not self._language.has_overloads and scope.last(name, at) is not None
+            if is_variable and scope.is_in_suite:  # a function that its suite defines
+                return name, f"in:{scope.owner}"
             return None if name == "?" or is_variable else self._without_object(name, scope)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
         bound = scope.last(head, at)
-        if bound is None and self._is_plain(held, scope):
+        is_variable = bound is not None or head in self._given  # if not here, then in the module
+        if not is_variable and self._is_plain(held, scope):
             return self._facts.named_use(".".join((*held, name)), scope.owner)
         expression = self.expand(STEP.join(held), at, scope)
         if not expression:
@@ -101,7 +105,7 @@ class Receivers:
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
         is_own = has_inner and scope.owner and "::" not in name
-        if is_own and name.isidentifier() and name not in self._facts.imported:
+        if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
             return name, f"in:{scope.owner}"
         return self._facts.named_use(name.replace("::", "."), scope.owner)
 
@@ -223,7 +227,8 @@ class Receivers:
         """Return the types of a class's fields, and `name()` with the result of each method that it only declares."""
         d, members = entity.definition, dict[str, str]()
         for name, given in scope.bound.items():
-            self._add(members, name, given, scope)
+            if name[0] == ".":
+                self._add(members, name, given, scope)
         for method in methods:
             for name, given in method.bound.items():
                 if name.partition(".")[0] in self._own or name[:1] == "@":
@@ -266,6 +271,11 @@ class Scope:
     ) -> None:
         """closures: bytes of all functions of the file, in order of their starts."""
         self.owner, self.bound, self._outer, self._closures = owner, bound, outer, closures
+
+    @property
+    def is_in_suite(self) -> bool:
+        """Whether there is code around it whose variables it sees."""
+        return self._outer is not None
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of these."""

@@ -432,7 +432,9 @@ def _variables(data: bytes, captures: "dict[str, list[Node]]") -> Iterator[tuple
         elif "generic" in captures:
             name = f"<{name}>"
         elif "first" in captures:
-            name = "0"
+            name = ".0"
+        elif "member" in captures:
+            name = f".{name}"
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 
@@ -465,6 +467,10 @@ def _text(data: bytes, node: "Node") -> str:
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
+def _base(written: str) -> str:
+    return written.replace("::", ".").lstrip(".").partition("<")[0]
+
+
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "call": ("calls", _called),
     "spliced": (
@@ -483,6 +489,6 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     ),
     "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
     "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
-    "base": ("bases", lambda data, node: (node.start_byte, _text(data, node).replace("::", ".").partition("<")[0])),
+    "base": ("bases", lambda data, node: (node.start_byte, _base(_text(data, node)))),
 }
 """Capture -> its list in `Syntax`, and the function that reads it."""

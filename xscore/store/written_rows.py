@@ -88,7 +88,8 @@ def module_names(hint: str) -> set[str]:
 
 def chain_names(*chains: str) -> set[str]:
     """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
-    words = (word for chain in chains for word in _WORD.findall(_MODULE.sub("", chain)))
+    names = (chain for chain in chains if " > " not in chain)  # a suite is of the same file
+    words = (word for chain in names for word in _WORD.findall(_MODULE.sub("", chain)))
     return {word for word in words if word not in _NO_NAMES}
 
 

@@ -54,8 +54,8 @@
     (reference_declarator (identifier) @variable)]
   value: (_) @variable.value))
 (field_declaration type: (_) @variable.type declarator: [
-  (field_identifier) @variable (pointer_declarator (field_identifier) @variable)
-  (reference_declarator (field_identifier) @variable)])
+  (field_identifier) @variable @member (pointer_declarator (field_identifier) @variable @member)
+  (reference_declarator (field_identifier) @variable @member)])
 (field_declaration type: (_) @declared.type declarator: [
   (function_declarator declarator: (field_identifier) @declared)
   (pointer_declarator (function_declarator declarator: (field_identifier) @declared))

@@ -33,7 +33,9 @@
 (variable_declaration type: (_) @variable.type (variable_declarator name: (_) @variable . (_)? @variable.value))
 (foreach_statement type: (_) @variable.type left: (identifier) @variable right: (_) @variable.each)
 (declaration_pattern type: (_) @variable.type name: (_) @variable)
-(property_declaration type: (_) @variable.type name: (_) @variable)
+(property_declaration type: (_) @variable.type name: (_) @variable @member)
+(field_declaration (variable_declaration
+  type: (_) @variable.type (variable_declarator name: (_) @variable @member . (_)? @variable.value)))
 (method_declaration returns: (_) @result body: (_))
 (method_declaration returns: (_) @declared.type name: (_) @declared !body)
 [(lambda_expression) (anonymous_method_expression)] @closure

@@ -45,12 +45,12 @@
 (var_spec name: (identifier) @variable !type value: (_) @variable.value)
 (range_clause left: (expression_list (identifier) @variable .) right: (_) @variable.each)
 (type_switch_statement alias: (expression_list (identifier) @variable) (type_case type: (_) @variable.type))
-(field_declaration name: (field_identifier) @variable type: (_) @variable.type)
+(field_declaration name: (field_identifier) @variable @member type: (_) @variable.type)
 (field_declaration !name type: [
-  (type_identifier) @variable @variable.type
-  (pointer_type (type_identifier) @variable) @variable.type
-  (qualified_type name: (_) @variable) @variable.type
-  (pointer_type (qualified_type name: (_) @variable)) @variable.type])
+  (type_identifier) @variable @member @variable.type
+  (pointer_type (type_identifier) @variable @member) @variable.type
+  (qualified_type name: (_) @variable @member) @variable.type
+  (pointer_type (qualified_type name: (_) @variable @member)) @variable.type])
 (function_declaration result: (_) @result)
 (method_declaration result: (_) @result)
 (method_elem name: (_) @declared)
@@ -61,3 +61,5 @@
   (generic_type)] @result)
 (type_alias type: (_) @result)
 (type_parameter_declaration name: (identifier) @variable @generic type: (_) @variable.type)
+(call_expression function: (index_expression operand: [(identifier) (selector_expression)] @call))
+(call_expression function: (type_instantiation_expression type: (type_identifier) @call))

@@ -34,7 +34,8 @@
 (local_variable_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable !value))
 (local_variable_declaration type: (_) @variable.type
   declarator: (variable_declarator name: (_) @variable value: (_) @variable.value))
-(field_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable))
+(field_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable @member))
+(record_declaration parameters: (formal_parameters (formal_parameter type: (_) @variable.type name: (_) @variable @member)))
 (enhanced_for_statement type: (_) @variable.type name: (_) @variable value: (_) @variable.each)
 (resource type: (_) @variable.type name: (_) @variable value: (_) @variable.value)
 (catch_formal_parameter (catch_type (_) @variable.type) name: (_) @variable)

@@ -68,3 +68,5 @@
 (return_statement [(call) (identifier) (attribute) (await)] @returned)
 (lambda) @closure
 (lambda_parameters (identifier) @variable)
+(class_definition body: (block (expression_statement
+  (assignment left: (identifier) @variable @member type: (_)? @variable.type right: (_)? @variable.value))))

@@ -43,3 +43,5 @@
   (for pattern: (identifier) @variable)]
 ; A name alone is a call of a method, unless it is a variable.
 (identifier) @word
+((call !receiver method: (identifier) @_mixed arguments: (argument_list [(constant) (scope_resolution)] @base))
+  (#any-of? @_mixed "include" "extend" "prepend"))
