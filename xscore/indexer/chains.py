@@ -122,12 +122,9 @@ def chain_of(node: "Node", data: bytes) -> str:
 
 def chain_before(data: bytes, start: int, end: int) -> str:
     """Return the chain that ends in the name between two bytes, where the grammar has only words and brackets."""
-    text = data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace")
-    written = _SPLICED.search(" ".join(text.split()))
-    if written is None:
-        return ""
+    text = " ".join(data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace").split())
     steps: list[str] = []
-    for name, arguments in _LINK.findall(written[0]):
+    for name, arguments in _LINK.findall(text, _chain_start(text)):
         steps.append(name)
         if arguments:
             inner = arguments[1:-1].strip()
@@ -135,9 +132,22 @@ def chain_before(data: bytes, start: int, end: int) -> str:
     return STEP.join(steps) if len(steps) <= MAX_STEPS else ""
 
 
-_ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
-_LINK = re.compile(rf"((?:\w+::)*\w+)({_ARGUMENTS})?")
-_SPLICED = re.compile(rf"(?:(?:\w+::)*\w+(?:{_ARGUMENTS})?\.)*(?:\w+::)*\w+\Z")
+def _chain_start(text: str) -> int:
+    """Return where the chain at the end of a text begins: behind what is neither a name nor in brackets before a dot."""
+    at, depth = len(text) - 1, 0
+    while at >= 0:
+        char = text[at]
+        if char == ")" and (depth or text[at + 1 : at + 2] == "."):
+            depth += 1
+        elif char == "(" and depth:
+            depth -= 1
+        elif not depth and not (char.isalnum() or char in "_:."):
+            break
+        at -= 1
+    return at + 1
+
+
+_LINK = re.compile(r"((?:\w+::)*\w+)(\((?:[^()]|\([^()]*\))*\))?")
 
 
 def _argument_count(node: "Node") -> int:

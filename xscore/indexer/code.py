@@ -171,8 +171,8 @@ def _types(
 def _parameter_count(signature: str, name: str) -> str:
     """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
     depth, count, has_any = 0, 1, False
-    opened = re.search(rf"(?<!\w){re.escape(name)}\s*\(", signature)  # an annotation may have brackets too
-    for char in signature[opened.end() if opened else signature.find("(") + 1 :]:
+    opened = signature.find(f"{name}(")  # an annotation may have brackets too
+    for char in signature[signature.find("(", max(0, opened)) + 1 :]:
         if char in "([{<":
             depth += 1
         elif char in ")]}>" and depth == 0:

@@ -87,10 +87,14 @@ class FileFacts:
         self, holes: Sequence[tuple[int, int]], places: Sequence[Place], start: int, end: int
     ) -> Iterator[Place]:
         """Yield those of the places between two bytes that are in no hole."""
+        inside = places[_first_from(places, start) : _first_from(places, end)]
+        if not holes:
+            yield from inside
+            return
         begins = sorted(holes)
         ends = list(accumulate((stop for _, stop in begins), max, initial=-1))
-        for place in places[_first_from(places, start) : _first_from(places, end)]:
-            if not begins or place[0] >= ends[bisect_right(begins, (place[0], self._last_byte))]:
+        for place in inside:
+            if place[0] >= ends[bisect_right(begins, (place[0], self._last_byte))]:
                 yield place
 
     def value_uses(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
@@ -197,11 +201,14 @@ class FileFacts:
         named = (self.named_use(base, "") for base in self.bases(entity))
         return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
 
-    def named_use(self, call: str, owner: str) -> tuple[str, str] | None:
-        """Return the name and the hint of a call as written; None: it says nothing about this repository."""
+    def named_use(self, call: str, owner: str, *, is_path: bool | None = None) -> tuple[str, str] | None:
+        """Return the name and the hint of a call as written; None: it says nothing about this repository.
+
+        is_path: whether Rust writes it with `::`; None: see the text.
+        """
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
-        if rest and head != "Self" and self._is_path(call):
+        if rest and head != "Self" and (self._is_path(call) if is_path is None else is_path):
             return self.path_of([head, *rest])
         if head in self.imported and not (rest and self.source.language.module_separator == "::"):
             return self._imported(self.imported[head], head, rest)

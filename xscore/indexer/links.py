@@ -59,7 +59,10 @@ class NameIndex(ModuleIndex):
         super().__init__(languages, mentions)
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))
+        self._overloads = cache(self._find_overloads)
         self._bases = cache(self._find_bases)
+        self._with_bases = cache(self._find_with_bases)
+        self._class_here = cache(self._find_class_here)
         self._stars = cache(self._find_stars)
         self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
@@ -194,7 +197,7 @@ class NameIndex(ModuleIndex):
         """Return a method of a class, its bases or a class around it, else what the bare name means."""
         raise NotImplementedError
 
-    def _class_here(self, owner: str, path: str) -> EntityRow | None:
+    def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
         """Return the class whose methods stand in this file, though it may be defined in another."""
         own = self._in_file(path).get(owner)
         if own is not None or not self._row(path).has_open_classes:
@@ -266,8 +269,9 @@ class NameIndex(ModuleIndex):
     ) -> EntityRow | None:
         """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
         nearest: EntityRow | None = None
-        for this in self._with_bases(holder):
-            found = None if skips_first and this is holder else self._own_member(this, name)
+        for this in self._with_bases(holder) if holder is not None else ():
+            is_skipped = skips_first and holder is not None and this.plain == holder.plain
+            found = None if is_skipped else self._own_member(this, name)
             if found is not None and count >= 0:
                 nearest = nearest or found
                 found = self._overload(found, count)
@@ -278,21 +282,27 @@ class NameIndex(ModuleIndex):
     def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
         """Return the definition of a method's name in its class that takes a number of arguments."""
         types = self._mentions(row.path).types
-        for other in self._rows(row.path):
-            if other.plain == row.plain and types.get(other.id, {}).get("(", "") in ("", str(count)):
+        for other in self._overloads(row.path)[row.plain]:
+            if types.get(other.id, {}).get("(", "") in ("", str(count)):
                 return other
         return None
 
-    def _with_bases(self, holder: EntityRow | None) -> Iterator[EntityRow]:
-        """Yield a class and its bases, breadth first, each once."""
-        waiting, seen = [holder] if holder else [], set[str]()
+    def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
+        """Return the definitions of each name of a file."""
+        found: dict[str, list[EntityRow]] = {}
+        for row in self._rows(path):
+            found.setdefault(row.plain, []).append(row)
+        return found
+
+    def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
+        """Return a class and its bases, breadth first, each once."""
+        waiting, seen = [holder], dict[str, EntityRow]()
         while waiting and len(seen) < MAX_BASES:
             this = waiting.pop(0)
-            if this.id in seen:
-                continue
-            seen.add(this.id)
-            yield this
-            waiting += self._bases(this)
+            if this.id not in seen:
+                seen[this.id] = this
+                waiting += self._bases(this)
+        return [*seen.values()]
 
     def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
         """Return what a class itself defines under a name, in its file or, in some languages, in others."""
@@ -301,9 +311,9 @@ class NameIndex(ModuleIndex):
         if found is not None or not self._row(holder.path).has_open_classes:
             return found
         rows = [t for t in self._named(name) if t.plain == plain]
-        if self._has_packages(holder.path):
+        if rows and self._has_packages(holder.path):
             rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
-        return self._nearest_of(rows, holder.path)
+        return self._nearest_of(rows, holder.path) if rows else None
 
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]

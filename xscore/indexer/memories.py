@@ -92,11 +92,12 @@ def _encoded(
             types[memory.id] = draft.types
     mentions += [_mention(use, source.path) for use in uses]
     stamp = replace(job.stamp, language=source.language.name)
+    namable, safe_types = _namable([*dict.fromkeys(mentions)], types)
     return encode_file(
         stamp,
         memories,
-        _namable(dict.fromkeys(mentions)),
-        types=_safe_types(types),
+        namable,
+        types=safe_types,
         secrets_redacted=redacted,
         note=note,
         # What ended one process may not be loaded into the next.
@@ -136,18 +137,19 @@ def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies, *facts.defines)
 
 
-def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
-    """Drop mentions with a secret in their name; check them one by one only if all together have one."""
-    given = tuple(mentions)
-    if is_safe_name("\n".join({word for one in given for word in (one.name, one.hint)})):
-        return given
-    return tuple(one for one in given if is_safe_name(one.name) and is_safe_name(one.hint))
-
-
-def _safe_types(types: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the types of a file, or nothing if a name among them holds a secret."""
-    words = {word for members in types.values() for member in members.items() for word in member}
-    return types if not words or is_safe_name("\n".join(words)) else {}
+def _namable(
+    mentions: Sequence[Mention], types: dict[str, dict[str, str]]
+) -> tuple[tuple[Mention, ...], dict[str, dict[str, str]]]:
+    """Drop mentions and types with a secret in their name; check them one by one only if all together have one."""
+    words = {word for mention in mentions for word in (mention.name, mention.hint)}
+    for members in types.values():
+        words.update(members)
+        words.update(members.values())
+    if is_safe_name("\n".join(words)):
+        return tuple(mentions), types
+    safe = {word for word in words if is_safe_name(word)}
+    kept = tuple(mention for mention in mentions if mention.name in safe and mention.hint in safe)
+    return kept, {id_: one for id_, one in types.items() if safe.issuperset(one) and safe.issuperset(one.values())}
 
 
 def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:

@@ -277,6 +277,8 @@ class ReceiverIndex(NameIndex):
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
+        if not self._named(name) and not self._row(path).has_overloads:
+            return None  # no language without overloads has methods that are only declared, and no receiver
         has_receiver = self._row(path).has_implicit_receiver
         while held and last_name(held) != name:  # a constructor is called by the name of its class
             own = self._class_here(held, path)

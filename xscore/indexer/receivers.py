@@ -68,6 +68,7 @@ class Receivers:
         for at, name, chain in facts.found.variables:
             if name[0] == "<":
                 generics.setdefault(name[1:-1], []).append((at, chain))
+        self._types: dict[tuple[str, int], str] = {}
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
@@ -75,30 +76,37 @@ class Receivers:
     def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
+        seen = set[tuple[str, int, int]]()
         for at, chain, count in self._facts.outside(holes, self._facts.found.chains, start, end):
-            use = self._use(chain, at, scope) if len(uses) < MAX_USES else None
+            head = chain.partition(STEP)[0]
+            bound = scope.last(head, at) if head in scope.names else None
+            key = chain, count, -1 if bound is None else bound[0]
+            if key in seen or len(uses) >= MAX_USES:
+                continue
+            seen.add(key)
+            use = self._use(chain, at, scope, bound)
             if use is not None:
                 has_count = count >= 0 and use[1].startswith(("at:", "in:", "self:", "super:"))
                 uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = None
         return list(uses)
 
-    def _use(self, chain: str, at: int, scope: "Scope") -> tuple[str, str] | None:
+    def _use(self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None") -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
-            is_variable = not self._language.has_overloads and scope.last(name, at) is not None
+            is_variable = not self._language.has_overloads and bound is not None
             if is_variable and scope.is_in_suite:  # a function that its suite defines
                 return name, f"in:{scope.owner}"
             return None if name == "?" or is_variable else self._without_object(name, scope)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
-        bound = scope.last(head, at)
+        is_path = "::" in chain
         is_variable = bound is not None or head in self._given  # if not here, then in the module
         if not is_variable and self._is_plain(held, scope):
-            return self._facts.named_use(".".join((*held, name)), scope.owner)
+            return self._facts.named_use(".".join((*held, name)), scope.owner, is_path=is_path)
         expression = self.expand(STEP.join(held), at, scope)
         if not expression:
-            return self._facts.named_use(f"?.{name}", scope.owner)
+            return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
         return None if is_foreign else (name, f"at:{expression}")
 
@@ -164,7 +172,10 @@ class Receivers:
 
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""
-        return with_names(read_type(written), lambda name: self._type_name(name, at))
+        place = at if self._generics else 0
+        if (written, place) not in self._types:
+            self._types[written, place] = with_names(read_type(written), lambda name: self._type_name(name, at))
+        return self._types[written, place]
 
     def _type_name(self, name: str, at: int) -> str:
         if name in self._generics:
@@ -193,11 +204,8 @@ class Receivers:
         return Scope(owner, own, outer, self._closures)
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
-        found = self._facts.found.variables
         bound: _Bound = {}
-        for at, name, chain in found[bisect_left(found, (start, "", "")) : bisect_left(found, (end, "", ""))]:
-            if any(begin <= at < stop for begin, stop in holes):
-                continue
+        for at, name, chain in self._facts.outside(holes, self._facts.found.variables, start, end):
             given = bound.setdefault(name, [])
             if not given or given[-1][0] != at:
                 given.append((at, chain))
@@ -234,11 +242,10 @@ class Receivers:
                 if name.partition(".")[0] in self._own or name[:1] == "@":
                     self._add(members, name, given, method)
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        for at, name, written in self._facts.found.declared:
-            if d.start_byte <= at < d.end_byte and not any(a <= at < b for a, b in holes):
-                result = self.type_of(written.lstrip(": "), at)
-                stated = TYPE_MARK + result if result else ""
-                members[name + DECLARED] = members.get(name + DECLARED) or stated
+        for at, name, written in self._facts.outside(holes, self._facts.found.declared, d.start_byte, d.end_byte):
+            result = self.type_of(written.lstrip(": "), at)
+            stated = TYPE_MARK + result if result else ""
+            members[name + DECLARED] = members.get(name + DECLARED) or stated
         if d.kind == "extension":
             members[EXTENDED] = f":{entity.qualifier}"
         return dict(list(members.items())[:MAX_FACTS])
@@ -271,6 +278,7 @@ class Scope:
     ) -> None:
         """closures: bytes of all functions of the file, in order of their starts."""
         self.owner, self.bound, self._outer, self._closures = owner, bound, outer, closures
+        self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
 
     @property
     def is_in_suite(self) -> bool:

@@ -289,13 +289,14 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
     definitions: dict[int, Definition] = {}
     spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
+        if "variable" in captures:
+            found.variables.extend(_variables(data, captures))
+            continue
         kinds = () if len(captures) == 1 and next(iter(captures)) in spots else _ENTITIES & captures.keys()
         if kinds:
             _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
-        elif "variable" in captures:
-            found.variables.extend(_variables(data, captures))
         elif "declared" in captures:
             stated = captures.get("declared.type", ())
             name = captures["declared"][0]
@@ -314,7 +315,9 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
                         add(read(data, node))
                 if name == "call":
                     count = _argument_count(captures)
-                    found.chains.extend((node.start_byte, _chain(data, node), count) for node in nodes)
+                    for node, (begin, written) in zip(nodes, found.calls[-len(nodes) :], strict=True):
+                        chain = written if written.isidentifier() else _chain(data, node)
+                        found.chains.append((begin, chain, count))
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     found.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]

@@ -84,13 +84,16 @@ class FileMentions(Struct, frozen=True, array_like=True):
     def names(self, path: str) -> list[int]:
         """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
         used = (one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given)
-        found = {tested_name(path)}
+        found, chains = {tested_name(path)}, list[str]()
         for name, hint in (*self.imports, *used):
             found.add(name)
-            found |= module_names(hint)
-            found |= chain_names(hint)
+            if hint.startswith("at:"):
+                chains.append(hint)
+            else:
+                found |= module_names(hint)
         for members in self.types.values():
-            found |= chain_names(*members.values())
+            chains += members.values()
+        found |= chain_names("\n".join(chains))
         return sorted({name_crc(name) for name in found})
 
 

@@ -86,14 +86,12 @@ def module_names(hint: str) -> set[str]:
     return {name, name.partition(".")[0]} - {""}
 
 
-def chain_names(*chains: str) -> set[str]:
+def chain_names(chains: str) -> set[str]:
     """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
-    names = (chain for chain in chains if " > " not in chain)  # a suite is of the same file
-    words = (word for chain in names for word in _WORD.findall(_MODULE.sub("", chain)))
-    return {word for word in words if word not in _NO_NAMES}
+    return {*_WORD.findall(_MODULE.sub("", chains))} - _NO_NAMES
 
 
-_MODULE = re.compile(r"mod:(?:[^!#|,<>]*/)?")
+_MODULE = re.compile(r"mod:(?:[^!#|,<>\n]*/)?")
 _WORD = re.compile(r"[A-Za-z_@$][\w$]*")
 _NO_NAMES = frozenset({"at", "in", "mod", "default"})
 
