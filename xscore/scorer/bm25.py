@@ -35,7 +35,12 @@ JOINED = 0.3
 SAME_FILE = 0.15
 """Share of the idf of words anywhere in its file, for a memory with own evidence."""
 ENOUGH_WORDS = 3
-"""Evidence from fewer distinct words (or than the task has) is multiplied by the square root of their share."""
+BREADTH = 0.5
+"""Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
+ENOUGH_SHARE = 0.5
+"""Share of the idf of a short question that the best memory's file must hold for evidence to count in full."""
+SHORT_BELOW, SHORT_FADES = 8, 3
+"""Questions of fewer words than this are short, the more so down to this many fewer."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -47,6 +52,8 @@ KIND_WEIGHTS = {
 they are about, and a class those of its members, which have their own memories; documents count in full where there is
 no code. Windows of text count in full: they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
+COMMON = 0.5
+"""A word that stands in more than this share of all memories is no evidence, unless the task has no other."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -84,9 +91,16 @@ class LexicalEvidence(Struct, frozen=True):
 
 
 def weigh_candidates(
-    candidates: Sequence[Candidate], vectors: Mapping[str, bytes], terms: Sequence[WeighedTerm]
+    candidates: Sequence[Candidate],
+    vectors: Mapping[str, bytes],
+    terms: Sequence[WeighedTerm],
+    *,
+    is_question: bool = False,
 ) -> LexicalEvidence:
-    """Return the evidence of every candidate. A candidate without a vector has none."""
+    """Return the evidence of every candidate. A candidate without a vector has none.
+
+    is_question: the task asks whether or where something is, so it may be nowhere.
+    """
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
     pool = len(candidates) + IMAGINED
     joined = np.array([weighed.term.joined for weighed in terms], dtype=bool)
@@ -96,11 +110,19 @@ def weigh_candidates(
     everyday = np.array([weighed.term.word in EVERYDAY for weighed in terms], dtype=bool)
     counted = ~joined & ~(everyday & (have == 0))
     idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
+    common = have > COMMON * len(candidates)
+    if (~common & (have > 0)).any():
+        idf[common] = 0.0
     asked = float(idf[counted].sum())
-    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int(counted.sum()))
+    words = int(counted.sum())
+    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=words)
     amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
     shares = np.array([weighed.term.share for weighed in terms]) * counted
     amounts *= _breadth(hits, shares, len(candidates)) * _by_kind(candidates, terms)
+    if is_question and len(candidates):
+        covered = _summed(hits.row, (idf * counted)[hits.term], len(candidates))
+        covered = np.maximum(covered, _in_file(candidates, hits, idf * counted))
+        amounts *= _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
     strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
     return LexicalEvidence(amounts, asked, strange, pool, hits)
 
@@ -155,8 +177,18 @@ def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Fl
 def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
     words = _summed(hits.row, shares[hits.term], pool)
     enough = max(1, min(ENOUGH_WORDS, int((shares == 1).sum())))
-    breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
+    breadth: Floats = (np.minimum(words, enough) / enough) ** BREADTH
     return breadth
+
+
+def _answered(covered: float, *, asked: float, words: int) -> float:
+    """Return what is left of all evidence where the best file holds less than half of what a short question asks.
+
+    One name in common with a question of four words says little; a long message never stands in one file whole.
+    """
+    is_short = min(1.0, max(0.0, (SHORT_BELOW - words) / SHORT_FADES))
+    share = min(1.0, covered / max(ENOUGH_SHARE * asked, 1e-9))
+    return 1 - is_short * (1 - share)
 
 
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:

@@ -77,8 +77,8 @@ FIRST_LINE = 1.0
 """Weight of a word in the first line of the task, which says what is wanted."""
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
-OWN_NAME = 0.5
-"""Weight of the repository's own name, which its documents bear in their titles and paths."""
+GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
+"""Folders that hold a repository's package, and do not name it."""
 MOST_TERMS = 400
 """Terms read of one task; a pasted log has no more to say."""
 
@@ -87,6 +87,10 @@ _FRAME = re.compile(
     re.I | re.M,
 )
 """`how does X work?`: the verb belongs to the question, not to what it is about."""
+_QUESTION = re.compile(
+    r"\A\s*(?:where|how|which|what|why|who|when|is|are|does|do|did|can|has|have)\b|\A[^\n]*\?\s*$", re.I | re.M
+)
+"""A question may be about something that does not exist; an instruction names what its author has seen."""
 _FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
 """An option of several words: `--no-ignore` is `no_ignore` in code."""
 
@@ -181,7 +185,8 @@ class _ScoredPool:
         self.stale = stale
         self.likeness = likeness or {}
         self.terms = _terms(turn, own=_own_name(candidates))
-        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms)
+        is_question = _QUESTION.search(turn.task) is not None
+        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=is_question)
         found = find_mentions(turn.task, turn.errors)
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
@@ -252,14 +257,33 @@ def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
-    weights = ((FIRST_LINE if term.hash in first else REST) * (OWN_NAME if term.hash in own else 1) for term in whole)
-    return [WeighedTerm(term, weight) for term, weight in zip(whole, weights, strict=True)]
+    # Its own name stands everywhere in a repository; a task of nothing else still has to find something.
+    telling = [term for term in whole if term.hash not in own] or whole
+    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
 
 
 def _own_name(candidates: Iterable[Candidate]) -> Set[int]:
-    """Return the terms of the README's title where that is one word, as a repository's name is."""
-    titles = (one.entity.partition(" > ")[0] for one in candidates if one.path.upper().startswith("README"))
-    return {term for title in titles if len(title.split()) == 1 for _, term in split_word(title)}
+    """Return the terms of the repository's own name.
+
+    It is the README's title where that is one word, or the word of it that names a package's folder.
+    """
+    titles, folders = set[str](), set[str]()
+    for candidate in candidates:
+        path = candidate.path
+        if path.upper().startswith("README"):
+            titles.add(candidate.entity.partition(" > ")[0])
+        elif "/" in path:
+            first, second, *_ = path.split("/")
+            folders.add((second if first in GENERIC_FOLDERS else first).lower())
+    own = set[int]()
+    for title in titles:
+        words = re.findall(r"\w+", title)
+        for word in words if len(words) > 1 else ():
+            if word.lower() in folders:
+                own.update(term for _, term in split_word(word))
+        if len(words) == 1:
+            own.update(term for _, term in split_word(words[0]))
+    return own
 
 
 def _scores(

@@ -29,6 +29,8 @@ NEAR = 0.5
 """Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
+NEAR_LETTERS = 5
+"""Shortest name that counts as misspelt: of fewer letters many words are near."""
 MOST_MISSPELT = 5
 """Most names of a task whose nearest name is looked up: each is compared with every name of the repository."""
 MOST_BEARERS = 12
@@ -136,7 +138,7 @@ def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> It
     for candidate in candidates if unknown else ():
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
-    for name in unknown[:MOST_MISSPELT]:
+    for name in [one for one in unknown if len(one) >= NEAR_LETTERS][:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) <= MOST_BEARERS:
                 strength = NEAR / len(bearers[near]) ** 0.25
