@@ -54,6 +54,8 @@ no code. Windows of text count in full: they are the code of languages that have
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
 """A word that stands in more than this share of all memories is no evidence, unless the task has no other."""
+COMMON_LEAST = 10
+"""A word that no more memories than this have is never common, however small the pool."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -110,7 +112,7 @@ def weigh_candidates(
     everyday = np.array([weighed.term.word in EVERYDAY for weighed in terms], dtype=bool)
     counted = ~joined & ~(everyday & (have == 0))
     idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
-    common = have > COMMON * len(candidates)
+    common = have > max(COMMON * len(candidates), COMMON_LEAST)
     if (~common & (have > 0)).any():
         idf[common] = 0.0
     asked = float(idf[counted].sum())

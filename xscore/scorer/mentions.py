@@ -29,7 +29,7 @@ NEAR = 0.5
 """Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
-NEAR_LETTERS = 5
+NEAR_LETTERS = 4
 """Shortest name that counts as misspelt: of fewer letters many words are near."""
 MOST_MISSPELT = 5
 """Most names of a task whose nearest name is looked up: each is compared with every name of the repository."""
