@@ -26,6 +26,7 @@ from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
     exchange_ordinal,
+    exchange_card,
     exchange_text,
     names_memory,
     save_session_summary,
@@ -265,6 +266,7 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
         kind=Kind.EXCHANGE,
         title=task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)",
         text=exchange_text(task, answer),
+        card=exchange_card(answer, ", ".join(context.paths)),
         ordinal=exchange_ordinal(turn_key),
         particulars=MemoryDetails(links=context.links, paths=context.paths),
         key=turn_key,
