@@ -204,7 +204,9 @@ def lexical_outcomes(parts: PipelineParts, turn: Turn, candidates: Sequence[Cand
     from xscore.store.term_vectors import TERM_EMBEDDER
 
     stale = stale_memory_ids(parts.store.connection)
-    judge = LexicalJudge(lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale)
+    judge = LexicalJudge(
+        lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale, tests_of=parts.store.tests_of
+    )
     known = {judgment.content_hash: judgment for judgment in judge.judgments(turn, candidates)}
     return tuple(Outcome(one, known[one.content_hash], Origin.JUDGED) for one in candidates)
 

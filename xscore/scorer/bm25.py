@@ -193,6 +193,11 @@ def _answered(covered: float, *, asked: float, words: int) -> float:
     return 1 - is_short * (1 - share)
 
 
+def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:
+    """Return whether tests count less for a task: it has no word for them."""
+    return {weighed.term.word for weighed in terms}.isdisjoint(KIND_WEIGHTS[Kind.TEST][1].split())
+
+
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
     asked = {weighed.term.word for weighed in terms}
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import BLOCK_NAME, Candidate
+from xscore.records.memory import BLOCK_NAME, Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
@@ -62,6 +62,9 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
 
 TermVectors = Callable[[], Iterable[tuple[str, bytes]]]
 """Loads (memory id, term vector) pairs; `store.vectors(TERM_EMBEDDER)`."""
+
+TestsOf = Callable[[Iterable[str]], Iterable[str]]
+"""Returns the ids of the tests of these memories."""
 
 LEXICAL_IDENTITY: Final = JudgeIdentity(
     provider="lexical",
@@ -125,11 +128,13 @@ class LexicalJudge:
         identity: JudgeIdentity = LEXICAL_IDENTITY,
         remarks: tuple[str, ...] = (),
         stale: frozenset[str] = frozenset(),
+        tests_of: TestsOf | None = None,
     ) -> None:
         """Take what is known of the memories beside their words.
 
         likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone.
         stale: ids of memories whose cited code has changed.
+        tests_of: finds the tests of named memories; None: tests are known by the names of their files alone.
         """
         self.identity = identity
         self._vectors = vectors
@@ -137,6 +142,7 @@ class LexicalJudge:
         self._likeness = likeness or {}
         self._remarks = remarks
         self._stale = stale
+        self._tests_of = tests_of
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
@@ -152,7 +158,14 @@ class LexicalJudge:
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""
-        scored = _ScoredPool(turn, candidates, self._vectors, self._likeness, self._stale)
+        scored = _ScoredPool(
+            turn,
+            candidates,
+            self._vectors,
+            likeness=self._likeness,
+            stale=self._stale,
+            tests_of=self._tests_of,
+        )
         seen: set[str] = set()
         for row in scored.order():
             candidate, score = candidates[row], scored.scores[row]
@@ -176,10 +189,12 @@ class _ScoredPool:
         turn: Turn,
         candidates: Sequence[Candidate],
         vectors: TermVectors,
+        *,
         likeness: Mapping[str, float] | None = None,
         stale: frozenset[str] = frozenset(),
+        tests_of: TestsOf | None = None,
     ) -> None:
-        from xscore.scorer.bm25 import weigh_candidates  # and with it numpy
+        from xscore.scorer.bm25 import KIND_WEIGHTS, weigh_candidates  # and with it numpy
 
         self.candidates = candidates
         self.stale = stale
@@ -191,6 +206,9 @@ class _ScoredPool:
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
         )
+        for row in self._tests_of_named(tests_of) if self.named else ():
+            # A task that names what it is about is about its tests too.
+            self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         words = _scores(self.evidence, candidates, self.named)
         self.scores = (
             [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
@@ -208,6 +226,22 @@ class _ScoredPool:
             if term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
                 found.setdefault(wanted[term.hash], []).append(candidate)
         return found
+
+    def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
+        """Return the rows of the tests of what the task names, if tests do not count in full anyway."""
+        from xscore.scorer.bm25 import weighs_tests_less
+        from xscore.store.written_rows import tested_name
+
+        if not weighs_tests_less(self.terms):
+            return []
+        named = {one.id: one for one in self.candidates if one.id in self.named and self.named[one.id].in_task}
+        stems = {one.path.rpartition("/")[2].partition(".")[0] for one in named.values()}
+        tests = set(tests_of(named)) if tests_of and named else set()
+        return [
+            row
+            for row, one in enumerate(self.candidates)
+            if one.kind is Kind.TEST and (one.id in tests or tested_name(one.path) in stems)
+        ]
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)

@@ -58,6 +58,9 @@ _SUFFIXES = """
 _EXTENSIONS = frozenset(_SUFFIXES.split())
 
 
+_TASK_NAMES = "task names"
+
+
 class StackFrame(Struct, frozen=True):
     """A place that a stack trace passes through."""
 
@@ -80,6 +83,11 @@ class NamedInTask(Struct):
 
     strength: float = 0.0
     words: list[str] = field(default_factory=list)
+
+    @property
+    def in_task(self) -> bool:
+        """Whether the task itself names it, not only a stack trace."""
+        return any(said.startswith(_TASK_NAMES) for said in self.words)
 
     def add(self, strength: float, words: str) -> None:
         """Take one more mention into account; the strongest counts."""
@@ -130,7 +138,7 @@ def _by_name(
         full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")]
         chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
         if strength and len(chosen) <= MOST_BEARERS:
-            yield from ((bearer, strength / len(chosen) ** 0.25, f"task names `{name}`") for bearer in chosen)
+            yield from ((bearer, strength / len(chosen) ** 0.25, f"{_TASK_NAMES} `{name}`") for bearer in chosen)
 
 
 def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
@@ -142,7 +150,7 @@ def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> It
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) <= MOST_BEARERS:
                 strength = NEAR / len(bearers[near]) ** 0.25
-                yield from ((bearer, strength, f"task names `{name}`, near `{near}`") for bearer in bearers[near])
+                yield from ((bearer, strength, f"{_TASK_NAMES} `{name}`, near `{near}`") for bearer in bearers[near])
 
 
 def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
@@ -152,7 +160,7 @@ def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tupl
     for path, inside in by_path.items():
         for file in found.files:
             if f"/{path}".endswith("/" + file.removeprefix("./")):
-                yield from ((candidate, IN_FILE, f"task names {file}") for candidate in inside)
+                yield from ((candidate, IN_FILE, f"{_TASK_NAMES} {file}") for candidate in inside)
     for frame in found.frames:
         yield from _in_frame(frame, by_path)
 

@@ -310,6 +310,11 @@ class Store:
         )
         return memory_rows.edges_from_rows(found.fetchall())
 
+    def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return the ids of the tests of these memories."""
+        query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
+        return frozenset(source for (source,) in self.connection.execute(query, (json.dumps(list(ids)),)))
+
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
         ends = json.dumps(list(ids))

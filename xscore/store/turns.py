@@ -25,8 +25,8 @@ from xscore.store.index_rows import write_index_meta
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
-    exchange_ordinal,
     exchange_card,
+    exchange_ordinal,
     exchange_text,
     names_memory,
     save_session_summary,
