@@ -3,7 +3,6 @@
 It abridges the figures of `--json` and computes only sums.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -11,6 +10,7 @@ from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
 from xscore.platform.text import counted, escape_controls, format_place, one_line
+from xscore.prompts.telling_lines import telling_lines
 from xscore.records.calls import Usage
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
@@ -93,10 +93,7 @@ def _telling_lines(text: str, task: str) -> list[str]:
     import textwrap
 
     lines = [line for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines() if line.strip()]
-    words = {word[:5] for word in re.findall(r"\w{4,}", task.casefold())}
-    hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
-    best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:LINES_OF_EACH]
-    return [lines[at] for at in sorted(best)]
+    return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
 def render_account(answer: Answer, *, verbose: bool) -> list[str]:
