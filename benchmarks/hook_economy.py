@@ -4,11 +4,11 @@
 
 DIR/commits.jsonl has commit messages (without the names of what changed) and what changed; DIR/OWNER+NAME is a clone.
 Each message is asked of the parent's tree without a key. An agent reads the hook's text, then opens the places that it
-names, in order, until the body of a function that the commit changed has been shown whole. Compared are the hook's text,
-its lines alone, bodies alone (whole ones, best first, within the hook's limit), and the files that hold most words of
-the message, as a search with ripgrep lists them, read whole. BCY@8k is the share of changed functions whose body is
-whole within 8,000 tokens of 4 characters. Questions about things that a repository does not have say how often the hook
-is silent rightly. Ends with 1 where a target is missed.
+names, in order, until the body of a function that the commit changed has been shown whole. Compared are the hook's
+text, its lines alone, bodies alone (whole ones, best first, within the hook's limit), and the files that hold most
+words of the message, as a search with ripgrep lists them, read whole. BCY@8k is the share of changed functions whose
+body is whole within 8,000 tokens of 4 characters. Questions about things that a repository does not have say how often
+the hook is silent rightly. Ends with 1 where a target is missed.
 """
 
 import argparse
