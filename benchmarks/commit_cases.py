@@ -25,7 +25,7 @@ from xscore.pipeline.turn import run_turn
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import JudgeSettings, Settings
+from xscore.settings import JudgeSettings, Settings, StoreSettings
 
 ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
@@ -112,7 +112,8 @@ def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
 async def asked(tree: Path, task: str) -> tuple[Ranking, Answer, Mapping[str, str]]:
     """Ask without a key, as `xscore context` does at its defaults."""
     rankings: list[Ranking] = []
-    settings = replace(Settings(), judge=JudgeSettings(model="lexical"))
+    user = StoreSettings(user_data_dir=tree.parent / "user")
+    settings = replace(Settings(), judge=JudgeSettings(model="lexical"), store=user)
     async with Pipeline.open(tree, settings) as pipeline:
         options = TurnOptions(
             answer=False, isolated=True, command="context", ranked=lambda _turn, ranking: rankings.append(ranking)

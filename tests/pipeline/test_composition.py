@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.composition import FILL_TO, LENT, MOST_BESIDE, lend, subjects_of
+from xscore.pipeline.composition import FILL, LENT, lend, subjects_of
 from xscore.pipeline.ranking import select_by_words
 from xscore.records.judgment import Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
 from xscore.records.memory import Candidate, Kind, Layer
@@ -44,8 +44,8 @@ def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
     """A memory just below the threshold is kept beside a wrong one above it, marked; weak rankings stay empty."""
     near = [ranked(f"n{at:02}", 0.45 - at / 1000) for at in range(20)]
     found = keep([ranked("wrong", 0.6), *near])
-    assert names(found.kept) == ["wrong", *names(near[: FILL_TO - 1])]
-    assert found.filled == frozenset(names(near[: FILL_TO - 1]))
+    assert names(found.kept) == ["wrong", *names(near[: FILL.to - 1])]
+    assert found.filled == frozenset(names(near[: FILL.to - 1]))
     assert (found.placed_by["wrong"], found.placed_by["n00"]) == (PlacedBy.THRESHOLD, PlacedBy.FILLED)
     alone = keep([ranked("best", CUT - 0.1), ranked("far", 0.05)])
     assert (names(alone.kept), alone.has_passed) == (["best"], False)
@@ -57,8 +57,8 @@ def test_what_is_beside_the_code_fills_few_places() -> None:
     beside = [ranked(f"d{at}", 0.49, kind=kind) for at, kind in enumerate([Kind.DOC, Kind.TEXT, Kind.TEST] * 3)]
     code = [ranked(f"c{at:02}", 0.45) for at in range(20)]
     found = keep([*beside, *code])
-    assert sum(each.candidate.kind is not Kind.FUNCTION for each in found.kept) == MOST_BESIDE
-    assert len(found.kept) == FILL_TO
+    assert sum(each.candidate.kind is not Kind.FUNCTION for each in found.kept) == FILL.beside
+    assert len(found.kept) == FILL.to
     asked = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
     assert sum(each.candidate.kind is not Kind.FUNCTION for each in asked.kept) == len(beside)
     assert len(keep(beside).kept) == len(beside), "there is no code"
@@ -69,7 +69,7 @@ def test_nothing_that_passed_is_lost() -> None:
     documents = [ranked(f"d{at}", 0.9, kind=Kind.DOC) for at in range(6)]
     found = keep([*documents, *[ranked(f"c{at:02}", 0.45) for at in range(20)]])
     assert set(names(documents)) <= set(names(found.kept))
-    assert len(found.kept) == len(documents) + FILL_TO - MOST_BESIDE
+    assert len(found.kept) == len(documents) + FILL.to - FILL.beside
 
 
 def test_tests_of_one_file_take_one_place() -> None:

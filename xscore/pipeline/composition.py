@@ -2,7 +2,7 @@
 
 Words are weak evidence: the memory that is wanted often stands just below the threshold, while tests and documents
 repeat its words above it. So nothing that passed is dropped, the tests of one file take one place, and so do copies in
-sibling packages; what is left of `FILL_TO` places goes to near memories. A model's selection is never composed. Pure.
+sibling packages; what is left of `FILL.to` places goes to near memories. A model's selection is never composed. Pure.
 Trade-off: the longer list has more that is not needed; it is marked, and the rule stands beside each memory.
 """
 
@@ -17,18 +17,25 @@ from xscore.records.memory import CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import find_mentions
 
-FILL_TO = 12
-"""Places that near memories may fill, beside what passed (decision 0036)."""
-FILL_FROM = 0.1
-"""How far below the threshold the best memory may score; of a worse ranking nothing is filled."""
-FILL_SHARE = 0.25
-"""Share of the best score that a memory needs to be filled in."""
-FILL_CHOICE = 400
+
+class FillRules(Struct, frozen=True, kw_only=True):
+    """How many places near memories fill, and which (decision 0036)."""
+
+    to: int = 12
+    """Places that are filled up to."""
+    best_within: float = 0.1
+    """How far below the threshold the best memory may score; of a worse ranking nothing is filled."""
+    share: float = 0.25
+    """Share of the best score that a memory needs to be filled in."""
+    beside: int = 3
+    """Places for tests, documents and text: that near ones fill, or that what passed takes from near code."""
+    beside_share: float = 0.8
+    """Share of the best score that those need to be filled in."""
+
+
+FILL = FillRules()
+CHOICE = 400
 """Most near memories that are looked at."""
-MOST_BESIDE = 3
-"""Places for tests, documents and text: that near ones fill, or that what passed takes from near code."""
-BESIDE_SHARE = 0.8
-"""Share of the best score that those need to be filled in."""
 LENT = 0.35
 """Share of its score that a test lends to all that it tests, together."""
 LENT_FROM = 0.3
@@ -82,6 +89,7 @@ def compose(
     top_k: int,
     thresholds: Thresholds,
     subjects: AbstractSet[Kind] = frozenset(),
+    rules: FillRules = FILL,
 ) -> Places:
     """Give places to what passed, best first, and fill up from below.
 
@@ -97,28 +105,28 @@ def compose(
         else:
             places.take(ranked)
     best = max([ranked.score for ranked in (*passing[:1], *below[:1])], default=0.0)
-    if best >= thresholds.lowest - FILL_FROM - SCORE_TOLERANCE:
-        _fill(places, below, best=best, room=top_k, subjects=subjects)
+    if best >= thresholds.lowest - rules.best_within - SCORE_TOLERANCE:
+        _fill(places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=subjects)
     return places
 
 
-def _fill(places: Places, below: Sequence[Ranked], *, best: float, room: int, subjects: AbstractSet[Kind]) -> None:
+def _fill(places: Places, near: Sequence[Ranked], rules: FillRules, *, room: int, subjects: AbstractSet[Kind]) -> None:
     """Fill with code, and with few tests, documents and text unless the task is about them or there is no code."""
     beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
     # What passed beside the code takes at most its share of the places that are filled up to.
-    counted = len(places.taken) - beside + min(beside, MOST_BESIDE)
-    has_code = any(ranked.candidate.kind in CODE for ranked in (*places.taken, *below))
+    counted = len(places.taken) - beside + min(beside, rules.beside)
+    best = max([ranked.score for ranked in (*places.taken[:1], *near[:1])], default=0.0)
+    has_code = any(ranked.candidate.kind in CODE for ranked in (*places.taken, *near))
     files = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind in _WINDOWED}
-    for ranked in below:
+    for ranked in near:
         candidate = ranked.candidate
-        if counted >= FILL_TO or len(places.taken) >= room or ranked.score < FILL_SHARE * best:
+        if counted >= rules.to or len(places.taken) >= room:
             return
         stands_beside = has_code and is_beside(candidate, subjects)
-        if stands_beside and (beside >= MOST_BESIDE or ranked.score < BESIDE_SHARE * best):
+        if stands_beside and (beside >= rules.beside or ranked.score < rules.beside_share * best):
             continue
-        if candidate.kind in _WINDOWED and candidate.path in files:
-            continue  # one window of a file says where to look
-        if places.head_of(ranked) is not None:
+        # One window of a file says where to look.
+        if (candidate.kind in _WINDOWED and candidate.path in files) or places.head_of(ranked) is not None:
             continue
         places.take(ranked)
         places.filled.append(ranked)

@@ -97,6 +97,7 @@ def select_by_words(
     thresholds: Thresholds,
     settings: SelectionSettings,
     subjects: AbstractSet[Kind] = frozenset(),
+    rules: composition.FillRules = composition.FILL,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
@@ -106,8 +107,10 @@ def select_by_words(
     passing.sort(key=by_rank)
     passed_ids = {each.candidate.id for each in passing}
     others = [each for each in ranked if each.candidate.id not in passed_ids]
-    below = _best(others, composition.FILL_CHOICE)
-    places = composition.compose(passing, below, top_k=settings.top_k, thresholds=thresholds, subjects=subjects)
+    below = _best(others, composition.CHOICE)
+    places = composition.compose(
+        passing, below, top_k=settings.top_k, thresholds=thresholds, subjects=subjects, rules=rules
+    )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
     wanted, rest = rest[: max(0, missing)], rest[max(0, missing) :]
