@@ -31,6 +31,9 @@ ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
 
 
+AUTHOR = ["-c", "user.name=bench", "-c", "user.email=bench@example.invalid", "-c", "commit.gpgsign=false"]
+
+
 class CommitCase(Struct, frozen=True):
     """One commit, at its parent."""
 
@@ -102,10 +105,11 @@ def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[
 
 
 def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
-    """Return the tree of a case, a repository of its own."""
+    """Return the tree of a case, a repository of its own with one commit: nothing in it is being edited."""
     tree = checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id)
     if not (tree / ".git").exists():
-        subprocess.run(["git", "init", "-q", str(tree)], check=True)
+        for command in (["init", "-q"], ["add", "-Af"], [*AUTHOR, "commit", "-qm", "all", "--no-verify"]):
+            subprocess.run(["git", "-C", str(tree), *command], check=True, capture_output=True)
     return tree
 
 

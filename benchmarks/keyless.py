@@ -19,10 +19,11 @@ from statistics import fmean
 from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read_cases, tree_of_case
 from msgspec import Struct
 
-from xscore.pipeline.composition import CODE, FillRules, subjects_of
-from xscore.pipeline.ranking import Ranking, is_about_tests, select_by_words
+from xscore.pipeline.composition import CODE, FillRules
+from xscore.pipeline.ranking import Ranking, select_by_words, subjects_of
 from xscore.records.judgment import Ranked, Selection, Thresholds
 from xscore.records.turn import Turn
+from xscore.scorer.mentions import is_question
 from xscore.settings import SelectionSettings
 
 ANY_GOLD, MOST_KEPT, MOST_ABSENT = 0.68, 12.0, 0.08
@@ -31,8 +32,8 @@ LEAST_OF_POOL = 0.02
 SETTINGS = SelectionSettings()
 PASSED_ALONE = FillRules(to=0)
 GRID = [
-    FillRules(to=to, share=share, beside_share=beside_share)
-    for to, share, beside_share in itertools.product((8, 10, 12, 15), (0.15, 0.25, 0.35), (0.6, 0.8, 1.0))
+    FillRules(to=to, share=share, told_within=told)
+    for to, share, told in itertools.product((8, 10, 12, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2))
 ]
 
 
@@ -54,12 +55,12 @@ class Scored(Struct, frozen=True):
 
     def under(self, rules: FillRules) -> Selection:
         """Select by a rule."""
-        turn = Turn(task=self.case.task)
         return select_by_words(
             self.ranked,
             thresholds=Thresholds(SETTINGS.lexical_threshold),
             settings=SETTINGS,
-            subjects=subjects_of(turn, about_tests=is_about_tests(turn)),
+            subjects=subjects_of(Turn(task=self.case.task)),
+            asks=is_question(self.case.task),
             rules=rules,
         )
 

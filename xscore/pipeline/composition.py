@@ -24,7 +24,9 @@ class FillRules(Struct, frozen=True, kw_only=True):
     to: int = 12
     """Places that are filled up to."""
     best_within: float = 0.1
-    """How far below the threshold the best memory may score; of a worse ranking nothing is filled."""
+    """How far below the threshold the best memory of a question may score; of a worse ranking nothing is filled."""
+    told_within: float = 0.15
+    """The same of an instruction, which is seldom about something that does not exist."""
     share: float = 0.25
     """Share of the best score that a memory needs to be filled in."""
     beside: int = 3
@@ -89,11 +91,12 @@ def compose(
     top_k: int,
     thresholds: Thresholds,
     subjects: AbstractSet[Kind] = frozenset(),
+    asks: bool = True,
     rules: FillRules = FILL,
 ) -> Places:
     """Give places to what passed, best first, and fill up from below.
 
-    passing, below: best first. subjects: the kinds that the task is about.
+    passing, below: best first. subjects: the kinds that the task is about. asks: it is a question.
     """
     places = Places()
     for ranked in passing:
@@ -105,7 +108,8 @@ def compose(
         else:
             places.take(ranked)
     best = max([ranked.score for ranked in (*passing[:1], *below[:1])], default=0.0)
-    if best >= thresholds.lowest - rules.best_within - SCORE_TOLERANCE:
+    within = rules.best_within if asks else rules.told_within
+    if best >= thresholds.lowest - within - SCORE_TOLERANCE:
         _fill(places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=subjects)
     return places
 
@@ -163,9 +167,12 @@ _SUBJECT_WORDS = {
 
 
 def subjects_of(turn: Turn, *, about_tests: bool) -> frozenset[Kind]:
-    """Return the kinds beside code that a task is about: by its words, its type, or a file that it names."""
+    """Return the kinds beside code that a task is about: by its first line, its type, or a file that it names.
+
+    Further lines of a message often add that there is a test, and an entry in the changelog.
+    """
     subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
-    words = {word.strip(".,;:!?()`'\"").lower() for word in turn.task.split()}
+    words = {word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()}
     subjects |= {kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())}
     if about_tests:
         subjects.add(Kind.TEST)

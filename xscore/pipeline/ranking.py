@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.pipeline import composition, receipt
 from xscore.pipeline.boosts import BoostRules, boost
@@ -29,6 +30,7 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
+from xscore.scorer.mentions import is_question
 from xscore.settings import SelectionSettings
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
@@ -97,11 +99,12 @@ def select_by_words(
     thresholds: Thresholds,
     settings: SelectionSettings,
     subjects: AbstractSet[Kind] = frozenset(),
+    asks: bool = True,
     rules: composition.FillRules = composition.FILL,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
-    subjects: the kinds beside code that the task is about.
+    subjects: the kinds beside code that the task is about. asks: it is a question.
     """
     passing = [each for each in ranked if thresholds.reached_by(each.candidate, each.score)]
     passing.sort(key=by_rank)
@@ -109,7 +112,7 @@ def select_by_words(
     others = [each for each in ranked if each.candidate.id not in passed_ids]
     below = _best(others, composition.CHOICE)
     places = composition.compose(
-        passing, below, top_k=settings.top_k, thresholds=thresholds, subjects=subjects, rules=rules
+        passing, below, top_k=settings.top_k, thresholds=thresholds, subjects=subjects, asks=asks, rules=rules
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
@@ -147,6 +150,13 @@ def is_about_tests(turn: Turn) -> bool:
     name = turn.file.rpartition("/")[2]
     in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(_TEST_ENDINGS, name))
     return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
+
+
+def subjects_of(turn: Turn) -> frozenset[Kind]:
+    """Return the kinds beside code that a task is about, for a selection by words."""
+    first_line = turn.task.strip().partition("\n")[0]
+    about_tests = is_about_tests(replace(turn, task=first_line))
+    return composition.subjects_of(turn, about_tests=about_tests)
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
@@ -231,15 +241,26 @@ def rank(
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
     unjudged, settings = receipt.unjudged_pairs(outcomes), parts.settings.selection
-    about_tests = is_about_tests(turn)
     if by_words is None:
         by_words = not parts.judge.is_model
     if not by_words:
-        selection = select(ranked, unjudged=unjudged, thresholds=thresholds, settings=settings, about_tests=about_tests)
+        selection = select(
+            ranked,
+            unjudged=unjudged,
+            thresholds=thresholds,
+            settings=settings,
+            about_tests=is_about_tests(turn),
+        )
         return Ranking(ranked, selection)
     ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
-    subjects = composition.subjects_of(turn, about_tests=about_tests)
-    selection = select_by_words(ranked, unjudged=unjudged, thresholds=thresholds, settings=settings, subjects=subjects)
+    selection = select_by_words(
+        ranked,
+        unjudged=unjudged,
+        thresholds=thresholds,
+        settings=settings,
+        subjects=subjects_of(turn),
+        asks=is_question(turn.task),
+    )
     return Ranking(ranked, selection)
 
 

@@ -30,6 +30,8 @@ FIELDS_SHORT = 4.0
 """Fields count (1 + this / number of words) times as much: short questions are mostly names."""
 REPEATED = 0.3
 """A term that occurs n times in the task weighs 1 + this · ln n."""
+FIRST_LINE = 1.0
+"""Weight of a word in the first line of the task, which says what is wanted."""
 JOINED = 0.3
 """Weight of a term joined from two neighboring words."""
 SAME_FILE = 0.15
@@ -48,9 +50,9 @@ KIND_WEIGHTS = {
     Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
-"""Weight of evidence by kind, unless the task has one of these words. Tests and documents repeat the words of the code
-they are about, and a class those of its members, which have their own memories; documents count in full where there is
-no code. Windows of text count in full: they are the code of languages that have no grammar here."""
+"""Weight of evidence by kind, unless the task's first line has one of these words. Tests and documents repeat the words
+of the code they are about, and a class those of its members, which have their own memories; documents count in full
+where there is no code. Windows of text count in full: they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
 """A word that stands in more than this share of all memories is no evidence, unless the task has no other."""
@@ -194,12 +196,16 @@ def _answered(covered: float, *, asked: float, words: int) -> float:
 
 
 def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:
-    """Return whether tests count less for a task: it has no word for them."""
-    return {weighed.term.word for weighed in terms}.isdisjoint(KIND_WEIGHTS[Kind.TEST][1].split())
+    """Return whether tests count less for a task: its first line has no word for them."""
+    return _first_words(terms).isdisjoint(KIND_WEIGHTS[Kind.TEST][1].split())
+
+
+def _first_words(terms: Iterable[WeighedTerm]) -> set[str]:
+    return {weighed.term.word for weighed in terms if weighed.weight >= FIRST_LINE}
 
 
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
-    asked = {weighed.term.word for weighed in terms}
+    asked = _first_words(terms)
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
     if CODE.isdisjoint(candidate.kind for candidate in candidates):
         worth.pop(Kind.DOC, None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import BLOCK_NAME, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
+from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question, without_frames
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
 
 if TYPE_CHECKING:
@@ -76,8 +76,6 @@ LEXICAL_IDENTITY: Final = JudgeIdentity(
     packed=False,
 )
 
-FIRST_LINE = 1.0
-"""Weight of a word in the first line of the task, which says what is wanted."""
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
 GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
@@ -90,10 +88,6 @@ _FRAME = re.compile(
     re.I | re.M,
 )
 """`how does X work?`: the verb belongs to the question, not to what it is about."""
-_QUESTION = re.compile(
-    r"\A\s*(?:where|how|which|what|why|who|when|is|are|does|do|did|can|has|have)\b|\A[^\n]*\?\s*$", re.I | re.M
-)
-"""A question may be about something that does not exist; an instruction names what its author has seen."""
 _FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
 """An option of several words: `--no-ignore` is `no_ignore` in code."""
 
@@ -200,9 +194,9 @@ class _ScoredPool:
         self.stale = stale
         self.likeness = likeness or {}
         self.terms = _terms(turn, own=_own_name(candidates))
-        is_question = _QUESTION.search(turn.task) is not None
-        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=is_question)
         found = find_mentions(turn.task, turn.errors)
+        asks = is_question(turn.task)
+        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
         )
@@ -286,7 +280,7 @@ def _field(marks: int) -> str:
 
 def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
     """Return the task's terms by weight. own: hashes of the repository's own name."""
-    from xscore.scorer.bm25 import WeighedTerm
+    from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
 
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}

@@ -105,6 +105,19 @@ def find_mentions(task: str, errors: str = "") -> Mentions:
     return Mentions(tuple(dict.fromkeys(name.replace("::", ".") for name in names)), files, frames)
 
 
+_QUESTION = re.compile(
+    r"\A\s*(?:where|how|which|what|why|who|when|is|are|does|do|did|can|has|have)\b|\A[^\n]*\?\s*$", re.I | re.M
+)
+
+
+def is_question(task: str) -> bool:
+    """Return whether a task asks: it may be about something that does not exist.
+
+    An instruction names what its author has seen.
+    """
+    return _QUESTION.search(task) is not None
+
+
 def without_frames(text: str) -> str:
     """Return the text without its stack frames, whose paths and names would drown the words of the error."""
     for frame in (_PYTHON_FRAME, _SCRIPT_FRAME, _PLAIN_FRAME):
