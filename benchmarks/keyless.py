@@ -20,7 +20,7 @@ from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read
 from msgspec import Struct
 
 from xscore.pipeline.composition import CODE, FillRules
-from xscore.pipeline.ranking import Ranking, select_by_words, subjects_of
+from xscore.pipeline.ranking import MOST_NEAR_MISSES, Ranking, select_by_words, subjects_of
 from xscore.records.judgment import Ranked, Selection, Thresholds
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import is_question
@@ -33,7 +33,7 @@ SETTINGS = SelectionSettings()
 PASSED_ALONE = FillRules(to=0)
 GRID = [
     FillRules(to=to, share=share, told_within=told)
-    for to, share, told in itertools.product((8, 10, 12, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2))
+    for to, share, told in itertools.product((8, 10, 11, 12, 13, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2))
 ]
 
 
@@ -71,6 +71,7 @@ def main() -> int:
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=3, help="ask only every n-th commit of each repository")
+    parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
     options = parser.parse_args()
     cases = read_cases(options.bench, every=options.every)
     scored: list[Scored] = []
@@ -83,6 +84,12 @@ def main() -> int:
         lost += lost_of(one.ranking)
     show("passed alone", [figures_of(one.case, one.under(PASSED_ALONE)) for one in scored])
     show("filled", kept)
+    if options.grid:
+        for rules in GRID:
+            show(
+                f"{rules.to} {rules.share} {rules.told_within}",
+                [figures_of(one.case, one.under(rules)) for one in scored],
+            )
     held_out = list(cross_validated(scored))
     show("… cross-validated", held_out)
     print(f"passed, and neither kept nor named: {lost}")
@@ -105,8 +112,10 @@ def figures_of(case: CommitCase, selection: Selection) -> Figures:
 
 
 def lost_of(ranking: Ranking) -> int:
-    """Count what passed, and is neither kept nor a near miss."""
+    """Count what passed, and is neither kept nor a near miss, unless more passed than are listed."""
     selection = ranking.selection
+    if len(selection.near_misses) == MOST_NEAR_MISSES:
+        return 0
     shown = {one.candidate.id for one in (*selection.kept, *selection.near_misses)}
     return sum(selection.passed(one) and one.candidate.id not in shown for one in ranking.ranked)
 
@@ -117,6 +126,7 @@ def cross_validated(scored: Sequence[Scored]) -> Iterator[Figures]:
     for repository in sorted({one.case.repository for one in scored}):
         others = [at for at, one in enumerate(scored) if one.case.repository != repository]
         best = max(table, key=lambda rows: worth([rows[at] for at in others]))
+        print(f"  {repository:24} {GRID[table.index(best)]}")
         yield from (best[at] for at, one in enumerate(scored) if one.case.repository == repository)
 
 

@@ -6,6 +6,7 @@ sibling packages; what is left of `FILL.to` places goes to near memories. A mode
 Trade-off: the longer list has more that is not needed; it is marked, and the rule stands beside each memory.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest
@@ -21,13 +22,13 @@ from xscore.scorer.mentions import find_mentions
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
-    to: int = 12
+    to: int = 10
     """Places that are filled up to."""
     best_within: float = 0.1
     """How far below the threshold the best memory of a question may score; of a worse ranking nothing is filled."""
     told_within: float = 0.15
     """The same of an instruction, which is seldom about something that does not exist."""
-    share: float = 0.25
+    share: float = 0.15
     """Share of the best score that a memory needs to be filled in."""
     beside: int = 3
     """Places for tests, documents and text: that near ones fill, or that what passed takes from near code."""
@@ -44,8 +45,10 @@ LENT_FROM = 0.3
 """Lowest score of a test that lends."""
 MOST_LENDERS = 60
 """Most tests that lend, the best first."""
-COPY_TOKENS = 0.75
-"""Least share of the larger one's tokens that a copy has."""
+COPY_LIKENESS = 0.6
+"""Least share of their words that copies have in common."""
+MOST_COMPARED = 60
+"""Most memories that are compared with their namesakes in sibling packages, the best first."""
 
 CODE = CODE_KINDS - {Kind.TEST}
 _WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
@@ -60,6 +63,8 @@ class Places(Struct):
     filled: list[Ranked] = field(default_factory=list)
     beyond: list[Ranked] = field(default_factory=list)
     """They passed, and all places were taken."""
+    words: Mapping[str, AbstractSet[str]] = {}
+    """Of the memories that may be copies, by id."""
     _heads: dict[tuple[str, ...], Ranked] = field(default_factory=dict)
     """What stands for a group: the tests of a file, a test or function and its copies."""
 
@@ -70,9 +75,13 @@ class Places(Struct):
             return test
         for key in copy_keys(candidate):
             head = self._heads.get(key)
-            if head is not None and is_copy(candidate, head.candidate):
+            if head is not None and self._are_alike(candidate, head.candidate):
                 return head
         return None
+
+    def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
+        own, others = self.words.get(candidate.id, frozenset()), self.words.get(other.id, frozenset())
+        return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(1, len(own | others))
 
     def take(self, ranked: Ranked) -> None:
         """Give a memory a place, and let its group stand behind it."""
@@ -92,13 +101,15 @@ def compose(
     thresholds: Thresholds,
     subjects: AbstractSet[Kind] = frozenset(),
     asks: bool = True,
+    words: Mapping[str, AbstractSet[str]] = {},
     rules: FillRules = FILL,
 ) -> Places:
     """Give places to what passed, best first, and fill up from below.
 
-    passing, below: best first. subjects: the kinds that the task is about. asks: it is a question.
+    passing, below: best first. subjects: the kinds that the task is about. asks: it is a question. words: see
+    `namesakes`.
     """
-    places = Places()
+    places = Places(words=words)
     for ranked in passing:
         head = places.head_of(ranked)
         if head is not None:
@@ -187,32 +198,24 @@ def subjects_of(turn: Turn, *, about_tests: bool) -> frozenset[Kind]:
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
     """Return the keys that a memory shares with its copies in sibling packages: its path without one folder."""
     *folders, file = candidate.path.split("/")
-    if not (candidate.entity and folders):
-        return []
     stem, entity = file.partition(".")[0], candidate.entity
-    return [
-        (candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :])
-        for at, folder in enumerate(folders)
-        if len(_words_of(folder)) > 1
-    ]
+    if not entity:
+        return []
+    return [(candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
 
 
-def is_copy(candidate: Candidate, other: Candidate) -> bool:
-    """Whether two memories with a copy key in common are copies.
-
-    Their folders share a word (`react-query`, `vue-query`), and neither is much longer.
-    """
-    if candidate.path == other.path:
-        return False
-    pairs = zip(candidate.path.split("/")[:-1], other.path.split("/")[:-1], strict=True)
-    if not all(one == another or _words_of(one) & _words_of(another) for one, another in pairs):
-        return False
-    fewer, more = sorted((candidate.tokens, other.tokens))
-    return fewer >= COPY_TOKENS * more
+def namesakes(ranked: Sequence[Ranked]) -> list[str]:
+    """Return the ids of memories that may be copies of each other; their words tell. ranked: best first."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for each in ranked[:MOST_COMPARED]:
+        for key in copy_keys(each.candidate):
+            groups.setdefault(key, []).append(each.candidate.id)
+    return sorted({id_ for group in groups.values() if len(group) > 1 for id_ in group})
 
 
-def _words_of(folder: str) -> set[str]:
-    return set(folder.replace("_", "-").split("-")) - {""}
+def words_of(text: str) -> frozenset[str]:
+    """Return the words by which copies are compared."""
+    return frozenset(re.findall(r"\w+", text))
 
 
 def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float) -> tuple[Ranked, ...]:

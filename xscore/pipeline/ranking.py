@@ -7,7 +7,7 @@ unjudged are all candidates. It does not order the bundle.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
 
@@ -100,19 +100,29 @@ def select_by_words(
     settings: SelectionSettings,
     subjects: AbstractSet[Kind] = frozenset(),
     asks: bool = True,
+    texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     rules: composition.FillRules = composition.FILL,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
-    subjects: the kinds beside code that the task is about. asks: it is a question.
+    subjects: the kinds beside code that the task is about. asks: it is a question. texts: reads the texts of
+    memories by id, to tell copies; None: nothing is taken for one.
     """
     passing = [each for each in ranked if thresholds.reached_by(each.candidate, each.score)]
     passing.sort(key=by_rank)
     passed_ids = {each.candidate.id for each in passing}
     others = [each for each in ranked if each.candidate.id not in passed_ids]
     below = _best(others, composition.CHOICE)
+    likely = composition.namesakes([*passing, *below]) if texts else []
     places = composition.compose(
-        passing, below, top_k=settings.top_k, thresholds=thresholds, subjects=subjects, asks=asks, rules=rules
+        passing,
+        below,
+        top_k=settings.top_k,
+        thresholds=thresholds,
+        subjects=subjects,
+        asks=asks,
+        words={id_: composition.words_of(text) for id_, text in texts(likely).items()} if texts and likely else {},
+        rules=rules,
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
@@ -260,6 +270,7 @@ def rank(
         settings=settings,
         subjects=subjects_of(turn),
         asks=is_question(turn.task),
+        texts=lambda ids: {id_: memory.text for id_, memory in parts.store.memories(ids).items()},
     )
     return Ranking(ranked, selection)
 

@@ -13,7 +13,7 @@ ranked lower; only the best is ever cut.
 
 from collections.abc import Mapping, Sequence
 
-from xscore.extensions.agents.body_parts import OUTLINED_PLACES, is_likely_whole, outline
+from xscore.extensions.agents.body_parts import SHORT_BYTES, is_likely_whole, is_shown, outline
 from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
 from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
@@ -170,9 +170,9 @@ def _bodies(wanted: Sequence[Selected], texts: Mapping[str, str], *, room: int, 
         if not text or room < LEAST_BODY_BYTES:
             continue
         body = _body(one, text)
-        if in_part and not is_likely_whole(one, text):
-            if place >= OUTLINED_PLACES or one.kind == Kind.TEST:
-                continue
+        if in_part and not is_shown(one, place, text):
+            continue
+        if in_part and not is_likely_whole(one, text) and size_of(text) > SHORT_BYTES:
             body = _body(one, outline(text, task, first_line=one.start_line), shows="parts")
         elif size_of(body) > room and place == 0:
             body = _lines_around(one, text, _traced(one, task), room=room)

@@ -6,15 +6,20 @@ with their numbers. Pure. Trade-off: what is meant but bears another name is rea
 """
 
 from xscore.prompts.telling_lines import telling_lines
+from xscore.records.memory import Kind
 from xscore.records.receipt import Selected
 
-WHOLE_SCORE = 0.75
+WHOLE_SCORE = 0.85
 """Least score of a memory that is shown whole."""
 WHOLE_BYTES = 1_000
 """Largest text that is shown whole."""
-OUTLINED_PLACES = 2
+SHORT_BYTES = 300
+"""A text that is no longer than this is no longer than its outline."""
+OUTLINED_PLACES = 1
 """How many of the best memories have an outline where they are not shown whole."""
 OUTLINE_LINES, LINE_CHARS = 6, 100
+_BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
+"""Kinds of which the place is enough."""
 _AGREES = ("name matches", "owner matches", "task names")
 
 
@@ -22,6 +27,13 @@ def is_likely_whole(one: Selected, text: str) -> bool:
     """Whether an agent will need the whole text: a high score, a short text, and a name that the task shares."""
     agrees = any(said in one.reason for said in _AGREES)
     return one.score >= WHOLE_SCORE and agrees and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
+
+
+def is_shown(one: Selected, place: int, text: str) -> bool:
+    """Whether a body is shown at all. place: from 0, by score."""
+    if one.kind in _BESIDE:
+        return False
+    return is_likely_whole(one, text) or place < OUTLINED_PLACES
 
 
 def outline(text: str, task: str, *, first_line: int) -> str:
