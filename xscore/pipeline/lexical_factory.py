@@ -60,6 +60,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
             identity=self.identity,
             remarks=meaning.warnings,
             stale=stale_memory_ids(self.store.connection),
+            tests_of=self.store.tests_of,
         )
 
     def with_shared_prompts(self) -> "LexicalJudgeFactory":
