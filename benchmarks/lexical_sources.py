@@ -98,6 +98,21 @@ def unpack(archive: Path, tree: Path) -> None:
     partial.rename(tree)
 
 
+def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Path:
+    """Return the files of a commit below `target`, written from a clone where they are not there yet.
+
+    clones: has OWNER+NAME for each repository, a work tree or a bare one.
+    """
+    clone = clones / repository.replace("/", "+")
+    git_dir = next(found for end in ("repo", ".git", ".") if (found := clone / end).exists())
+    if not target.exists():
+        command = ["git", f"--git-dir={git_dir}", "archive", commit]
+        done = subprocess.run(command, capture_output=True, check=True)
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tree:
+            tree.extractall(target, filter="data")
+    return target
+
+
 @contextmanager
 def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     """Index a tree into a new store in the cache folder, never into the tree's own."""

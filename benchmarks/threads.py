@@ -20,13 +20,11 @@ less than 90 % of the full re-judgment's top 15, or judge more than 20 % of what
 import argparse
 import asyncio
 import contextlib
-import io
 import itertools
 import json
 import random
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections import Counter
@@ -35,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from judging_load import server, settings_for, write_tree
+from lexical_sources import checked_out
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -168,12 +167,7 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
 
 def read_case(asked: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clones: Path, folder: Path) -> Case:
     """Index the tree of a case, and find the memory of each recorded score."""
-    root = folder / asked["id"]
-    clone = clones / asked["repo"].replace("/", "+")
-    clone = next(found for end in ("repo", ".git", ".") if (found := clone / end).exists())
-    command = ["git", f"--git-dir={clone}", "archive", asked["base_commit"]]
-    with tarfile.open(fileobj=io.BytesIO(subprocess.run(command, capture_output=True, check=True).stdout)) as tree:
-        tree.extractall(root, filter="data")
+    root = checked_out(clones, asked["repo"], asked["base_commit"], folder / asked["id"])
     with contextlib.closing(Store.open(find_root(root), user_data_dir=folder / "user")) as store:
         index_repository(store.connection, store.root, Settings().index, now=time.time())
         pool = store.fetch().candidates

@@ -76,6 +76,15 @@ def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
     assert named(".github/workflows/a.yml", text) == ["jobs"]
 
 
+CHANGE = """Bugfix: Show ETA correctly when it is longer than a day
+
+The ETA of a backup wrapped around after a day, so that it was shown as too short.
+It now shows the number of hours instead.
+
+https://example.org/issue/2179
+"""
+
+
 @pytest.mark.parametrize(
     ("path", "text", "kind"),
     [
@@ -85,8 +94,15 @@ def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
         ("bin/release", "#!/bin/sh\necho hi", Kind.BLOCK),
         ("RELEASE", "#!/usr/bin/perl\nsay 1", Kind.TEXT),
         ("requirements.txt", "httpx", Kind.TEXT),
+        ("changelog/unreleased/issue-2179", CHANGE, Kind.DOC),
+        (
+            "testdata/policy_keep_snapshots_36",
+            '{\n  "time": "2014-11-22T10:20:30Z",\n  "tree": null\n}\n' * 9,
+            Kind.TEXT,
+        ),
+        ("codemods/names", "alpha\nbeta gamma\n" * 9, Kind.TEXT),
     ],
 )
 def test_scripts_and_lists_are_no_documents(path: str, text: str, kind: Kind) -> None:
-    """Plain text is prose if its name says so; scripts, ignore lists and requirements are text."""
+    """Plain text is prose if its name or its first lines say so; scripts, lists and data are text."""
     assert {piece.kind for piece in pieces_of(path, text).values()} == {kind}

@@ -12,7 +12,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.store.conftest import put
-from xscore.cli.answer_text import render_selection, shown_memories
+from xscore.cli.answer_text import render_lines, render_selection, shown_memories
 from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
 from xscore.records.turn import Turn
@@ -105,7 +105,7 @@ async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_n
     """Exit 1, the nearest five are shown as below the threshold, and no answering model is called unless requested."""
     settings = replace(settings_for(server), judge=JudgeSettings(model="lexical"))
     settings = replace(settings, selection=replace(settings.selection, lexical_threshold=1.0))
-    turn = Turn(task="where does the cart take a discount above one hundred?")
+    turn = Turn(task="the discount of the cart above")
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(turn)
         assert server.counts.requests == 0
@@ -115,6 +115,20 @@ async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_n
     assert len(below) == 6 and below[5] == "</left_out>"
     assert len(answer.near_misses) >= 5
     assert anyway.answer == server.answer and anyway.exit_code == 0
+
+
+async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(shop: Path, server: OpenAIServer) -> None:
+    """Near memories fill the places where none passed: marked, explained by their rule, and no model answers."""
+    settings = replace(settings_for(server), judge=JudgeSettings(model="lexical"))
+    settings = replace(settings, selection=replace(settings.selection, lexical_threshold=1.0))
+    turn = Turn(task="where does the cart take a discount above one hundred?")
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(turn)
+        explained = await pipeline.explain(answer.selected[0].id)
+    assert (answer.exit_code, answer.answer, server.counts.requests) == (1, None, 0)
+    assert {(one.placed_by, one.below_threshold) for one in answer.selected} == {("filled", True)}
+    assert answer.selected[0].entity == "discount" and render_lines(answer).splitlines()[0].count("~0.95") == 1
+    assert (explained.outcome, "filled in" in explained.words) == ("selected", True)
 
 
 async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAIServer) -> None:

@@ -10,6 +10,9 @@ from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
+from xscore.scorer.lexical import lexical_priors
+from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 ASKED = "Where is the discount taken?"
 
@@ -71,3 +74,18 @@ async def test_a_turn_without_memory_reads_code_and_documents_only(shop: Path, s
         found = await pipeline.ask(Turn(task="And the README?", scope=Scope(layers=("graph", "vector"))))
     assert ["<session>" in prompt for prompt in prompts] == [False, True, False]
     assert found.coverage.unjudged == 0 and found.answer == "Done."
+
+
+async def test_an_exchange_is_judged_by_its_answer(shop: Path, server: OpenAIServer) -> None:
+    """Its task, asked again in other words, gives a junk answer no score; the model judge is not shown the task."""
+    server.score, server.answer = table({"shop/prices.py::total": 95}), "I could not tell."
+    again = Turn(task="Where is the discount of a cart taken off?", fresh=True)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(Turn(task=ASKED))
+        (exchange,) = [one for one in pipeline.store.pool() if one.kind is Kind.EXCHANGE]
+        texts = pipeline.store.texts([exchange])
+        words = lexical_priors(again, pipeline.store.pool(), lambda: pipeline.store.vectors(TERM_EMBEDDER))
+        whole = pipeline.store.fetch(tests="full", without=WithoutExchanges()).candidates
+    assert "could not tell" in texts[exchange.id] and ASKED not in texts[exchange.id]
+    assert words[exchange.id] == 0 < max(words.values())
+    assert exchange.content_hash in {one.content_hash for one in whole}

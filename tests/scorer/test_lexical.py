@@ -211,12 +211,48 @@ def test_an_option_is_its_name_in_code() -> None:
     assert found["m0"] > 2 * found["m1"] > 0
 
 
-def test_the_name_of_the_repository_says_little() -> None:
-    """The repository's own name in a title or path counts little."""
+def test_the_name_of_the_repository_says_nothing() -> None:
+    """The repository's own name is no evidence in any field; a task of nothing else still finds something."""
     candidates, vectors = made(("skip_ignored", "skip what gitignore matches"), ("fd", "fd 1"), ("fd > Help", "fd"))
     task = "why does fd skip files of .gitignore?"
     plain = scores((candidates, vectors), task)
     titled = [one._replace(path="README.md") if number else one for number, one in enumerate(candidates)]
     named = scores((titled, vectors), task)
-    assert named["m1"] < 0.8 * plain["m1"]
+    assert named["m1"] == 0 < plain["m1"]
     assert named["m0"] > plain["m0"]
+    assert scores((titled, vectors), "fd")["m1"] > 0
+
+
+def test_tests_of_what_is_named_count_in_full() -> None:
+    """A task that names a file or symbol gives its tests full weight, by their file's name or by the graph."""
+    candidates, vectors = made(("split_rows", "split the rows"), ("test_split", "split the rows"), ("other", "x"))
+    candidates[0] = candidates[0]._replace(path="app/rows.py")
+    test = candidates[1] = candidates[1]._replace(kind=Kind.TEST, path="tests/test_rows.py")
+
+    def of_test(task: str, judge: LexicalJudge) -> float:
+        judged = {one.content_hash: one.score for one in judge.judgments(Turn(task=task), candidates)}
+        return judged[test.content_hash]
+
+    named = "split the rows in app/rows.py"
+    by_file = of_test(named, LexicalJudge(lambda: vectors))
+    candidates[1] = candidates[1]._replace(path="tests/test_elsewhere.py")
+    elsewhere = of_test(named, LexicalJudge(lambda: vectors))
+    linked = of_test(named, LexicalJudge(lambda: vectors, tests_of=lambda _ids: [test.id]))
+    assert linked > elsewhere > 0 and by_file > elsewhere
+
+
+def test_a_question_about_what_is_nowhere_keeps_less() -> None:
+    """One of four words in common is not enough for a question; an instruction names what its author has seen."""
+    texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
+    pool = made(*texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token"))
+    asked = scores(pool, "where is the oauth token refreshed?")["m60"]
+    told = scores(pool, "the oauth token is refreshed")["m60"]
+    assert asked < THRESHOLD and asked < told
+
+
+def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
+    """It adds nothing, in any field, where the task has another word that is found."""
+    pool = made(*[(f"handler{at}", "handler of events") for at in range(30)], ("parse", "parse a frame"))
+    found = scores(pool, "which handler can parse a frame?")
+    assert found["m30"] > THRESHOLD and found["m0"] == 0
+    assert scores(pool, "the handler")["m0"] > 0

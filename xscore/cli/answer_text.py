@@ -3,7 +3,6 @@
 It abridges the figures of `--json` and computes only sums.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -11,8 +10,9 @@ from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
 from xscore.platform.text import counted, escape_controls, format_place, one_line
+from xscore.prompts.telling_lines import telling_lines
 from xscore.records.calls import Usage
-from xscore.records.judgment import UNRELATED_BELOW, UnjudgedCause
+from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 
 MISSES_SHOWN = 3
@@ -60,10 +60,10 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
 def render_lines(answer: Answer) -> str:
     """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first; without color.
 
-    A memory below the threshold, kept because of --min-keep, is marked.
+    A memory below the threshold, filled in or kept because of --min-keep, is marked `~`.
     """
     return "\n".join(
-        f"{_place(memory)}  {memory.score_text}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
+        f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
         for memory in answer.selected
     )
 
@@ -93,10 +93,7 @@ def _telling_lines(text: str, task: str) -> list[str]:
     import textwrap
 
     lines = [line for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines() if line.strip()]
-    words = {word[:5] for word in re.findall(r"\w{4,}", task.casefold())}
-    hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
-    best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:LINES_OF_EACH]
-    return [lines[at] for at in sorted(best)]
+    return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
 def render_account(answer: Answer, *, verbose: bool) -> list[str]:
@@ -109,7 +106,8 @@ def render_near_misses(answer: Answer) -> str:
     """Name the best of what was not kept, one line for what passed and one for what did not; empty if nothing."""
     if not answer.selected:
         return ""
-    passed = [miss for miss in answer.near_misses if not miss.below_threshold]
+    # What is folded is named in the line of the memory that it stands behind.
+    passed = [miss for miss in answer.near_misses if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED]
     below = [miss for miss in answer.near_misses if miss.below_threshold]
     missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
     lines = (
@@ -257,13 +255,17 @@ def _place(memory: Selected) -> str:
     return format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
 
 
+def _score(memory: Selected) -> str:
+    return f"~{memory.score_text}" if memory.below_threshold else memory.score_text
+
+
 def _below(memory: Selected) -> str:
     return f" (below {memory.threshold:g})" if memory.below_threshold else ""
 
 
 def _entry(memory: Selected) -> list[str]:
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
-    head = f"{bold(memory.score_text)}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
+    head = f"{bold(_score(memory))}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:

@@ -74,6 +74,12 @@ class Language(Struct, frozen=True, kw_only=True):
     """Which files' entities it may mean by a name alone."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
+    has_implicit_receiver: bool = False
+    """A call without an object may be one of a method of the own class."""
+    has_overloads: bool = False
+    """Methods of one name may differ by their parameters."""
+    has_open_classes: bool = False
+    """A class may get methods in other files than the one that defines it."""
     test_files: str = ""
     """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
@@ -143,10 +149,15 @@ _TYPESCRIPT = tuple(
         ("tsx", ".tsx", "ecmascript typescript jsx"),
     )
 )
-_CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
+_CLASSES = {
+    "module_separator": ".",
+    "receivers": ("this", "super", "base"),
+    "has_implicit_receiver": True,
+    "has_overloads": True,
+}
 _PACKAGED = _CLASSES | {"reach": Reach.PACKAGE}
 _MORE_CODE = (
-    _code("go", ".go", has_folder_modules=True, reach=Reach.PACKAGE, test_files=r"_test\.go$"),
+    _code("go", ".go", has_folder_modules=True, has_open_classes=True, reach=Reach.PACKAGE, test_files=r"_test\.go$"),
     _code(
         "rust",
         ".rs",
@@ -154,6 +165,7 @@ _MORE_CODE = (
         module_separator="::",
         reach=Reach.CRATE,
         receivers=("self", "Self"),
+        has_open_classes=True,
         test_files=r"(^|/)tests?\.rs$",
     ),
     _code("java", ".java", **_PACKAGED, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
@@ -173,6 +185,9 @@ _MORE_CODE = (
         module_separator="",
         reach=Reach.HEADERS,
         receivers=("this",),
+        has_implicit_receiver=True,
+        has_overloads=True,
+        has_open_classes=True,
         test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_](unit)?test)\.(cc|cpp|cxx|h|hpp)$",
     ),
     _code(
@@ -180,6 +195,7 @@ _MORE_CODE = (
         ".cs",
         grammar="tree_sitter_c_sharp:language",
         **_CLASSES,
+        has_open_classes=True,
         test_files=r"[Tt]ests?/|Tests?\.cs$|\.Tests?",
     ),
     _code(
@@ -187,6 +203,8 @@ _MORE_CODE = (
         ".rb .rake Rakefile Gemfile .gemspec .ru Vagrantfile Podfile Brewfile Fastfile Guardfile",
         module_suffixes=(".rb",),
         receivers=("self", "super"),
+        has_implicit_receiver=True,
+        has_open_classes=True,
         test_files=r"(^|/)(test_[^/]*|[^/]*_(test|spec))\.rb$|(^|/)test/",
         placeholder="...",
     ),
@@ -201,7 +219,14 @@ _MORE_CODE = (
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
     _code("kotlin", ".kt .kts", **_PACKAGED, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
-    _code("swift", ".swift", receivers=("self", "super"), test_files=r"Tests?\.swift$|Tests/"),
+    _code(
+        "swift",
+        ".swift",
+        receivers=("self", "super"),
+        has_implicit_receiver=True,
+        has_open_classes=True,
+        test_files=r"Tests?\.swift$|Tests/",
+    ),
     _code("scala", ".scala .sc", **_PACKAGED, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
         "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."

@@ -87,7 +87,8 @@ def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((".", path) for path in _paths(manifest.get(field), is_field=True))
     yield ".", "index.js"
     private = manifest.get("imports")
-    for place, target in private.items() if isinstance(private, dict) else ():
+    private_paths: dict[str, Any] = private if isinstance(private, dict) else {}
+    for place, target in private_paths.items():
         if place.startswith("#"):
             yield from ((f":{place[1:]}", path) for path in _paths(target))
 
@@ -104,7 +105,7 @@ def _paths(target: object, *, is_field: bool = False) -> Iterator[str]:
             waiting += reversed(part.values())
         elif isinstance(part, list):
             waiting += reversed(part)
-        elif _is_short(part) and (is_field or part.startswith("./")):
+        elif isinstance(part, str) and _is_short(part) and (is_field or part.startswith("./")):
             yield part.removeprefix("./")
 
 

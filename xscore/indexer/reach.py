@@ -33,7 +33,7 @@ class ReachIndex(ModuleIndex):
         super().__init__(languages, mentions)
         self._is_barrel = cache(is_barrel)
         self._imports = cache(self._find_imports)
-        self._reached = cache(self._find_reached)
+        self._within_reach = cache(self._find_within_reach)
         self._packages = cache(self._find_packages)
 
     def _sees(self, path: str, other: str) -> bool:
@@ -42,13 +42,13 @@ class ReachIndex(ModuleIndex):
             return True
         match self._row(path).reach:
             case Reach.IMPORTS:
-                return other in self._reached(path)
+                return other in self._within_reach(path)
             case Reach.PACKAGE:
-                return self._sees_package(path, folder_of(other)) or other in self._reached(path)
+                return self._sees_package(path, folder_of(other)) or other in self._within_reach(path)
             case Reach.HEADERS:
                 return self._shares_header(path, other)
             case Reach.CRATE:
-                return self._crate_of(path) == self._crate_of(other) or other in self._reached(path)
+                return self._crate_of(path) == self._crate_of(other) or other in self._within_reach(path)
             case _:
                 return True
 
@@ -80,7 +80,7 @@ class ReachIndex(ModuleIndex):
     def _shares_header(self, path: str, other: str) -> bool:
         if folder_of(path) == folder_of(other):
             return True
-        reached = self._reached(path)
+        reached = self._within_reach(path)
         return other in reached or not reached.isdisjoint(self._imports(other))
 
     def _crate_of(self, path: str) -> str:
@@ -88,7 +88,7 @@ class ReachIndex(ModuleIndex):
         around = [folder for folder in self._crates.values() if not folder or path.startswith(folder + "/")]
         return max(around, key=len, default="")
 
-    def _find_reached(self, path: str) -> frozenset[str]:
+    def _find_within_reach(self, path: str) -> frozenset[str]:
         """Return the files that a file imports, and those that these import."""
         return frozenset(self.reached_from({*self._imports(path), *self._fixtures_of(path)}))
 

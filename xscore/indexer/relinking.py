@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
-from xscore.indexer.links import NameIndex
 from xscore.indexer.reach import FIXTURES, REEXPORT_STEPS
+from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.script_packages import MODULE, importable_name
 from xscore.platform.database import transaction
 from xscore.platform.hashing import file_id
@@ -22,7 +22,7 @@ from xscore.store.encoded_files import FileMentions
 from xscore.store.file_rows import TotalChanges, change_totals, file_names
 from xscore.store.index_rows import LinksDue
 from xscore.store.mention_links import relink_mentions
-from xscore.store.written_rows import last_name, module_names
+from xscore.store.written_rows import chain_names, last_name, module_names
 
 _Rows = defaultdict[str, list[link_rows.EntityRow]]
 PathEdge = tuple[str, Edge]
@@ -65,7 +65,7 @@ def _link_affected(connection: sqlite3.Connection, due: LinksDue) -> None:
     change_totals(connection, TotalChanges(edges=change))
 
 
-def _edges(known: NameIndex, paths: Iterable[str]) -> list[PathEdge]:
+def _edges(known: ReceiverIndex, paths: Iterable[str]) -> list[PathEdge]:
     return [(path, edge) for path in sorted(paths) for edge in known.edges_of(path)]
 
 
@@ -75,7 +75,7 @@ Rewired = dict[str, set[str] | None]
 
 def _rewired(
     connection: sqlite3.Connection,
-    known: NameIndex,
+    known: ReceiverIndex,
     due: LinksDue,
     edges: Iterable[PathEdge],
     *,
@@ -104,7 +104,7 @@ def _rewired(
     return rewired
 
 
-def _seeing(connection: sqlite3.Connection, known: NameIndex, rewired: Rewired, paths: Collection[str]) -> set[str]:
+def _seeing(connection: sqlite3.Connection, known: ReceiverIndex, rewired: Rewired, paths: Collection[str]) -> set[str]:
     """Return the files that may reach others than before through these, and mention a name of those."""
     seeing: set[str] = set()
     for path, changed in rewired.items():
@@ -121,7 +121,7 @@ def _seeing(connection: sqlite3.Connection, known: NameIndex, rewired: Rewired, 
     return seeing
 
 
-def _importers(connection: sqlite3.Connection, known: NameIndex, paths: set[str]) -> set[str]:
+def _importers(connection: sqlite3.Connection, known: ReceiverIndex, paths: set[str]) -> set[str]:
     """Return what imports these files, also through files that define nothing."""
     importers: set[str] = set()
     waiting = paths
@@ -137,7 +137,8 @@ def _importers(connection: sqlite3.Connection, known: NameIndex, paths: set[str]
 def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
 
-    Names reach others as aliases of imports, by files that export all of another, and by classes with that base.
+    Names reach others as aliases of imports, by files that export all of another, by classes with that base, and by
+    functions, members and variables with that type.
     """
     paths, known, new = set[str](), set(names), set(names)
     while new:
@@ -157,23 +158,27 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
         elif name in names or module_names(hint) & names:
             yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
     heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
+    for source, members in mentions.types.items():
+        reaching = [member for member, chain in members.items() if chain_names(chain) & names]
+        yield from (member.removesuffix("()") for member in reaching if member)
+        heirs |= {source} if reaching else set()
     if heirs:
         yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
 
 
-def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read all definitions and mentions at once."""
     mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
     for row in link_rows.entity_rows(connection):
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
-    return NameIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
+    return ReceiverIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
 
 
-def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read the definitions and mentions that are asked for."""
-    return NameIndex(
+    return ReceiverIndex(
         languages,
         partial(link_rows.file_mentions, connection),
         partial(link_rows.entities_in, connection),

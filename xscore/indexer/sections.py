@@ -40,13 +40,29 @@ _DOCUMENT = re.compile(
     r"(^|/)[A-Z][A-Z0-9_-]*(\.txt)?\Z|(?<!requirements)(?<!robots)(?<!CMakeLists)\.(txt|rst|md|markdown|mdx)\Z"
 )
 """Plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of patterns is not."""
+PROSE_LINES, SENTENCE_WORDS = 40, 4
+"""How many lines of a file tell whether it is prose, and how many words a line of prose has."""
+_SENTENCE_WORD = re.compile(r"(?<!\S)[A-Za-z][a-z']*(?=[.,:;!?)]?(?:\s|$))")
+_CODE_SIGNS = "{}[]=<>|$;\\"
 
 
 def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
-    is_document = _DOCUMENT.search(source.path) and not source.text.startswith("#!")
+    is_document = not source.text.startswith("#!") and (
+        _DOCUMENT.search(source.path) is not None or _reads_as_prose(source.path, source.lines)
+    )
     drafts = cut_rows(source, 0, len(source.lines) - 1, kind=Kind.DOC if is_document else Kind.TEXT)
     return [_with_imports(draft, source.path) for draft in drafts]
+
+
+def _reads_as_prose(path: str, lines: Sequence[str]) -> bool:
+    """Whether a file without an extension is prose by its first lines: `changelog/unreleased/issue-2179`."""
+    if "." in path.rpartition("/")[2]:
+        return False
+    first = [line.strip() for line in lines[:PROSE_LINES] if line.strip()]
+    sentences = [line for line in first if len(_SENTENCE_WORD.findall(line)) >= SENTENCE_WORDS]
+    signs = sum(line.count(sign) for line in first for sign in _CODE_SIGNS)
+    return len(sentences) > len(first) / 2 and signs * 50 < sum(map(len, first))
 
 
 def cut_rows(source: SourceFile, start: int, end: int, *, kind: Kind = Kind.TEXT) -> list[MemoryDraft]:

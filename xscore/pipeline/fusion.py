@@ -17,7 +17,7 @@ from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, age_text
 from xscore.prompts.left_out import LeftOut, LeftOutCause
-from xscore.records.judgment import UNRELATED_BELOW, Ranked, Selection
+from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
 from xscore.store import evidence, memory_rows
@@ -91,7 +91,8 @@ def _near(
             title=memories[near.candidate.id].title if near.candidate.id in memories else "",
         )
         for place, near in enumerate(selection.near_misses)
-        if selection.came_near(near) or (place < nearest and near.score > 0)
+        if (selection.came_near(near) or (place < nearest and near.score > 0))
+        and selection.placed_by.get(near.candidate.id) is not PlacedBy.FOLDED  # named where it stands
     )
 
 

@@ -60,6 +60,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
             identity=self.identity,
             remarks=meaning.warnings,
             stale=stale_memory_ids(self.store.connection),
+            tests_of=self.store.tests_of,
         )
 
     def with_shared_prompts(self) -> "LexicalJudgeFactory":
@@ -72,6 +73,10 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
         """Return an estimate of no cost."""
         return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
+
+    def forecast_ways(self, turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+        """Return the only way."""
+        return (self.forecast(turn, pool),)
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Return a forecast of no calls and no cost."""

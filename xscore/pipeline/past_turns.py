@@ -27,7 +27,16 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
-from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    SCORE_TOLERANCE,
+    Judgment,
+    Origin,
+    Outcome,
+    PlacedBy,
+    Thresholds,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 from xscore.records.reports import Explanation
@@ -114,8 +123,14 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
             continue
         threshold, score, is_kept = shown.threshold, _score_sum(shown), place <= len(receipt.selected)
         short = threshold - shown.score
-        if is_kept and shown.below_threshold:
+        if is_kept and shown.placed_by == PlacedBy.FILLED:
+            said = (
+                f"It was filled in: {score} is below the threshold of {threshold:g}, but came nearest to a free place."
+            )
+        elif is_kept and shown.below_threshold:
             said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
+        elif shown.placed_by == PlacedBy.FOLDED:
+            said = f"It passed with {score}, and stands in the line of the test or copy that is listed for it."
         elif is_kept:
             said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
         elif short > 0:
@@ -125,6 +140,8 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
         missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
         outcome = "selected" if is_kept else missed
+        if shown.placed_by == PlacedBy.FOLDED:
+            outcome = "folded"
         said += _carried_words(shown, connection)
         return _explained(receipt, shown.id, outcome, said, memory=shown, rank=place)
     return None
@@ -151,7 +168,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
-    ranking = rank(parts, outcomes, turn, thresholds=thresholds, now=past.started_at)
+    by_words = not receipt.judge.is_model
+    ranking = rank(parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=past.started_at)
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []

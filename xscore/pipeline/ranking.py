@@ -1,18 +1,20 @@
 """From outcomes to a selection: boosts on raw scores, then threshold, tests' share and top K.
 
 Everything that passes is kept up to K; if more pass, tests take at most their share of K, because tests crowd out the
-code they test. kept + below + over quota + beyond K + unjudged are all candidates. It does not order the bundle.
+code they test. Where words ranked, `composition` gives the places. kept + folded + below + over quota + beyond K +
+unjudged are all candidates. It does not order the bundle.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from xscore.pipeline import receipt
+from xscore.pipeline import composition, receipt
 from xscore.pipeline.boosts import BoostRules, boost
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.judgment import (
@@ -20,13 +22,15 @@ from xscore.records.judgment import (
     Judgment,
     Origin,
     Outcome,
+    PlacedBy,
     Ranked,
     Selection,
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
+from xscore.scorer.mentions import is_question
 from xscore.settings import SelectionSettings
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
@@ -71,9 +75,13 @@ def select(
         if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
     ]
     filled_ids = {each.candidate.id for each in filled}
+    below_ids = frozenset(each.candidate.id for each in filled if not thresholds.reached_by(each.candidate, each.score))
+    placed_by = {each.candidate.id: PlacedBy.THRESHOLD for each in (*kept, *filled)}
+    placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
-        filled=frozenset(each.candidate.id for each in filled if not thresholds.reached_by(each.candidate, each.score)),
+        filled=below_ids,
+        placed_by=placed_by,
         near_misses=tuple(near),
         thresholds=thresholds,
         near_margin=settings.near_margin,
@@ -84,11 +92,81 @@ def select(
     )
 
 
+def select_by_words(
+    ranked: Sequence[Ranked],
+    *,
+    unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
+    thresholds: Thresholds,
+    settings: SelectionSettings,
+    subjects: AbstractSet[Kind] = frozenset(),
+    asks: bool = True,
+    texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
+    rules: composition.FillRules = composition.FILL,
+) -> Selection:
+    """Keep what passed and fill free places from what came near; see `composition`.
+
+    subjects: the kinds beside code that the task is about. asks: it is a question. texts: reads the texts of
+    memories by id, to tell copies; None: nothing is taken for one.
+    """
+    passing = [each for each in ranked if thresholds.reached_by(each.candidate, each.score)]
+    passing.sort(key=by_rank)
+    passed_ids = {each.candidate.id for each in passing}
+    others = [each for each in ranked if each.candidate.id not in passed_ids]
+    below = _best(others, composition.CHOICE)
+    likely = composition.namesakes([*passing, *below]) if texts else []
+    places = composition.compose(
+        passing,
+        below,
+        top_k=settings.top_k,
+        thresholds=thresholds,
+        subjects=subjects,
+        asks=asks,
+        words={id_: composition.words_of(text) for id_, text in texts(likely).items()} if texts and likely else {},
+        rules=rules,
+    )
+    rest = composition.one_window_a_file(below, places)
+    missing = min(settings.min_keep, settings.top_k) - len(places.taken)
+    wanted, rest = rest[: max(0, missing)], rest[max(0, missing) :]
+    filled = frozenset(each.candidate.id for each in (*places.filled, *wanted))
+    folded = [each for group in places.behind.values() for each in group]
+    kept = [
+        composition.with_group(each, places.behind.get(each.candidate.id, ()))
+        for each in sorted([*places.taken, *wanted], key=by_rank)
+    ]
+    passed_by = sorted([*folded, *places.beyond], key=by_rank)
+    near = [
+        each
+        for place, each in enumerate([*passed_by, *rest][:MOST_NEAR_MISSES])
+        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
+    ]
+    placed_by = composition.placed_by(places) | dict.fromkeys([each.candidate.id for each in wanted], PlacedBy.MIN_KEEP)
+    return Selection(
+        kept=tuple(kept),
+        filled=filled,
+        near_misses=tuple(near),
+        thresholds=thresholds,
+        near_margin=settings.near_margin,
+        below_threshold=len(ranked) - len(passing) - len(filled),
+        over_quota=0,
+        beyond_k=len(places.beyond),
+        unjudged=tuple(unjudged),
+        folded=len(folded),
+        placed_by=placed_by,
+    )
+
+
 def is_about_tests(turn: Turn) -> bool:
     """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
     in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(_TEST_ENDINGS, name))
     return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
+
+
+def subjects_of(turn: Turn) -> frozenset[Kind]:
+    """Return the kinds beside code that a task is about, for a selection by words."""
+    first_line = turn.task.strip().partition("\n")[0]
+    about_tests = is_about_tests(replace(turn, task=first_line))
+    return composition.subjects_of(turn, about_tests=about_tests)
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
@@ -149,7 +227,9 @@ def lexical_outcomes(parts: PipelineParts, turn: Turn, candidates: Sequence[Cand
     from xscore.store.term_vectors import TERM_EMBEDDER
 
     stale = stale_memory_ids(parts.store.connection)
-    judge = LexicalJudge(lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale)
+    judge = LexicalJudge(
+        lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale, tests_of=parts.store.tests_of
+    )
     known = {judgment.content_hash: judgment for judgment in judge.judgments(turn, candidates)}
     return tuple(Outcome(one, known[one.content_hash], Origin.JUDGED) for one in candidates)
 
@@ -160,19 +240,49 @@ def rank(
     turn: Turn,
     *,
     thresholds: Thresholds | None = None,
+    by_words: bool | None = None,
     now: float | None = None,
 ) -> Ranking:
-    """Boost and select. thresholds: None: the judge's. now: Unix seconds; None: the present."""
+    """Boost and select.
+
+    thresholds: None: the judge's. by_words: whether words scored; None: where the judge is no model. now: Unix
+    seconds; None: the present.
+    """
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
-    selection = select(
+    unjudged, settings = receipt.unjudged_pairs(outcomes), parts.settings.selection
+    if by_words is None:
+        by_words = not parts.judge.is_model
+    if not by_words:
+        selection = select(
+            ranked,
+            unjudged=unjudged,
+            thresholds=thresholds,
+            settings=settings,
+            about_tests=is_about_tests(turn),
+        )
+        return Ranking(ranked, selection)
+    ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
+    selection = select_by_words(
         ranked,
-        unjudged=receipt.unjudged_pairs(outcomes),
+        unjudged=unjudged,
         thresholds=thresholds,
-        settings=parts.settings.selection,
-        about_tests=is_about_tests(turn),
+        settings=settings,
+        subjects=subjects_of(turn),
+        asks=is_question(turn.task),
+        texts=lambda ids: {id_: memory.text for id_, memory in parts.store.memories(ids).items()},
     )
     return Ranking(ranked, selection)
+
+
+def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[str]]:
+    """Return what each test that lends its evidence is about."""
+    tests = composition.lenders(ranked)
+    found: dict[str, list[str]] = {test: [] for test in tests}
+    for edge in parts.store.edges_touching(tests) if tests else ():
+        if edge.relation is Relation.TESTS and edge.source in found:
+            found[edge.source].append(edge.target)
+    return {test: targets for test, targets in found.items() if targets}
 
 
 def boosted(

@@ -101,6 +101,7 @@ def to_selected(
     titles: Mapping[str, str] = {},
     stale: Collection[str] = (),
     carried_from: str = "",
+    placed_by: str = "",
 ) -> Selected:
     """Return a ranked candidate as the receipt shows it.
 
@@ -108,6 +109,7 @@ def to_selected(
     titles: by memory id, of memories that belong to no file.
     stale: ids of memories whose cited code has changed.
     carried_from: the turn under whose wording it was judged, if it was another.
+    placed_by: the rule of its place, if it has one or stands behind another.
     """
     candidate = ranked.candidate
     return Selected(
@@ -130,6 +132,7 @@ def to_selected(
         is_stale=candidate.id in stale,
         draws=ranked.judgment.draws,
         carried_from=carried_from,
+        placed_by=placed_by,
     )
 
 
@@ -236,6 +239,7 @@ def _shown_memories(run: "TurnRun", chosen: Selection) -> tuple[tuple[Selected, 
             titles=titles,
             stale=stale,
             carried_from=wording.turn_id if wording else "",
+            placed_by=chosen.placed_by.get(one.candidate.id, ""),
         )
 
     kept = tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept])

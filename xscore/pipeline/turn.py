@@ -229,7 +229,7 @@ class TurnRun(Struct):
                     f"`xscore continue {turn.id}` has the model judge.",
                 )
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
-            self.ranking = rank(parts, outcomes, turn, thresholds=thresholds)
+            self.ranking = rank(parts, outcomes, turn, thresholds=thresholds, by_words=self._ranked_by_words)
             if self.ranked_by:
                 unjudged = receipt.unjudged_pairs(self.outcomes)
                 self.ranking = replace(self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged))
@@ -249,7 +249,7 @@ class TurnRun(Struct):
     @property
     def found_nothing(self) -> bool:
         """Whether words alone ranked, and no memory reached the threshold: that says little of what there is."""
-        return bool(self._ranked_by_words and self.outcomes and self.ranking and not self.ranking.selection.kept)
+        return bool(self._ranked_by_words and self.outcomes and self.ranking and not self.ranking.selection.has_passed)
 
     @property
     def _ranked_by_words(self) -> bool:

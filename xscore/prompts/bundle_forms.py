@@ -65,7 +65,7 @@ def _memory(number: int, piece: BundlePiece) -> str:
     memory = piece.memory
     score = "detail" if piece.score is None else f"{piece.score:.2f}"
     lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-    below = " (below the threshold)" if piece.entry.below_threshold else ""
+    below = " (~ below the threshold)" if piece.entry.below_threshold else ""
     why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
@@ -203,7 +203,7 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
 
 
 def _row(piece: BundlePiece) -> dict[str, str | float]:
-    remarks = piece_remarks(piece) + ("; below the threshold" if piece.entry.below_threshold else "")
+    remarks = piece_remarks(piece) + ("; ~ below the threshold" if piece.entry.below_threshold else "")
     return {
         "id": piece.memory.id,
         "kind": piece.memory.kind.value,

@@ -47,7 +47,7 @@ class BundleEntry(Struct, frozen=True):
     header: str = ""
     """Imports and module head of its file, the same for every memory of that file."""
     below_threshold: bool = False
-    """Taken in by `min_keep`."""
+    """Taken in by `min_keep`, or filled into a free place where words ranked."""
     reason: str = ""
     """Why the judge gave its score."""
     alike: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def piece_caption(piece: BundlePiece) -> str:
     if memory.start_line:
         words.append(f"lines {memory.start_line}-{memory.end_line}")
     if piece.entry.below_threshold:
-        words.append("(below the threshold)")
+        words.append("(~ below the threshold)")
     said = collapse_blanks(" ".join(word for word in words if word))
     return f"{said}; why: {escape_tags(collapse_blanks(piece.entry.reason))}" if piece.entry.reason else said
 

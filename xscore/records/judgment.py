@@ -238,12 +238,24 @@ class Ranked(NamedTuple):
     score: float
 
 
+class PlacedBy(StrEnum):
+    """The rule that gave a memory its place, or let it stand behind another."""
+
+    THRESHOLD = "threshold"
+    MIN_KEEP = "min_keep"
+    """Below the threshold; taken in because the user wants at least so many."""
+    FILLED = "filled"
+    """Below the threshold; taken in where words ranked and places were free (`pipeline.composition`)."""
+    FOLDED = "folded"
+    """Passed, and stands behind a test of the same file or behind its copy in another package."""
+
+
 class Selection(Struct, frozen=True, kw_only=True):
     """The kept candidates, best first, and an account of all others."""
 
     kept: tuple[Ranked, ...]
     filled: frozenset[str]
-    """Ids among `kept` that are below the threshold, taken in by `min_keep`."""
+    """Ids among `kept` that are below the threshold, taken in by `min_keep` or to fill free places."""
     near_misses: tuple[Ranked, ...]
     """Best first: all that passed without a place, then those within `selection.near_margin` of their threshold."""
     thresholds: Thresholds
@@ -254,6 +266,15 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Passed, but tests had used up their share of K."""
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
+    folded: int = 0
+    """Passed, and stand behind another in its place."""
+    placed_by: Mapping[str, PlacedBy] = {}
+    """Memory id -> the rule, for all kept and all folded."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether a kept candidate reached its threshold."""
+        return len(self.kept) > len(self.filled)
 
     def passed(self, ranked: Ranked) -> bool:
         """Return whether a candidate reached its threshold."""

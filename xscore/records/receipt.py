@@ -116,6 +116,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     """The two scores that `raw_score` is the mean of; empty: it was judged once."""
     carried_from: str = ""
     """The earlier turn under whose wording it was judged; empty: it was judged under this one."""
+    placed_by: str = ""
+    """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another that is kept."""
 
     @property
     def score_text(self) -> str:

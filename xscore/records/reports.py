@@ -62,8 +62,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path: str
     entity: str
     outcome: str
-    """`selected`, `near_miss` (within 0.1), `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope` or
-    `not_a_candidate`."""
+    """`selected`, `near_miss` (within 0.1), `below_threshold`, `over_quota`, `beyond_k`, `folded`, `unjudged`,
+    `out_of_scope` or `not_a_candidate`."""
     cause: str
     memory: Selected | None
     threshold: float

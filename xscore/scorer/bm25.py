@@ -30,12 +30,19 @@ FIELDS_SHORT = 4.0
 """Fields count (1 + this / number of words) times as much: short questions are mostly names."""
 REPEATED = 0.3
 """A term that occurs n times in the task weighs 1 + this · ln n."""
+FIRST_LINE = 1.0
+"""Weight of a word in the first line of the task, which says what is wanted."""
 JOINED = 0.3
 """Weight of a term joined from two neighboring words."""
 SAME_FILE = 0.15
 """Share of the idf of words anywhere in its file, for a memory with own evidence."""
 ENOUGH_WORDS = 3
-"""Evidence from fewer distinct words (or than the task has) is multiplied by the square root of their share."""
+BREADTH = 0.5
+"""Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
+ENOUGH_SHARE = 0.5
+"""Share of the idf of a short question that the best memory's file must hold for evidence to count in full."""
+SHORT_BELOW, SHORT_FADES = 8, 3
+"""Questions of fewer words than this are short, the more so down to this many fewer."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -43,10 +50,14 @@ KIND_WEIGHTS = {
     Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
-"""Weight of evidence by kind, unless the task has one of these words. Tests and documents repeat the words of the code
-they are about, and a class those of its members, which have their own memories; documents count in full where there is
-no code. Windows of text count in full: they are the code of languages that have no grammar here."""
+"""Weight of evidence by kind, unless the task's first line has one of these words. Tests and documents repeat the words
+of the code they are about, and a class those of its members, which have their own memories; documents count in full
+where there is no code. Windows of text count in full: they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
+COMMON = 0.5
+"""A word that stands in more than this share of all memories is no evidence, unless the task has no other."""
+COMMON_LEAST = 10
+"""A word that no more memories than this have is never common, however small the pool."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -84,9 +95,16 @@ class LexicalEvidence(Struct, frozen=True):
 
 
 def weigh_candidates(
-    candidates: Sequence[Candidate], vectors: Mapping[str, bytes], terms: Sequence[WeighedTerm]
+    candidates: Sequence[Candidate],
+    vectors: Mapping[str, bytes],
+    terms: Sequence[WeighedTerm],
+    *,
+    is_question: bool = False,
 ) -> LexicalEvidence:
-    """Return the evidence of every candidate. A candidate without a vector has none."""
+    """Return the evidence of every candidate. A candidate without a vector has none.
+
+    is_question: the task asks whether or where something is, so it may be nowhere.
+    """
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
     pool = len(candidates) + IMAGINED
     joined = np.array([weighed.term.joined for weighed in terms], dtype=bool)
@@ -96,11 +114,19 @@ def weigh_candidates(
     everyday = np.array([weighed.term.word in EVERYDAY for weighed in terms], dtype=bool)
     counted = ~joined & ~(everyday & (have == 0))
     idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
+    common = have > max(COMMON * len(candidates), COMMON_LEAST)
+    if (~common & (have > 0)).any():
+        idf[common] = 0.0
     asked = float(idf[counted].sum())
-    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int(counted.sum()))
+    words = int(counted.sum())
+    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=words)
     amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
     shares = np.array([weighed.term.share for weighed in terms]) * counted
     amounts *= _breadth(hits, shares, len(candidates)) * _by_kind(candidates, terms)
+    if is_question and len(candidates):
+        covered = _summed(hits.row, (idf * counted)[hits.term], len(candidates))
+        covered = np.maximum(covered, _in_file(candidates, hits, idf * counted))
+        amounts *= _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
     strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
     return LexicalEvidence(amounts, asked, strange, pool, hits)
 
@@ -155,12 +181,31 @@ def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Fl
 def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
     words = _summed(hits.row, shares[hits.term], pool)
     enough = max(1, min(ENOUGH_WORDS, int((shares == 1).sum())))
-    breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
+    breadth: Floats = (np.minimum(words, enough) / enough) ** BREADTH
     return breadth
 
 
+def _answered(covered: float, *, asked: float, words: int) -> float:
+    """Return what is left of all evidence where the best file holds less than half of what a short question asks.
+
+    One name in common with a question of four words says little; a long message never stands in one file whole.
+    """
+    is_short = min(1.0, max(0.0, (SHORT_BELOW - words) / SHORT_FADES))
+    share = min(1.0, covered / max(ENOUGH_SHARE * asked, 1e-9))
+    return 1 - is_short * (1 - share)
+
+
+def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:
+    """Return whether tests count less for a task: its first line has no word for them."""
+    return _first_words(terms).isdisjoint(KIND_WEIGHTS[Kind.TEST][1].split())
+
+
+def _first_words(terms: Iterable[WeighedTerm]) -> set[str]:
+    return {weighed.term.word for weighed in terms if weighed.weight >= FIRST_LINE}
+
+
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
-    asked = {weighed.term.word for weighed in terms}
+    asked = _first_words(terms)
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
     if CODE.isdisjoint(candidate.kind for candidate in candidates):
         worth.pop(Kind.DOC, None)

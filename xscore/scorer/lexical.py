@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import BLOCK_NAME, Candidate
+from xscore.records.memory import BLOCK_NAME, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
+from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question, without_frames
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
 TermVectors = Callable[[], Iterable[tuple[str, bytes]]]
 """Loads (memory id, term vector) pairs; `store.vectors(TERM_EMBEDDER)`."""
 
+TestsOf = Callable[[Iterable[str]], Iterable[str]]
+"""Returns the ids of the tests of these memories."""
+
 LEXICAL_IDENTITY: Final = JudgeIdentity(
     provider="lexical",
     host="-",
@@ -73,12 +76,10 @@ LEXICAL_IDENTITY: Final = JudgeIdentity(
     packed=False,
 )
 
-FIRST_LINE = 1.0
-"""Weight of a word in the first line of the task, which says what is wanted."""
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
-OWN_NAME = 0.5
-"""Weight of the repository's own name, which its documents bear in their titles and paths."""
+GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
+"""Folders that hold a repository's package, and do not name it."""
 MOST_TERMS = 400
 """Terms read of one task; a pasted log has no more to say."""
 
@@ -121,11 +122,13 @@ class LexicalJudge:
         identity: JudgeIdentity = LEXICAL_IDENTITY,
         remarks: tuple[str, ...] = (),
         stale: frozenset[str] = frozenset(),
+        tests_of: TestsOf | None = None,
     ) -> None:
         """Take what is known of the memories beside their words.
 
         likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone.
         stale: ids of memories whose cited code has changed.
+        tests_of: finds the tests of named memories; None: tests are known by the names of their files alone.
         """
         self.identity = identity
         self._vectors = vectors
@@ -133,6 +136,7 @@ class LexicalJudge:
         self._likeness = likeness or {}
         self._remarks = remarks
         self._stale = stale
+        self._tests_of = tests_of
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
@@ -148,7 +152,14 @@ class LexicalJudge:
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""
-        scored = _ScoredPool(turn, candidates, self._vectors, self._likeness, self._stale)
+        scored = _ScoredPool(
+            turn,
+            candidates,
+            self._vectors,
+            likeness=self._likeness,
+            stale=self._stale,
+            tests_of=self._tests_of,
+        )
         seen: set[str] = set()
         for row in scored.order():
             candidate, score = candidates[row], scored.scores[row]
@@ -172,20 +183,26 @@ class _ScoredPool:
         turn: Turn,
         candidates: Sequence[Candidate],
         vectors: TermVectors,
+        *,
         likeness: Mapping[str, float] | None = None,
         stale: frozenset[str] = frozenset(),
+        tests_of: TestsOf | None = None,
     ) -> None:
-        from xscore.scorer.bm25 import weigh_candidates  # and with it numpy
+        from xscore.scorer.bm25 import KIND_WEIGHTS, weigh_candidates  # and with it numpy
 
         self.candidates = candidates
         self.stale = stale
         self.likeness = likeness or {}
         self.terms = _terms(turn, own=_own_name(candidates))
-        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms)
         found = find_mentions(turn.task, turn.errors)
+        asks = is_question(turn.task)
+        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
         )
+        for row in self._tests_of_named(tests_of) if self.named else ():
+            # A task that names what it is about is about its tests too.
+            self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         words = _scores(self.evidence, candidates, self.named)
         self.scores = (
             [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
@@ -203,6 +220,22 @@ class _ScoredPool:
             if term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
                 found.setdefault(wanted[term.hash], []).append(candidate)
         return found
+
+    def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
+        """Return the rows of the tests of what the task names, if tests do not count in full anyway."""
+        from xscore.scorer.bm25 import weighs_tests_less
+        from xscore.store.written_rows import tested_name
+
+        if not weighs_tests_less(self.terms):
+            return []
+        named = {one.id: one for one in self.candidates if one.id in self.named and self.named[one.id].in_task}
+        stems = {one.path.rpartition("/")[2].partition(".")[0] for one in named.values()}
+        tests = set(tests_of(named)) if tests_of and named else set()
+        return [
+            row
+            for row, one in enumerate(self.candidates)
+            if one.kind is Kind.TEST and (one.id in tests or tested_name(one.path) in stems)
+        ]
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)
@@ -247,19 +280,38 @@ def _field(marks: int) -> str:
 
 def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
     """Return the task's terms by weight. own: hashes of the repository's own name."""
-    from xscore.scorer.bm25 import WeighedTerm
+    from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
 
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
-    weights = ((FIRST_LINE if term.hash in first else REST) * (OWN_NAME if term.hash in own else 1) for term in whole)
-    return [WeighedTerm(term, weight) for term, weight in zip(whole, weights, strict=True)]
+    # Its own name stands everywhere in a repository; a task of nothing else still has to find something.
+    telling = [term for term in whole if term.hash not in own] or whole
+    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
 
 
 def _own_name(candidates: Iterable[Candidate]) -> Set[int]:
-    """Return the terms of the README's title where that is one word, as a repository's name is."""
-    titles = (one.entity.partition(" > ")[0] for one in candidates if one.path.upper().startswith("README"))
-    return {term for title in titles if len(title.split()) == 1 for _, term in split_word(title)}
+    """Return the terms of the repository's own name.
+
+    It is the README's title where that is one word, or the word of it that names a package's folder.
+    """
+    titles, folders = set[str](), set[str]()
+    for candidate in candidates:
+        path = candidate.path
+        if path.upper().startswith("README"):
+            titles.add(candidate.entity.partition(" > ")[0])
+        elif "/" in path:
+            first, second, *_ = path.split("/")
+            folders.add((second if first in GENERIC_FOLDERS else first).lower())
+    own = set[int]()
+    for title in titles:
+        words = re.findall(r"\w+", title)
+        for word in words if len(words) > 1 else ():
+            if word.lower() in folders:
+                own.update(term for _, term in split_word(word))
+        if len(words) == 1:
+            own.update(term for _, term in split_word(words[0]))
+    return own
 
 
 def _scores(

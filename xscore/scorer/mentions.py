@@ -29,6 +29,8 @@ NEAR = 0.5
 """Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
+NEAR_LETTERS = 4
+"""Shortest name that counts as misspelt: of fewer letters many words are near."""
 MOST_MISSPELT = 5
 """Most names of a task whose nearest name is looked up: each is compared with every name of the repository."""
 MOST_BEARERS = 12
@@ -56,6 +58,9 @@ _SUFFIXES = """
 _EXTENSIONS = frozenset(_SUFFIXES.split())
 
 
+_TASK_NAMES = "task names"
+
+
 class StackFrame(Struct, frozen=True):
     """A place that a stack trace passes through."""
 
@@ -79,6 +84,11 @@ class NamedInTask(Struct):
     strength: float = 0.0
     words: list[str] = field(default_factory=list)
 
+    @property
+    def in_task(self) -> bool:
+        """Whether the task itself names it, not only a stack trace."""
+        return any(said.startswith(_TASK_NAMES) for said in self.words)
+
     def add(self, strength: float, words: str) -> None:
         """Take one more mention into account; the strongest counts."""
         self.strength = max(self.strength, strength)
@@ -93,6 +103,19 @@ def find_mentions(task: str, errors: str = "") -> Mentions:
     files = tuple(dict.fromkeys(_slashes(path) for path in _FILE.findall(rest) if _is_file(path)))
     names = (next(filter(None, groups)) for groups in _CODE_NAME.findall(rest))
     return Mentions(tuple(dict.fromkeys(name.replace("::", ".") for name in names)), files, frames)
+
+
+_QUESTION = re.compile(
+    r"\A\s*(?:where|how|which|what|why|who|when|is|are|does|do|did|can|has|have)\b|\A[^\n]*\?\s*$", re.I | re.M
+)
+
+
+def is_question(task: str) -> bool:
+    """Return whether a task asks: it may be about something that does not exist.
+
+    An instruction names what its author has seen.
+    """
+    return _QUESTION.search(task) is not None
 
 
 def without_frames(text: str) -> str:
@@ -128,7 +151,7 @@ def _by_name(
         full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")]
         chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
         if strength and len(chosen) <= MOST_BEARERS:
-            yield from ((bearer, strength / len(chosen) ** 0.25, f"task names `{name}`") for bearer in chosen)
+            yield from ((bearer, strength / len(chosen) ** 0.25, f"{_TASK_NAMES} `{name}`") for bearer in chosen)
 
 
 def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
@@ -136,11 +159,11 @@ def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> It
     for candidate in candidates if unknown else ():
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
-    for name in unknown[:MOST_MISSPELT]:
+    for name in [one for one in unknown if len(one) >= NEAR_LETTERS][:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) <= MOST_BEARERS:
                 strength = NEAR / len(bearers[near]) ** 0.25
-                yield from ((bearer, strength, f"task names `{name}`, near `{near}`") for bearer in bearers[near])
+                yield from ((bearer, strength, f"{_TASK_NAMES} `{name}`, near `{near}`") for bearer in bearers[near])
 
 
 def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
@@ -150,7 +173,7 @@ def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tupl
     for path, inside in by_path.items():
         for file in found.files:
             if f"/{path}".endswith("/" + file.removeprefix("./")):
-                yield from ((candidate, IN_FILE, f"task names {file}") for candidate in inside)
+                yield from ((candidate, IN_FILE, f"{_TASK_NAMES} {file}") for candidate in inside)
     for frame in found.frames:
         yield from _in_frame(frame, by_path)
 

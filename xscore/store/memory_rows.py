@@ -166,7 +166,8 @@ def fetch_pool(
 
 def _layer_query(layer: Layer, tests: TestView, visible: str) -> str:
     """Return the query for the candidates of a layer. visible: SQL condition, what this worktree has."""
-    columns = _SHOWN[tests]
+    # Only tests are shown whole on demand; the card of an exchange is what it is judged by.
+    columns = _SHOWN[tests if layer in _INDEXED_LAYERS else "cards"]
     if layer not in _INDEXED_LAYERS:
         # Stated memories are in all worktrees, and stale where the code that they cite has changed.
         columns, visible = columns | {"hash": SHOWN_HERE[columns["hash"]]}, "true"

@@ -218,6 +218,17 @@ def exchange_text(task: str, answer: str, *more: str) -> str:
     return "\n\n".join([asked + (_ANSWER + answer if answer else ""), *filter(None, more)])
 
 
+NO_ANSWER = "(nothing was answered)"
+
+
+def exchange_card(answer: str, *more: str) -> str:
+    """Return what a judge is shown of an exchange: its answer and what it cites, never its task.
+
+    A task that is asked again always matches itself, however poor the answer was.
+    """
+    return "\n\n".join([_ANSWER.lstrip() + (answer or NO_ANSWER), *filter(None, more)])
+
+
 def exchange_ordinal(turn_key: str) -> int:
     """Return the ordinal of the exchange of a turn key, for its memory id."""
     return integer_id("exchange", turn_key)

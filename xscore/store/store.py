@@ -260,17 +260,18 @@ class Store:
         that was not judged. Raises StoreDamaged for a text that does not match its hash.
         """
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
-        hash_column = "text_hash" if tests == "full" else "content_hash"
-        columns, among = f"id, {hash_column}, path, entity, status", (json.dumps([*wanted]),)
+        columns, among = "id, layer, content_hash, text_hash, path, entity, status", (json.dumps([*wanted]),)
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
         from xscore.store.memory_writer import judge_text
 
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():
             rows = read_with_bodies(connection, columns, f"id {IN_JSON_LIST}", among)
-            for identifier, hash_, path, entity, status, _, card, text in rows:
+            for identifier, layer, shown_hash, text_hash, path, entity, status, _, card, text in rows:
+                view = tests if Layer(layer).is_indexed else "cards"
+                hash_ = text_hash if view == "full" else shown_hash
                 if hash_ == wanted[identifier]:
-                    shown = texts[identifier] = judge_text(text, card, status=status, tests=tests)
+                    shown = texts[identifier] = judge_text(text, card, status=status, tests=view)
                     with database.damage_if_invalid("a memory"):
                         if content_hash(path, entity, shown) != hash_:
                             raise ValueError("its text does not fit its hash")
@@ -308,6 +309,11 @@ class Store:
             (ends, ends),
         )
         return memory_rows.edges_from_rows(found.fetchall())
+
+    def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return the ids of the tests of these memories."""
+        query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
+        return frozenset(source for (source,) in self.connection.execute(query, (json.dumps(list(ids)),)))
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from msgspec import Struct, json
 
-from xscore.records.memory import BLOCK_NAME, Memory
+from xscore.records.memory import BLOCK_NAME, Kind, Memory
 
 TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or layout."""
@@ -85,11 +85,13 @@ def term_vector(
 def memory_vector(memory: Memory) -> bytes:
     """Return the sparse vector of a memory."""
     facts = memory.facts
+    # The title of an exchange is its task, which would match itself whenever it is asked again.
+    is_exchange = memory.kind is Kind.EXCHANGE and bool(memory.card)
     return term_vector(
-        memory.text,
+        memory.card if is_exchange else memory.text,
         path=memory.path,
         entity=memory.entity,
-        title=memory.title,
+        title="" if is_exchange else memory.title,
         signature=facts.signature,
         defines=facts.defines,
     )

@@ -25,6 +25,7 @@ from xscore.store.index_rows import write_index_meta
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
+    exchange_card,
     exchange_ordinal,
     exchange_text,
     names_memory,
@@ -265,6 +266,7 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
         kind=Kind.EXCHANGE,
         title=task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)",
         text=exchange_text(task, answer),
+        card=exchange_card(answer, ", ".join(context.paths)),
         ordinal=exchange_ordinal(turn_key),
         particulars=MemoryDetails(links=context.links, paths=context.paths),
         key=turn_key,

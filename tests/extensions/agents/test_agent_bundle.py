@@ -73,18 +73,60 @@ def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], said:
     assert first.endswith(" 7 changed files not read yet.")
 
 
+WORDS = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False))
+"""Ranked by words alone."""
+
+
 @pytest.mark.parametrize("ranked_by", ["lexical", ""])
-def test_words_alone_say_so_and_need_a_higher_score(ranked_by: str) -> None:
-    """Without a model at most five memories are named, all well above the threshold, and no near miss."""
-    judge = ANSWER.judge if ranked_by else replace(ANSWER.judge, is_model=False)
+def test_words_alone_say_so_and_name_more_places(ranked_by: str) -> None:
+    """Without a model at most fifteen places are named, what was filled in is marked, and no near miss is listed."""
     near = replace(CHOSEN, id="m_n", path="n.py", score=0.6, below_threshold=True)
-    answer = replace(ANSWER, judge=judge, ranked_by=ranked_by, selected=chosen(20), near_misses=(near,))
+    filled = replace(CHOSEN, id="m_f", path="b.py", score=0.44, threshold=0.5, below_threshold=True)
+    words = replace(ANSWER, ranked_by=ranked_by) if ranked_by else WORDS
+    answer = replace(words, selected=(*chosen(3), filled), near_misses=(near,))
     text = render_agent_bundle(answer, {}, max_chars=9_500)
     assert "only matched words" in text.splitlines()[0]
-    assert text.count("a.py:") == 5
+    assert text.count("a.py:") == 3 and "\nb.py:1-2  ~0.44" in text
     assert "n.py" not in text
-    weak = replace(answer, selected=(replace(CHOSEN, score=0.75),))
-    assert render_agent_bundle(weak, {}, max_chars=9_500) == ""
+    assert render_agent_bundle(replace(answer, selected=chosen(20)), {}, max_chars=9_500).count("a.py:") == 15
+
+
+def test_places_stand_by_file_and_tests_of_a_file_are_one() -> None:
+    """The best file comes first with all its places; the tests of a file are one line that counts them."""
+    one, two, three = chosen(3)
+    tests = [
+        replace(one, id=f"t_{n}", kind="test", path="t/test_a.py", start_line=n, end_line=n, score=0.9) for n in (1, 4)
+    ]
+    answer = replace(ANSWER, selected=(one, *tests, replace(two, path="b.py"), three))
+    lines = render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[4:-1]
+    assert [line.partition("  ")[0] for line in lines] == ["a.py:1-9", "a.py:21-29", "t/test_a.py:1-1", "b.py:11-19"]
+    assert "tests: 2 in this file" in lines[2]
+
+
+@pytest.mark.parametrize("size", [1, 8, 30])
+def test_bodies_take_at_most_half_of_the_text(size: int) -> None:
+    """Of words a short body that the task names is whole, another one lines with their numbers; places come first."""
+    body = "def f(prices):\n" + "    x = 1\n" * 40 + "    return sum(prices)\n"
+    named = tuple(replace(one, reason="name matches f", start_line=7) for one in chosen(size))
+    answer = replace(WORDS, task="where are prices summed?", selected=named)
+    for texts in ({one.id: BODY for one in named}, {one.id: body * 3 for one in named}):
+        text = render_agent_bundle(answer, texts, max_chars=9_500)
+        bodies = re.findall(r"<xscore_source .*?</xscore_source>\n", text, re.DOTALL)
+        assert sum(map(len, bodies)) <= len(text) / 2
+        assert not bodies or text.index("a.py:7-") < text.index("<xscore_source ")
+    asked_for = render_agent_bundle(answer, {one.id: BODY for one in named}, max_chars=9_500, spares=False)
+    assert asked_for.count("<xscore_source ") == min(size, 15)
+
+
+def test_a_long_body_is_an_outline_with_its_lines() -> None:
+    """It has the first line and those with words of the task, each with its number in the file."""
+    text = "def total(cart):\n" + "    pass\n" * 200 + "    return sum(cart.prices)\n"
+    one = replace(CHOSEN, start_line=10, end_line=211, score=1.0)
+    others = tuple(replace(place, id=f"x{place.id}", path=f"{'x' * 90}.py") for place in chosen(9))
+    answer = replace(WORDS, task="where are prices summed?", selected=(one, *others))
+    shown = render_agent_bundle(answer, {one.id: text}, max_chars=9_500)
+    assert '<xscore_source at="a.py:10-211" shows="parts">\n10: def total(cart):\n211: ' in shown
+    assert "pass" not in shown
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "漢", "🦄", '"', "\\"])

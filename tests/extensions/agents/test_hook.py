@@ -226,3 +226,26 @@ def test_an_agent_that_reads_nothing_is_not_waited_for(root: Path, monkeypatch: 
         assert process.wait(10) == 0
     os.close(pipe)
     os.close(end)
+
+
+@pytest.mark.verify
+def test_a_busy_machine_gets_what_there_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With six processes spinning on its core a keyless hook still adds its places, before the agent stops waiting."""
+    monkeypatch.setenv("XSCORE_JUDGE_MODEL", "lexical")
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "2")
+    core = min(os.sched_getaffinity(0))
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(6)]
+    for process in spinning:
+        os.sched_setaffinity(process.pid, {core})
+    try:
+        for session in ("one", "two", "three"):
+            done = run_hook(
+                "prompt",
+                message(root, session_id=session),
+                before=lambda: os.sched_setaffinity(0, {core}),
+            )
+            assert "cart.py:1-3" in added(done)
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()

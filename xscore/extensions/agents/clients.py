@@ -18,7 +18,7 @@ SERVER = "xscore"
 KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VENDORS)]
 """Variables that may hold a judge's key. Codex passes a server only the variables named here. Names, never values."""
 HOOK_SECONDS = {"prompt": 10, "session-start": 10, "stop": 30, "post-edit": 10}
-"""Our hook -> seconds after which the client stops waiting; the prompt hook takes about 2 s, on a busy machine 5."""
+"""Our hook -> seconds after which the client stops waiting; the prompt hook takes about 2 s, on a busy machine 8."""
 
 _FORGIVING = " || true"
 _OPERATORS = frozenset(";&|<>`$()")

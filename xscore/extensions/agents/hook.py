@@ -34,8 +34,8 @@ from xscore.store.hook_state import describe_failure, hook_state_file, note_end
 
 GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
-MAX_SLOWNESS = 4.0
-"""On a busy machine ranking takes longer, too: the grace grows up to this many times. Agents wait 10 s."""
+LATEST_S = 8.0
+"""Seconds after which it ends however busy the machine is. Agents wait 10 s, the start of Python included."""
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
@@ -178,9 +178,11 @@ class _HookRun(Struct):
         self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
 
     def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
+        # On a busy machine ranking takes longer, too: the grace grows as much as the start took longer.
         found = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
-        self.slowness = min(MAX_SLOWNESS, max(self.slowness, found))
-        return STARTED_AT + agents.hook_deadline_s + GRACE_S * self.slowness
+        self.slowness = max(self.slowness, found)
+        latest = max(LATEST_S, agents.hook_deadline_s + GRACE_S)
+        return STARTED_AT + min(latest, agents.hook_deadline_s + GRACE_S * self.slowness)
 
     def add(self, text: str) -> None:
         """Answer with a text that joins the agent's context; later answers are ignored. An empty one adds nothing."""

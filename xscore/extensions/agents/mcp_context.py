@@ -206,7 +206,8 @@ def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
     room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
     notes = "".join(f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
     notes = notes if len(notes.encode()) < room // 4 else ""
-    bundle = render_from_store(pipeline.store, answer, max_chars=room - len(notes.encode()), errors=given.errors)
+    room -= len(notes.encode())
+    bundle = render_from_store(pipeline.store, answer, max_chars=room, errors=given.errors, spares=False)
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."
     return bundle + notes

@@ -175,7 +175,7 @@ class _EvaluationRun(Struct):
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
         thresholds = Thresholds(parts.settings.selection.lexical_threshold)
-        ranked = rank(parts, lexical_outcomes(parts, turn, candidates), turn, thresholds=thresholds)
+        ranked = rank(parts, lexical_outcomes(parts, turn, candidates), turn, thresholds=thresholds, by_words=True)
         return quality.quality_of(ranked, case.gold, k=self._k)
 
     def account(self) -> Evaluation:

@@ -33,7 +33,7 @@ from xscore.store.mention_links import link_mentions
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
 from xscore.store.remembering import TITLE_CHARS, first_line_title
-from xscore.store.session_summary import exchange_text
+from xscore.store.session_summary import exchange_card, exchange_text
 from xscore.store.store import Store
 
 MAX_EXCHANGE_CHARS = 4_000
@@ -47,7 +47,7 @@ _IMPORTED_NOW = f"UPDATE memory_row SET accessed_at = max(accessed_at, ?) WHERE 
 """Today's import does not count as unused for a year, however old the session: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
-READERS_VERSION = 4
+READERS_VERSION = 5
 """Version of all readers; files read by another version are read again."""
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
@@ -99,12 +99,14 @@ def exchange_memory(
     paths = dict.fromkeys(relative_path(root, exchange.cwd, path) for path in exchange.paths)
     paths.pop("", None)
     changed = f"Files changed: {', '.join(paths)}" if paths else ""
+    beside = (*map(_failure_text, failed), changed)
     at, ended = (min(max(moment, 0.0), now) for moment in (exchange.at, exchange.ended_at))
     memory, secrets = memory_writer.make_memory(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
         title=_title(asked, allow_pii=allow_pii),
-        text=exchange_text(asked, answered, *map(_failure_text, failed), changed),
+        text=exchange_text(asked, answered, *beside),
+        card=exchange_card(answered, *beside),
         ordinal=integer_id("past exchange", exchange.origin, exchange.identity),
         particulars=MemoryDetails(origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)),
         confidence=CONFIDENCE,

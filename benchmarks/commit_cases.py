@@ -1,0 +1,132 @@
+"""Commits of real repositories as questions: the message asks, the functions that the commit changed are the answer.
+
+Given DIR/commits.jsonl and clones of the repositories, each tree is written once into the cache, with its store, and
+asked by the pipeline without a key. Questions about things that a repository does not have stand in a data file, so
+that no index of this repository contains them. Not a benchmark itself.
+"""
+
+import asyncio
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lexical_sources import checked_out
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.ranking import Ranking
+from xscore.pipeline.turn import run_turn
+from xscore.records.memory import Candidate
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import JudgeSettings, Settings, StoreSettings
+
+ABSENT = Path(__file__).with_name("keyless_absent.csv")
+"""Repository and question, a line each."""
+
+
+AUTHOR = ["-c", "user.name=bench", "-c", "user.email=bench@example.invalid", "-c", "commit.gpgsign=false"]
+
+
+class CommitCase(Struct, frozen=True):
+    """One commit, at its parent."""
+
+    id: str
+    repository: str
+    commit: str
+    task: str
+    gold: tuple[Mapping[str, Any], ...]
+    """`{path, name, start, end}` of each function or class that changed."""
+
+    @property
+    def gold_files(self) -> frozenset[str]:
+        """Paths of what changed."""
+        return frozenset(one["path"] for one in self.gold)
+
+    def is_gold(self, path: str, start: int, end: int, name: str = "") -> bool:
+        """Whether a place is one of them: by name, or where each covers half of the other."""
+        return any(is_same_place(one, path, start, end, name) for one in self.gold)
+
+
+class AskedCase(Struct, frozen=True):
+    """A case with what the pipeline gave for it."""
+
+    case: CommitCase
+    tree: Path
+    ranking: Ranking
+    answer: Answer
+    texts: Mapping[str, str]
+    """Whole texts of the chosen memories, by id."""
+
+
+def is_same_place(gold: Mapping[str, Any], path: str, start: int, end: int, name: str = "") -> bool:
+    """Whether a place is this gold entity."""
+    if path != gold["path"]:
+        return False
+    common = min(end, gold["end"]) - max(start, gold["start"]) + 1
+    if name and name.partition("#")[0].replace("::", ".") == gold["name"].partition("#")[0].replace("::", "."):
+        return common > 0
+    return 2 * common >= max(end - start, gold["end"] - gold["start"]) + 1
+
+
+def read_cases(bench: Path, *, every: int) -> list[CommitCase]:
+    """Return every n-th commit of each repository."""
+    by_repository: dict[str, list[CommitCase]] = {}
+    for line in (bench / "commits.jsonl").open():
+        one = json.loads(line)
+        case = CommitCase(one["id"], one["repo"], one["base_commit"], one["query"], tuple(one["gold_entities"]))
+        by_repository.setdefault(one["repo"], []).append(case)
+    return [case for cases in by_repository.values() for case in cases[::every]]
+
+
+def read_absent() -> dict[str, list[str]]:
+    """Return the questions about what is not there, by repository."""
+    found: dict[str, list[str]] = {}
+    with ABSENT.open(newline="", encoding="utf-8") as lines:
+        for repository, question in csv.reader(lines):
+            found.setdefault(repository, []).append(question)
+    return found
+
+
+def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[AskedCase]:
+    """Ask each case of its own tree."""
+    for number, case in enumerate(cases):
+        tree = tree_of_case(case, clones, cache)
+        ranking, answer, texts = asyncio.run(asked(tree, case.task))
+        yield AskedCase(case, tree, ranking, answer, texts)
+        if sys.stderr.isatty():
+            print(f"\r{number + 1} of {len(cases)}", end="", file=sys.stderr)
+
+
+def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
+    """Return the tree of a case, a repository of its own with one commit: nothing in it is being edited."""
+    tree = checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id)
+    if not (tree / ".git").exists():
+        for command in (["init", "-q"], ["add", "-Af"], [*AUTHOR, "commit", "-qm", "all", "--no-verify"]):
+            subprocess.run(["git", "-C", str(tree), *command], check=True, capture_output=True)
+    return tree
+
+
+async def asked(tree: Path, task: str) -> tuple[Ranking, Answer, Mapping[str, str]]:
+    """Ask without a key, as `xscore context` does at its defaults."""
+    rankings: list[Ranking] = []
+    user = StoreSettings(user_data_dir=tree.parent / "user")
+    settings = replace(Settings(), judge=JudgeSettings(model="lexical"), store=user)
+    async with Pipeline.open(tree, settings) as pipeline:
+        options = TurnOptions(
+            answer=False, isolated=True, command="context", ranked=lambda _turn, ranking: rankings.append(ranking)
+        )
+        answer = await run_turn(pipeline.parts, Turn(task=task), options)
+        memories = pipeline.store.memories([one.id for one in answer.selected])
+    return rankings[0], answer, {id_: memory.text for id_, memory in memories.items()}
+
+
+def place_of(candidate: Candidate) -> tuple[str, int, int, str]:
+    """Return path, lines and name of a candidate, as `CommitCase.is_gold` takes them."""
+    return candidate.path, candidate.start_line, candidate.end_line, candidate.entity

@@ -1,0 +1,164 @@
+"""What an answer without a key keeps: is what a commit changed among it, and is nothing kept where nothing is?
+
+    python benchmarks/keyless.py --bench DIR --repositories DIR [--every 3]
+
+DIR/commits.jsonl has commit messages (without the names of what changed) and what changed; DIR/OWNER+NAME is a clone.
+Each message is asked of the parent's tree without a key, by the real pipeline at its defaults. The anchors of the same
+run are the same scores without filling: what passed alone. The rule of filling is cross-validated by repository: for
+each, the best of a grid on all others, at most as many kept. Questions about things that a repository does not have
+should keep nothing. Ends with 1 where a target is missed, or something that passed is lost.
+"""
+
+import argparse
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read_cases, tree_of_case
+from msgspec import Struct
+
+from xscore.pipeline.composition import CODE, FillRules
+from xscore.pipeline.ranking import MOST_NEAR_MISSES, Ranking, select_by_words, subjects_of
+from xscore.records.judgment import Ranked, Selection, Thresholds
+from xscore.records.turn import Turn
+from xscore.scorer.mentions import is_question
+from xscore.settings import SelectionSettings
+
+ANY_GOLD, MOST_KEPT, MOST_ABSENT = 0.68, 12.0, 0.08
+LEAST_OF_POOL = 0.02
+"""Scores below it fill no place; they are not held."""
+SETTINGS = SelectionSettings()
+PASSED_ALONE = FillRules(to=0)
+GRID = [
+    FillRules(to=to, share=share, told_within=told)
+    for to, share, told in itertools.product((8, 10, 11, 12, 13, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2))
+]
+
+
+class Figures(Struct, frozen=True):
+    """What a rule keeps of one case."""
+
+    any_gold: bool
+    gold_file: bool
+    kept: int
+    beside: int
+    """Kept that are no code."""
+
+
+class Scored(Struct, frozen=True):
+    """A case with the scores of its pool, boosts and lent evidence included."""
+
+    case: CommitCase
+    ranked: tuple[Ranked, ...]
+
+    def under(self, rules: FillRules) -> Selection:
+        """Select by a rule."""
+        return select_by_words(
+            self.ranked,
+            thresholds=Thresholds(SETTINGS.lexical_threshold),
+            settings=SETTINGS,
+            subjects=subjects_of(Turn(task=self.case.task)),
+            asks=is_question(self.case.task),
+            rules=rules,
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", type=Path, required=True)
+    parser.add_argument("--repositories", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
+    parser.add_argument("--every", type=int, default=3, help="ask only every n-th commit of each repository")
+    parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
+    options = parser.parse_args()
+    cases = read_cases(options.bench, every=options.every)
+    scored: list[Scored] = []
+    kept: list[Figures] = []
+    lost = 0
+    for one in ask_all(cases, options.repositories, options.cache):
+        ranked = tuple(each for each in one.ranking.ranked if each.score >= LEAST_OF_POOL)
+        scored.append(Scored(one.case, ranked))
+        kept.append(figures_of(one.case, one.ranking.selection))
+        lost += lost_of(one.ranking)
+    show("passed alone", [figures_of(one.case, one.under(PASSED_ALONE)) for one in scored])
+    show("filled", kept)
+    if options.grid:
+        for rules in GRID:
+            show(
+                f"{rules.to} {rules.share} {rules.told_within}",
+                [figures_of(one.case, one.under(rules)) for one in scored],
+            )
+    held_out = list(cross_validated(scored))
+    show("… cross-validated", held_out)
+    print(f"passed, and neither kept nor named: {lost}")
+    absent, asked_for = kept_of_absent(cases, options.repositories, options.cache)
+    print(f"questions about what is not there: {absent} of {asked_for} keep something")
+    print(f"targets: any gold at least {ANY_GOLD} at most {MOST_KEPT} kept; of what is not there {MOST_ABSENT}")
+    any_gold, mean = fmean(row.any_gold for row in held_out), fmean(row.kept for row in held_out)
+    return int(lost > 0 or any_gold < ANY_GOLD or mean > MOST_KEPT or absent > MOST_ABSENT * asked_for)
+
+
+def figures_of(case: CommitCase, selection: Selection) -> Figures:
+    """Count what a selection has of the gold; what is folded is named by the place that it stands behind."""
+    kept = [one.candidate for one in selection.kept]
+    return Figures(
+        any_gold=any(case.is_gold(*place_of(one)) for one in kept),
+        gold_file=any(one.path in case.gold_files for one in kept),
+        kept=len(kept),
+        beside=sum(one.kind not in CODE for one in kept),
+    )
+
+
+def lost_of(ranking: Ranking) -> int:
+    """Count what passed, and is neither kept nor a near miss, unless more passed than are listed."""
+    selection = ranking.selection
+    if len(selection.near_misses) == MOST_NEAR_MISSES:
+        return 0
+    shown = {one.candidate.id for one in (*selection.kept, *selection.near_misses)}
+    return sum(selection.passed(one) and one.candidate.id not in shown for one in ranking.ranked)
+
+
+def cross_validated(scored: Sequence[Scored]) -> Iterator[Figures]:
+    """Yield what each case keeps by the rule that is best for all other repositories."""
+    table = [[figures_of(one.case, one.under(rules)) for one in scored] for rules in GRID]
+    for repository in sorted({one.case.repository for one in scored}):
+        others = [at for at, one in enumerate(scored) if one.case.repository != repository]
+        best = max(table, key=lambda rows: worth([rows[at] for at in others]))
+        print(f"  {repository:24} {GRID[table.index(best)]}")
+        yield from (best[at] for at, one in enumerate(scored) if one.case.repository == repository)
+
+
+def worth(rows: Sequence[Figures]) -> tuple[float, float]:
+    """Order rules: those that keep few enough, by how often they keep any gold, then by how few they keep."""
+    mean = fmean(row.kept for row in rows)
+    return (fmean(row.any_gold for row in rows) if mean <= MOST_KEPT else -mean), -mean
+
+
+def kept_of_absent(cases: Sequence[CommitCase], clones: Path, cache: Path) -> tuple[int, int]:
+    """Return how many questions about what a repository does not have keep something, and how many were asked."""
+    latest = {case.repository: case for case in cases}
+    kept = total = 0
+    for repository, questions in read_absent().items():
+        for question in questions if repository in latest else ():
+            _, answer, _ = asyncio.run(asked(tree_of_case(latest[repository], clones, cache), question))
+            total += 1
+            kept += bool(answer.selected)
+    return kept, total
+
+
+def show(name: str, rows: Sequence[Figures]) -> None:
+    """Print the figures of one rule."""
+    kept = sum(row.kept for row in rows)
+    print(
+        f"{name:18} n {len(rows):3}  any gold kept {fmean(row.any_gold for row in rows):.3f}"
+        f"  gold file {fmean(row.gold_file for row in rows):.3f}"
+        f"  kept {kept / len(rows):4.1f}  none {fmean(not row.kept for row in rows):.3f}"
+        f"  no code among the kept {sum(row.beside for row in rows) / max(1, kept):.2f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

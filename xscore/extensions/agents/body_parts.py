@@ -1,0 +1,47 @@
+"""Which bodies an agent is likely to need whole, and which lines of the others.
+
+A ranking by words is often wrong about one memory and right about its file, so a body is shown whole only where it is
+short, scores high and is named by the task; of the others stand the first line and those that have words of the task,
+with their numbers. Pure. Trade-off: what is meant but bears another name is read by the agent itself.
+"""
+
+from xscore.prompts.telling_lines import telling_lines
+from xscore.records.memory import Kind
+from xscore.records.receipt import Selected
+
+WHOLE_SCORE = 0.85
+"""Least score of a memory that is shown whole."""
+WHOLE_BYTES = 1_000
+"""Largest text that is shown whole."""
+SHORT_BYTES = 300
+"""A text that is no longer than this is no longer than its outline."""
+OUTLINED_PLACES = 1
+"""How many of the best memories have an outline where they are not shown whole."""
+OUTLINE_LINES, LINE_CHARS = 6, 100
+_BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
+"""Kinds of which the place is enough."""
+_AGREES = ("name matches", "owner matches", "task names")
+
+
+def is_likely_whole(one: Selected, text: str) -> bool:
+    """Whether an agent will need the whole text: a high score, a short text, and a name that the task shares."""
+    agrees = any(said in one.reason for said in _AGREES)
+    return one.score >= WHOLE_SCORE and agrees and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
+
+
+def is_shown(one: Selected, place: int, text: str) -> bool:
+    """Whether a body is shown at all. place: from 0, by score."""
+    if one.kind in _BESIDE:
+        return False
+    return is_likely_whole(one, text) or place < OUTLINED_PLACES
+
+
+def outline(text: str, task: str, *, first_line: int) -> str:
+    """Return the first line of a text and those that have most words of the task, with their numbers.
+
+    first_line: the number of the text's first line in its file; 0: it has none.
+    """
+    lines = text.split("\n")
+    shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)
+    cut = [(f"{first_line + at}: " if first_line else "") + lines[at][:LINE_CHARS] for at in shown]
+    return "\n".join(cut)

@@ -1,0 +1,269 @@
+"""How a ranking by words fills its places: what passed, then code from the near ones.
+
+Words are weak evidence: the memory that is wanted often stands just below the threshold, while tests and documents
+repeat its words above it. So nothing that passed is dropped, the tests of one file take one place, and so do copies in
+sibling packages; what is left of `FILL.to` places goes to near memories. A model's selection is never composed. Pure.
+Trade-off: the longer list has more that is not needed; it is marked, and the rule stands beside each memory.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from heapq import nlargest
+
+from msgspec import Struct, field
+
+from xscore.records.judgment import SCORE_TOLERANCE, Boost, PlacedBy, Ranked, Thresholds
+from xscore.records.memory import CODE_KINDS, Candidate, Kind
+from xscore.records.turn import Turn
+from xscore.scorer.mentions import find_mentions
+
+
+class FillRules(Struct, frozen=True, kw_only=True):
+    """How many places near memories fill, and which (decision 0036)."""
+
+    to: int = 10
+    """Places that are filled up to."""
+    best_within: float = 0.1
+    """How far below the threshold the best memory of a question may score; of a worse ranking nothing is filled."""
+    told_within: float = 0.15
+    """The same of an instruction, which is seldom about something that does not exist."""
+    share: float = 0.15
+    """Share of the best score that a memory needs to be filled in."""
+    beside: int = 3
+    """Places for tests, documents and text: that near ones fill, or that what passed takes from near code."""
+    beside_share: float = 0.8
+    """Share of the best score that those need to be filled in."""
+
+
+FILL = FillRules()
+CHOICE = 400
+"""Most near memories that are looked at."""
+LENT = 0.35
+"""Share of its score that a test lends to all that it tests, together."""
+LENT_FROM = 0.3
+"""Lowest score of a test that lends."""
+MOST_LENDERS = 60
+"""Most tests that lend, the best first."""
+COPY_LIKENESS = 0.6
+"""Least share of their words that copies have in common."""
+MOST_COMPARED = 60
+"""Most memories that are compared with their namesakes in sibling packages, the best first."""
+
+CODE = CODE_KINDS - {Kind.TEST}
+_WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
+
+
+class Places(Struct):
+    """The places of a selection, as they are taken."""
+
+    taken: list[Ranked] = field(default_factory=list)
+    behind: dict[str, list[Ranked]] = field(default_factory=dict)
+    """Id of a memory with a place -> those that passed and stand behind it."""
+    filled: list[Ranked] = field(default_factory=list)
+    beyond: list[Ranked] = field(default_factory=list)
+    """They passed, and all places were taken."""
+    words: Mapping[str, AbstractSet[str]] = {}
+    """Of the memories that may be copies, by id."""
+    _heads: dict[tuple[str, ...], Ranked] = field(default_factory=dict)
+    """What stands for a group: the tests of a file, a test or function and its copies."""
+
+    def head_of(self, ranked: Ranked) -> Ranked | None:
+        """Return the memory behind which this one stands; None: it needs a place of its own."""
+        candidate = ranked.candidate
+        if candidate.kind is Kind.TEST and (test := self._heads.get(("tests", candidate.path))):
+            return test
+        for key in copy_keys(candidate):
+            head = self._heads.get(key)
+            if head is not None and self._are_alike(candidate, head.candidate):
+                return head
+        return None
+
+    def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
+        own, others = self.words.get(candidate.id, frozenset()), self.words.get(other.id, frozenset())
+        return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(1, len(own | others))
+
+    def take(self, ranked: Ranked) -> None:
+        """Give a memory a place, and let its group stand behind it."""
+        candidate = ranked.candidate
+        self.taken.append(ranked)
+        if candidate.kind is Kind.TEST:
+            self._heads.setdefault(("tests", candidate.path), ranked)
+        for key in copy_keys(candidate):
+            self._heads.setdefault(key, ranked)
+
+
+def compose(
+    passing: Sequence[Ranked],
+    below: Sequence[Ranked],
+    *,
+    top_k: int,
+    thresholds: Thresholds,
+    subjects: AbstractSet[Kind] = frozenset(),
+    asks: bool = True,
+    words: Mapping[str, AbstractSet[str]] = {},
+    rules: FillRules = FILL,
+) -> Places:
+    """Give places to what passed, best first, and fill up from below.
+
+    passing, below: best first. subjects: the kinds that the task is about. asks: it is a question. words: see
+    `namesakes`.
+    """
+    places = Places(words=words)
+    for ranked in passing:
+        head = places.head_of(ranked)
+        if head is not None:
+            places.behind.setdefault(head.candidate.id, []).append(ranked)
+        elif len(places.taken) == top_k:
+            places.beyond.append(ranked)
+        else:
+            places.take(ranked)
+    best = max([ranked.score for ranked in (*passing[:1], *below[:1])], default=0.0)
+    within = rules.best_within if asks else rules.told_within
+    if best >= thresholds.lowest - within - SCORE_TOLERANCE:
+        _fill(places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=subjects)
+    return places
+
+
+def _fill(places: Places, near: Sequence[Ranked], rules: FillRules, *, room: int, subjects: AbstractSet[Kind]) -> None:
+    """Fill with code, and with few tests, documents and text unless the task is about them or there is no code."""
+    beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
+    # What passed beside the code takes at most its share of the places that are filled up to.
+    counted = len(places.taken) - beside + min(beside, rules.beside)
+    best = max([ranked.score for ranked in (*places.taken[:1], *near[:1])], default=0.0)
+    has_code = any(ranked.candidate.kind in CODE for ranked in (*places.taken, *near))
+    files = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind in _WINDOWED}
+    for ranked in near:
+        candidate = ranked.candidate
+        if counted >= rules.to or len(places.taken) >= room:
+            return
+        stands_beside = has_code and is_beside(candidate, subjects)
+        if stands_beside and (beside >= rules.beside or ranked.score < rules.beside_share * best):
+            continue
+        # One window of a file says where to look.
+        if (candidate.kind in _WINDOWED and candidate.path in files) or places.head_of(ranked) is not None:
+            continue
+        places.take(ranked)
+        places.filled.append(ranked)
+        files.add(candidate.path)
+        beside += stands_beside
+        counted += 1
+
+
+def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
+    """Whether a memory is a test, document, text or exchange, and the task is not about such."""
+    return candidate.kind not in CODE and candidate.kind not in subjects
+
+
+def one_window_a_file(below: Sequence[Ranked], places: Places) -> list[Ranked]:
+    """Return what is near and has no place, with one window of each text file."""
+    taken = {ranked.candidate.id for ranked in places.taken}
+    windowed = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind is Kind.TEXT}
+    rest: list[Ranked] = []
+    for ranked in below:
+        candidate = ranked.candidate
+        if candidate.id in taken or (candidate.kind is Kind.TEXT and candidate.path in windowed):
+            continue
+        if candidate.kind is Kind.TEXT and candidate.path:
+            windowed.add(candidate.path)
+        rest.append(ranked)
+    return rest
+
+
+_SUBJECT_WORDS = {
+    Kind.TEST: "test tests testing tested pytest unittest jest vitest mocha conftest spec specs",
+    Kind.DOC: "doc docs document documents documentation documented readme changelog guide tutorial",
+    Kind.CONFIG: "config configs configuration configure toml yaml ini ci workflow",
+}
+
+
+def subjects_of(turn: Turn, *, about_tests: bool) -> frozenset[Kind]:
+    """Return the kinds beside code that a task is about: by its first line, its type, or a file that it names.
+
+    Further lines of a message often add that there is a test, and an entry in the changelog.
+    """
+    subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
+    words = {word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()}
+    subjects |= {kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())}
+    if about_tests:
+        subjects.add(Kind.TEST)
+    for path in (*find_mentions(turn.task).files, *([turn.file] if turn.file else [])):
+        if path.lower().endswith((".md", ".rst", ".txt", ".adoc", ".mdx")):
+            subjects |= {Kind.DOC, Kind.TEXT}
+        elif path.lower().endswith((".toml", ".yml", ".yaml", ".json", ".ini", ".cfg")):
+            subjects |= {Kind.CONFIG, Kind.TEXT}
+    return frozenset(subjects)
+
+
+def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
+    """Return the keys that a memory shares with its copies in sibling packages: its path without one folder."""
+    *folders, file = candidate.path.split("/")
+    stem, entity = file.partition(".")[0], candidate.entity
+    if not entity:
+        return []
+    return [(candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
+
+
+def namesakes(ranked: Sequence[Ranked]) -> list[str]:
+    """Return the ids of memories that may be copies of each other; their words tell. ranked: best first."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for each in ranked[:MOST_COMPARED]:
+        for key in copy_keys(each.candidate):
+            groups.setdefault(key, []).append(each.candidate.id)
+    return sorted({id_ for group in groups.values() if len(group) > 1 for id_ in group})
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words by which copies are compared."""
+    return frozenset(re.findall(r"\w+", text))
+
+
+def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float) -> tuple[Ranked, ...]:
+    """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that boosts add."""
+    scores = {each.candidate.id: each.score for each in ranked if each.candidate.id in tested}
+    lent: dict[str, tuple[float, int]] = {}
+    for test, targets in sorted(tested.items()):
+        for target in targets:
+            share, tests = lent.get(target, (0.0, 0))
+            # Every further test adds a share of what is still missing.
+            lent[target] = 1 - (1 - share) * (1 - LENT * scores.get(test, 0.0) / len(targets)), tests + 1
+    return tuple(_lifted(each, *lent[each.candidate.id], cap) if each.candidate.id in lent else each for each in ranked)
+
+
+def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
+    room = cap - sum(boost.amount for boost in ranked.boosts)
+    amount = round(min((1 - ranked.score) * share, room), 9)
+    if ranked.candidate.kind is Kind.TEST or amount < 0.001:
+        return ranked
+    because = f"{tests} of its tests have words of the task" if tests > 1 else "a test of it has words of the task"
+    lifted = (*ranked.boosts, Boost("tests", amount, because))
+    return ranked._replace(boosts=lifted, score=round(min(1.0, ranked.score + amount), 9))
+
+
+def lenders(ranked: Sequence[Ranked]) -> list[str]:
+    """Return the ids of the tests that lend, the best first."""
+    tests = [each for each in ranked if each.candidate.kind is Kind.TEST and each.score >= LENT_FROM]
+    return [each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)]
+
+
+def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
+    """Say in a memory's reason who stands behind it: `tests: 5 in t/unit/app/test_schedules.py`."""
+    if not behind:
+        return ranked
+    candidate = ranked.candidate
+    tests = [one for one in behind if one.candidate.kind is Kind.TEST and one.candidate.path == candidate.path]
+    said = [f"tests: {len(tests) + 1} in {candidate.path}"] if tests else []
+    copies = dict.fromkeys(one.candidate.path for one in behind if one.candidate.path != candidate.path)
+    if copies:
+        said.append(f"the same in {', '.join(copies)}")
+    reason = "; ".join([*said, *([ranked.judgment.reason] if ranked.judgment.reason else [])])
+    return ranked._replace(judgment=ranked.judgment._replace(reason=reason))
+
+
+def placed_by(places: Places) -> dict[str, PlacedBy]:
+    """Return the rule of each memory that has a place or stands behind one."""
+    rules = {each.candidate.id: PlacedBy.THRESHOLD for each in places.taken}
+    rules |= {each.candidate.id: PlacedBy.FILLED for each in places.filled}
+    for group in places.behind.values():
+        rules |= {each.candidate.id: PlacedBy.FOLDED for each in group}
+    return rules
