@@ -99,7 +99,14 @@ def first_overloads(spans: Iterable[Span]) -> dict[Span, Span]:
 
 def oracle_command(language: str, root: Path, options: argparse.Namespace) -> list[str]:
     """Return the command that prints the calls; empty: its program is not installed."""
-    program = {"go": "go", "java": "java", "typescript": "node", "python": options.python, "rust": "rustc", "ruby": "ruby"}[language]
+    program = {
+        "go": "go",
+        "java": "java",
+        "typescript": "node",
+        "python": options.python,
+        "rust": "rustc",
+        "ruby": "ruby",
+    }[language]
     if shutil.which(program) is None:
         return []
     match language:

@@ -23,6 +23,18 @@ MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
+COUNT_MARK = "~"
+"""Before the number of arguments, at the end of a hint."""
+DECLARED = "()"
+"""Behind the name of a method that a class only declares."""
+PARAMETERS = "("
+"""Under which the number of parameters of a method stands, where others may have its name."""
+EXTENDED = "+"
+"""Under which the type stands that methods are given to apart from its definition."""
+ALTERNATIVE = " "
+"""Between the values that a function returns."""
+OWN_TYPES = frozenset({"Self", "self", "this", "static"})
+"""Written for the type of the object itself."""
 _PLAIN = re.compile(r"[@$#]{0,2}\w[\w$]*(?:::\w+)*(?:(?:[?!]?\.|->)#?[\w$]+)*\Z")
 _JOINTS = re.compile(r"[?!]?\.#?|->")
 _NAME = re.compile(r"[@$#]{0,2}\w[\w$?!]*\Z")
@@ -193,9 +205,7 @@ def type_chars(node: "Node", data: bytes) -> str:
     return " ".join(text.split()).replace(STEP, " / ") if STEP in text else " ".join(text.split())
 
 
-def _step_into(
-    node: "Node", fields: tuple[str, str], steps: list[str], data: bytes
-) -> "Node | None":
+def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: bytes) -> "Node | None":
     """Add the name of a member to the steps; return the object that has it, None without one."""
     name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
     written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import language_of
-from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.parse_jobs import ParseJob
+from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns

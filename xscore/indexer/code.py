@@ -19,12 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from xscore.indexer.captures import Syntax
+from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
-from xscore.indexer.receivers import PARAMETERS, Receivers, Scope
+from xscore.indexer.receivers import Receivers, Scope
 from xscore.indexer.sections import split_rows
-from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
@@ -117,9 +119,7 @@ def _neighbour(
     return following if is_short and not set(calls) - {"require"} else None
 
 
-def _entity_draft(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
-) -> MemoryDraft:
+def _entity_draft(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
@@ -153,9 +153,7 @@ def _entity_draft(
     return with_test_card(draft, facts, cases=cases)
 
 
-def _types(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
-) -> dict[str, str]:
+def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> dict[str, str]:
     scope = scopes[entity.name]
     if entity.definition.kind in {"class", "extension", "type"}:
         members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])

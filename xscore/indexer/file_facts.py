@@ -9,16 +9,17 @@ the text states.
 import inspect
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, TypeVar, Unpack
 
+from xscore.indexer.captures import Definition, Import, Syntax
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import BUILTIN_NAMES
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
+from xscore.indexer.syntax import NameUse, SourceFile, local_name
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
@@ -128,7 +129,9 @@ class FileFacts:
         """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
         holes = [(member.definition.start_byte, member.definition.end_byte) for member in entity.members]
-        return [name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))]
+        return [
+            name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))
+        ]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the file."""

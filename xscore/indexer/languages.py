@@ -189,7 +189,14 @@ _MORE_CODE = (
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
     _code("kotlin", ".kt .kts", **_CLASSES, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
-    _code("swift", ".swift", receivers=("self", "super"), has_implicit_receiver=True, has_open_classes=True, test_files=r"Tests?\.swift$|Tests/"),
+    _code(
+        "swift",
+        ".swift",
+        receivers=("self", "super"),
+        has_implicit_receiver=True,
+        has_open_classes=True,
+        test_files=r"Tests?\.swift$|Tests/",
+    ),
     _code("scala", ".scala .sc", **_CLASSES, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
         "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from xscore.indexer import code, embedded, sections
+from xscore.indexer.captures import Syntax
 from xscore.indexer.file_facts import declared_modules
 from xscore.indexer.grammars import grammar_problem, has_grammar
 from xscore.indexer.languages import FileShape, add_languages, is_test_path, language_of
 from xscore.indexer.parse_jobs import ParseJob
-from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
+from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer

@@ -14,7 +14,17 @@ a variable has at each place what was last assigned above it, whatever the branc
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, MODULE_MARK, STEP, TYPE_MARK
+from xscore.indexer.chains import (
+    ALTERNATIVE,
+    CALL_MARK,
+    COUNT_MARK,
+    DECLARED,
+    EXTENDED,
+    MAX_CHAIN_CHARS,
+    MODULE_MARK,
+    STEP,
+    TYPE_MARK,
+)
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.syntax import NameUse
@@ -28,18 +38,6 @@ MAX_RETURNED = 3
 """Distinct values that a function returns, which are kept."""
 MAX_FACTS = 200
 """Members whose types are kept of one class, or of one file."""
-DECLARED = "()"
-"""Behind the name of a method that a class only declares."""
-COUNT_MARK = "~"
-"""Before the number of arguments, at the end of a hint."""
-PARAMETERS = "("
-"""Under which the number of parameters of a method stands, where others may have its name."""
-EXTENDED = "+"
-"""Under which the type stands that methods are given to apart from its definition."""
-ALTERNATIVE = " "
-"""Between the values that a function returns."""
-OWN_TYPES = frozenset({"Self", "self", "this", "static"})
-"""Written for the type of the object itself."""
 FOREIGN_TYPES = frozenset(
     """
     any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32 float64 i128 i16
@@ -61,7 +59,10 @@ class Receivers:
         self._facts = facts
         self._language = facts.source.language
         self._closures = sorted(
-            [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
+            [
+                *facts.found.closures,
+                *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"),
+            ]
         )
         generics: _Bound = {}
         self._given = {name for _, name, _ in facts.found.variables}
@@ -154,7 +155,9 @@ class Receivers:
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
         if "::" in head:
             name, hint = self._facts.path_of(head.split("::"))
-            return _joined(*((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps)))
+            return _joined(
+                *((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps))
+            )
         if head not in self._facts.imported:
             is_own = self._language.has_implicit_receiver and scope.owner
             return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)

@@ -25,7 +25,9 @@ _WORDS = frozenset(
 )
 """Words before a type that do not name it."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
-_NO_NAME = frozenset({"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"})
+_NO_NAME = frozenset(
+    {"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"}
+)
 _OPENING = {"<": ">", "[": "]", "(": ")"}
 
 
