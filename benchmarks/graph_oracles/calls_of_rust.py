@@ -16,7 +16,8 @@ from pathlib import Path
 _SPAN = re.compile(r"at (?P<file>[^: ]+):(?P<line>\d+):(?P<column>\d+): (?P<last>\d+):(?P<end>\d+)$")
 _CALLED = re.compile(r"^\s*_\d+ = (?P<path>[<\w].*?)\((?:copy|move|const|_|\)|&)")
 _BLOCK = re.compile(
-    r"^(?P<indent>[ ]*)(?:unsafe )?(?:impl(?:<.*?>)? (?:(?P<trait>[\w:<>, '&]+) for )?(?P<type>&?(?:'\w+ )?(?:mut )?[\w:]+)"
+    r"^(?P<indent>[ ]*)(?:unsafe )?(?:impl(?:<.*?>)? (?:(?P<trait>[\w:<>, '&]+) for )?"
+    r"(?P<type>&?(?:'\w+ )?(?:mut )?[\w:]+)"
     r"|(?:pub(?:\([^)]*\))? )?(?:unsafe )?trait (?P<own>\w+))"
 )
 _FUNCTION = re.compile(

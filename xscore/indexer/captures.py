@@ -110,9 +110,7 @@ def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
         add_main = next((add for name, add in _MAIN if name in captures), None)
-        kinds = () if add_main is not None or len(captures) == 1 else _ENTITIES & captures.keys()
-        if len(captures) == 1 and next(iter(captures)) in _ENTITIES:
-            kinds = captures.keys()
+        kinds = frozenset[str]() if add_main is not None else _ENTITIES & captures.keys()
         if add_main is not None:
             add_main(found, data, captures)
         elif kinds:

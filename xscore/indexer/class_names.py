@@ -5,6 +5,8 @@ imports all of, or the only one of the repository. In some languages a class has
 one. Trade-off: a class in a file of tests is a test to all others, and is known here by its members.
 """
 
+from functools import cached_property
+
 from xscore.indexer.chains import EXTENDED
 from xscore.indexer.links import NameIndex
 from xscore.records.memory import Kind
@@ -69,10 +71,14 @@ class ClassNameIndex(NameIndex):
         return row.kind is Kind.CLASS or (row.kind is Kind.TEST and row.plain in self._holders(row.path))
 
     def _holders(self, path: str) -> set[str]:
-        known = self.__dict__.setdefault("_known_holders", {})
-        if path not in known:
+        """Return the names of those entities of a file that have members."""
+        if path not in self._known_holders:
             types = self._mentions(path).types
             rows = {*self._in_file(path).values()}
-            known[path] = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            known[path] |= {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
-        return known[path]
+            names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+        return self._known_holders[path]
+
+    @cached_property
+    def _known_holders(self) -> dict[str, set[str]]:
+        return {}

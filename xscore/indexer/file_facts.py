@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from xscore.indexer.captures import Definition, Import, Syntax
 from xscore.indexer.entities import Entity
@@ -41,7 +41,7 @@ _COMMENT_MARKS = re.compile(
 """The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
 
 
-Place = TypeVar("Place", bound="tuple[int, Unpack[tuple[Any, ...]]]")
+Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
 """What stands at a byte, which comes first."""
 
 

@@ -165,20 +165,21 @@ class NameIndex(MemberIndex):
             case "self" | "super":
                 owner = rest.partition("#")[0]
                 return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
-            case "of":
-                holder = self._unique(rest, path, frozenset({Kind.CLASS}))
-                held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
-                return held or self._reached(name, rest, path)
-            case "typed":
-                return self._typed(name, rest, path)
-            case "in":
-                return self._own_or_bare(name, rest, path, int(count or -1))
-            case "at":
-                return self._reached(name, rest, path, int(count or -1))
+            case "of" | "typed":
+                return (self._of if kind == "of" else self._typed)(name, rest, path)
+            case "in" | "at":
+                find = self._own_or_bare if kind == "in" else self._reached
+                return find(name, rest, path, int(count or -1))
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
+        own = self._in_file(path)
+        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        return held or self._reached(name, holder, path)
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         """Return a method of what a chain leads to."""

@@ -1,11 +1,12 @@
 """Follow the chain of a call's object to its class, through what files state of results, members and variables.
 
 A class of this repository has methods and members; of a type that is none of it only the arguments are known, so that
-`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known, the
-rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off:
-arguments of generic classes of the repository itself are not followed, and of overloads the last one's result counts.
+`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known,
+the rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep.
+Trade-off: arguments of generic classes of the repository itself are not followed.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
@@ -71,7 +72,14 @@ class ReceiverIndex(ClassNameIndex):
     """Resolves the mentions of a file, those of methods by the class of their object."""
 
     _depth = 0
-    _followed: dict[tuple[str, str], Value | None]
+
+    @cached_property
+    def _followed(self) -> dict[tuple[str, str], Value | None]:
+        return {}
+
+    @cached_property
+    def _known_variables(self) -> dict[str, dict[str, str]]:
+        return {}
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         value = self._value_of(chain, path)
@@ -91,8 +99,7 @@ class ReceiverIndex(ClassNameIndex):
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
-        followed = self.__dict__.setdefault("_followed", {})
-        key = chain, path
+        followed, key = self._followed, (chain, path)
         if key not in followed:
             if self._depth >= MAX_FOLLOWED:
                 return None
@@ -113,22 +120,22 @@ class ReceiverIndex(ClassNameIndex):
             )
         return value
 
+    def _types(self, path: str) -> dict[str, dict[str, str]]:
+        return self._mentions(path).types
+
     def _begin(self, head: str, path: str) -> Value | None:
-        if head.startswith(TYPE_MARK):
-            return self._type(head[1:], path)
         if not head:
             return None
+        if head.startswith(TYPE_MARK):
+            return self._type(head[1:], path)
         if head[0] in "@^":
             own = self._class_here(head[1:], path)
-            if own is None or head[0] == "@":
-                return None if own is None else Value(own)
-            return next((Value(base) for base in self._bases(own)), OUTSIDE)
+            objects = [] if own is None else [own] if head[0] == "@" else self._bases(own)
+            return next(map(Value, objects), None if own is None else OUTSIDE)
         place, mark, name = head.rpartition("!")
-        if not mark:
-            return self._bare_value(name, path)
-        if place.startswith("in:"):
-            return self._own_value(name, place[3:], path)
-        return self._imported_value(name, place, path)
+        if mark and not place.startswith("in:"):
+            return self._imported_value(name, place, path)
+        return self._own_value(name, place[3:], path) if mark else self._bare_value(name, path)
 
     def _own_value(self, name: str, owner: str, path: str) -> Value | None:
         """Return a member of a class or of one around it, else what the bare name means."""
@@ -207,10 +214,10 @@ class ReceiverIndex(ClassNameIndex):
 
     def _variables(self, path: str) -> dict[str, str]:
         """The chains of a file's module-level variables."""
-        known = self.__dict__.setdefault("_known_variables", {})
+        known = self._known_variables
         if path not in known:
             known[path] = {}
-            types = self._mentions(path).types
+            types = self._types(path)
             for row in dict.fromkeys(self._in_file(path).values()):
                 if row.entity.startswith("module:") and row.id in types:
                     known[path] |= types[row.id]
@@ -218,7 +225,7 @@ class ReceiverIndex(ClassNameIndex):
 
     def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
-        name, _, arguments = written.partition("<")
+        name = written.partition("<")[0]
         if name in OWN_TYPES:
             return None if own is None else Value(own)
         place, mark, last = name.rpartition("!")
@@ -251,26 +258,30 @@ class ReceiverIndex(ClassNameIndex):
         )
 
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
-        """Return what a call, an index or a member of a value is. count: of arguments, with which the next step calls the member."""
+        """Return what a call, an index or a member of a value is.
+
+        count: of arguments, with which the next step calls the member.
+        """
         if step.startswith(CALL_MARK):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
             return self._of_module(value, step)
-        if value.row is None:
-            return self._of_foreign(value, step)
-        if not self._is_class(value.row):  # a property, or a method that a language calls without brackets
+        return self._of_foreign(value, step) if value.row is None else self._of_row(value, value.row, step, count)
+
+    def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
+        if not self._is_class(row):  # a property, or a method that a language calls without brackets
             given = self._called(value, 0)
-            return None if given is None or given.row is value.row else self._step(given, step, count=count)
+            return None if given is None or given.row is row else self._step(given, step, count=count)
         found = None if step == INDEXED else self._member(value, step, count=count)
-        if found is None and step == "new" and self._languages.get(value.row.path) == "ruby":
+        if found is not None:
+            return found
+        if step == "new" and self._languages.get(row.path) == "ruby":
             return value
-        meant = "" if found is not None else self._mentions(value.row.path).types.get(value.row.id, {}).get("", "")
-        alias = self._value_of(meant, value.row.path) if meant else None
-        if alias is not None and alias.row is not value.row:
+        meant = self._types(row.path).get(row.id, {}).get("", "")
+        alias = self._value_of(meant, row.path) if meant else None
+        if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
-        if step == INDEXED:
-            return None
-        return OUTSIDE if found is None else found
+        return None if step == INDEXED else OUTSIDE
 
     def _of_module(self, value: Value, step: str) -> Value | None:
         place = value.module or ""
@@ -290,10 +301,10 @@ class ReceiverIndex(ClassNameIndex):
         row = value.row
         if row is None or self._is_class(row):
             return value
-        types = self._mentions(row.path).types.get(row.id, {})
+        types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
-        stated = self._mentions(row.path).types.get(row.id, {}).get("", "")
+        stated = self._types(row.path).get(row.id, {}).get("", "")
         return self._result(stated, value) if stated else None
 
     def _result(self, stated: str, value: Value) -> Value | None:
@@ -329,7 +340,7 @@ class ReceiverIndex(ClassNameIndex):
             if row is not None and count >= 0:
                 nearest = nearest or Value(row, holder=value.row)
                 row = self._overload(row, count)
-            members = self._mentions(this.path).types.get(this.id, {})
+            members = self._types(this.path).get(this.id, {})
             chain = members.get(name) or members.get(f"@{name}")
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)

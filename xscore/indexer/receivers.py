@@ -73,6 +73,7 @@ class Receivers:
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
+        self._super = {name.rstrip("()") for name in self._language.receivers}
 
     def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
@@ -130,27 +131,32 @@ class Receivers:
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
-        if head.startswith(MODULE_MARK):
-            place = self._facts.reference(head[1:])
-            return _joined(f"mod:{place}!", steps) if place else ""
-        if head.startswith(TYPE_MARK):
-            begins = self.type_of(head[1:], at)
-            return _joined(TYPE_MARK + begins, steps) if begins else ""
         bound = scope.last(head, at)
         if bound is not None:
             begins = self.expand(bound[1], bound[0], scope, depth + 1)
-            return _joined(begins, steps) if begins else ""
+        elif head.startswith(TYPE_MARK):
+            stated = self.type_of(head[1:], at)
+            begins = TYPE_MARK + stated if stated else ""
+        elif head.startswith(MODULE_MARK):
+            place = self._facts.reference(head[1:])
+            begins = f"mod:{place}!" if place else ""
+        else:
+            return self._of_name(head, steps, scope)
+        return _joined(begins, steps) if begins else ""
+
+    def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
+        is_super = head in _SUPER and head in self._super
         if first in self._own:
-            return _joined(f"@{scope.owner}", [*rest, *steps]) if scope.owner else ""
-        if head in _SUPER and head in {name.rstrip("()") for name in self._language.receivers}:
-            behind = steps[1:] if steps and steps[0].startswith(CALL_MARK) else steps
-            return _joined(f"^{scope.owner}", behind) if scope.owner else ""
-        if head[0] in "@$":  # a variable of the object, in Ruby
-            return _joined(f"@{scope.owner}", [head, *steps]) if scope.owner else ""
-        if not (head[0].isalpha() or head[0] == "_"):
-            return ""
-        return self._looked_up(head, steps, scope)
+            steps = [*rest, *steps]
+        elif is_super and steps and steps[0].startswith(CALL_MARK):
+            steps = steps[1:]
+        elif head[0] in "@$":  # a variable of the object, in Ruby
+            steps = [head, *steps]
+        elif not is_super:
+            is_name = head[0].isalpha() or head[0] == "_"
+            return self._looked_up(head, steps, scope) if is_name else ""
+        return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps) if scope.owner else ""
 
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
         if "::" in head:
