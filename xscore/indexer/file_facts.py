@@ -68,8 +68,9 @@ class FileFacts:
         self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
         self._library = frozenset(source.language.library.split())
-        self.own_names: frozenset[str] = frozenset(d.name for d in found.definitions) if source.is_test else frozenset()
+        self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
         values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind == "type")]
         self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
@@ -220,7 +221,9 @@ class FileFacts:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
-        if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
+        if not rest and name in self.defined_names:
+            return name, ""
+        if name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library):
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""

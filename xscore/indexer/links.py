@@ -262,7 +262,7 @@ class NameIndex(MemberIndex):
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
-        known = (self._in_file, self._defined) if has_values else (self._in_file,)
+        known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
         return next((file for file in self._stars(path) if any(name in names(file) for names in known)), "")
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:

@@ -234,6 +234,13 @@ class ReceiverIndex(ClassNameIndex):
             return Value(row)
         return Value(written=written, path=path)
 
+    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
+        own = self._class_here(owner, path) if is_own else None
+        found = None if own is None else self._member(Value(own), name, count=count)
+        if found is not None and found.holder is not None:
+            return found.row
+        return super()._method(owner, name, path, is_own=is_own, count=count)
+
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
         if not self._named(name) and not self._row(path).has_overloads:
@@ -266,7 +273,7 @@ class ReceiverIndex(ClassNameIndex):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
             return self._of_module(value, step)
-        return self._of_foreign(value, step) if value.row is None else self._of_row(value, value.row, step, count)
+        return self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
 
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
         if not self._is_class(row):  # a property, or a method that a language calls without brackets
@@ -276,7 +283,7 @@ class ReceiverIndex(ClassNameIndex):
         if found is not None:
             return found
         if step == "new" and self._languages.get(row.path) == "ruby":
-            return value
+            return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
@@ -350,22 +357,23 @@ class ReceiverIndex(ClassNameIndex):
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
         return nearest
 
-    def _of_foreign(self, value: Value, step: str) -> Value | None:
+    def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments say."""
         name, _, rest = value.written.partition("<")
         if not rest:
             return OUTSIDE
         arguments = _arguments(value.written)
+        is_wrapper = last_name(name.rpartition("!")[2]) in _WRAPPERS
+        inner = self._type(arguments[0 if is_wrapper else -1], value.path)
+        if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
+            found = self._member(inner, step, count=count)
+            if found is not None:
+                return found
         if step == INDEXED or step in _ITEMS:
-            is_first = last_name(name.rpartition("!")[2]) in _WRAPPERS
-            inner = self._type(arguments[0 if is_first else -1], value.path)
-            return inner if inner is None or step == INDEXED else inner._replace(result="")
+            return inner
         if step in _SAME:
             return value
-        if last_name(name.rpartition("!")[2]) in _WRAPPERS and arguments[0]:
-            inner = self._type(arguments[0], value.path)
-            return OUTSIDE if inner is None else self._step(inner, step)
-        return OUTSIDE
+        return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
 
 
 def _arguments(written: str) -> list[str]:

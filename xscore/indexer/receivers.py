@@ -133,7 +133,7 @@ class Receivers:
         head, *steps = chain.split(STEP)
         bound = scope.last(head, at)
         if bound is not None:
-            begins = self.expand(bound[1], bound[0], scope, depth + 1)
+            begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
         elif head.startswith(TYPE_MARK):
             stated = self.type_of(head[1:], at)
             begins = TYPE_MARK + stated if stated else ""
@@ -299,7 +299,7 @@ class Scope:
         given = self.bound.get(name)
         if given is None:
             return None if self._outer is None else self._outer.last(name, at)
-        above = bisect_left(given, (at, ""))
+        above = bisect_left(given, (at + 1, ""))
         for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
                 return place, chain
