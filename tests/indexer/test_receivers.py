@@ -45,7 +45,7 @@ JAVA = {
     "a/Tool.java": "package a;\n\nclass Tool {\n  static void help() {\n  }\n}\n",
     "a/Use.java": (
         "package a;\n\nclass Use {\n  void first(Store store) {\n    store.text().shared();\n  }\n\n"
-        "  void second() {\n    var made = new Store();\n    made.text(\"x\").run();\n  }\n\n"
+        '  void second() {\n    var made = new Store();\n    made.text("x").run();\n  }\n\n'
         "  void third() {\n    Log.open().write();\n  }\n\n"
         "  void fourth(java.util.List<Store> all) {\n    for (var one : all) {\n      one.run();\n    }\n"
         "    all.get(0).get();\n  }\n\n  void fifth(A a) {\n    a.go();\n  }\n}\n\nclass A {\n  void go() {\n  }\n}\n"
@@ -264,3 +264,36 @@ def test_tests_reach_methods_through_closures_and_macros(index: Index) -> None:
         "store_test.go:TestSave -> store.go:NewStore log.go:Store.Save",
         "store.rs:tests.saves -> store.rs:Store.save",
     ) <= index.edges("tests")
+
+
+LOOPS = {
+    "a.go": (
+        "package a\n\ntype One = Two\n\ntype Two = One\n\nfunc first() One {\n\treturn second()\n}\n\n"
+        "func second() Two {\n\treturn first()\n}\n\nfunc use() {\n\tfirst().run()\n}\n"
+    ),
+    "b.py": (
+        "def first():\n    return second()\n\n\ndef second():\n    return first()\n\n\n"
+        "class Loop(Loop):\n    def __init__(self):\n        self.next = self.next.next\n\n"
+        "    def go(self):\n        x = first()\n        x = x.next\n        x.run()\n        self.next.run()\n"
+    ),
+}
+
+
+def test_types_that_lead_to_themselves_come_to_an_end(index: Index) -> None:
+    """Aliases, results, members and bases in a circle have no method, and linking ends."""
+    index.of(LOOPS)
+    assert index.edges("calls") == arrows(
+        "a.go:first -> a.go:second",
+        "a.go:second -> a.go:first",
+        "a.go:use -> a.go:first",
+        "b.py:first -> b.py:second",
+        "b.py:second -> b.py:first",
+        "b.py:Loop.go -> b.py:first",
+    )
+
+
+def test_a_long_chain_costs_no_more_than_its_links(index: Index) -> None:
+    """Of a chain of a thousand calls only the last steps are kept, and each is looked at a bounded number of times."""
+    chain = "".join(f".step{number}(a, b)" for number in range(1_000))
+    report = index.run(index.make({"a.py": f"def build(x):\n    return x{chain}\n"}))
+    assert report.notes == ()

@@ -269,11 +269,22 @@ class ReceiverIndex(ClassNameIndex):
 
         count: of arguments, with which the next step calls the member.
         """
+        if self._depth >= MAX_FOLLOWED:
+            return None
+        self._depth += 1
+        try:
+            return self._next_value(value, step, count)
+        finally:
+            self._depth -= 1
+
+    def _next_value(self, value: Value, step: str, count: int) -> Value | None:
         if step.startswith(CALL_MARK):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
             return self._of_module(value, step)
-        return self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
+        return (
+            self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
+        )
 
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
         if not self._is_class(row):  # a property, or a method that a language calls without brackets

@@ -34,7 +34,7 @@ _OPENING = {"<": ">", "[": "]", "(": ")"}
 @lru_cache(maxsize=1 << 12)
 def read_type(text: str) -> str:
     """Return a type as its name with arguments in `<>`; empty: it has no name."""
-    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<"))
+    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<").replace("<-", ""))
     if len(tokens) > MAX_TOKENS:
         return ""
     return _Reader(tokens).union(0)
