@@ -221,9 +221,8 @@ class FileFacts:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
-        if not rest and name in self.defined_names:
-            return name, ""
-        if name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library):
+        is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
+        if is_usual and (rest or name not in self.defined_names):
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""

@@ -121,6 +121,7 @@ class NameIndex(MemberIndex):
             t
             for t in self._named(last_name(entity.entity))
             if (folder_of(t.path), t.plain, t.kind) == (folder_of(entity.path), entity.plain, entity.kind)
+            and self._has_packages(t.path)
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
