@@ -391,6 +391,21 @@ def test_a_name_alone_is_followed_within_reach_only(index: Index) -> None:
     assert ("test_it.py:test_it", "aura.py:Page.error") in index.edges("tests")
 
 
+def test_stars_of_stars_are_followed(index: Index) -> None:
+    """What a barrel passes on of barrels is found by its name, also through a namespace; a circle of them ends."""
+    files = {
+        "lib/index.ts": "import * as z from './external'\nexport * from './external'\nexport { z }\n",
+        "lib/external.ts": "export * from './schemas'\nexport * from './index'\n",
+        "lib/schemas.ts": "export function object() {\n  return 1\n}\n",
+        "use.ts": (
+            "import * as z from './lib'\nimport { object } from './lib'\n\n"
+            "export function one() {\n  z.object()\n}\n\nexport function two() {\n  object()\n  z.absent()\n}\n"
+        ),
+    }
+    index.of(files)
+    assert index.edges("calls") == arrows("use.ts:one -> schemas.ts:object", "use.ts:two -> schemas.ts:object")
+
+
 def test_what_only_passes_on_is_no_step(index: Index) -> None:
     """Files that define nothing are passed through: five of them between two files are none."""
     chain = {f"lib/b{n}.ts": f"export * from './b{n + 1}'\n" for n in range(4)}

@@ -19,12 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from xscore.indexer.captures import Syntax
+from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
-from xscore.indexer.receivers import PARAMETERS, Receivers, Scope
+from xscore.indexer.receivers import Receivers, Scope
 from xscore.indexer.sections import split_rows
-from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.syntax import Definition, LeadingComment, Syntax, number_names
+from xscore.indexer.captures import Definition, LeadingComment, Syntax
+from xscore.indexer.syntax import number_names
 
 LEAD_ROWS = 60
 """A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""

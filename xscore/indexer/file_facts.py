@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
+from xscore.indexer.captures import Definition, Import, Syntax
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import BUILTIN_NAMES
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
+from xscore.indexer.syntax import NameUse, SourceFile, local_name
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
@@ -38,7 +39,7 @@ _COMMENT_MARKS = re.compile(
 """The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
 
 
-Place = TypeVar("Place", bound="tuple[int, Unpack[tuple[Any, ...]]]")
+Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
 """What stands at a byte, which comes first."""
 
 
@@ -65,8 +66,9 @@ class FileFacts:
         self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
         self._library = frozenset(source.language.library.split())
-        self.own_names: frozenset[str] = frozenset(d.name for d in found.definitions) if source.is_test else frozenset()
+        self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
         values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
         self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
@@ -217,7 +219,8 @@ class FileFacts:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
-        if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
+        is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
+        if is_usual and (rest or name not in self.defined_names):
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""

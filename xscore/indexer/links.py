@@ -26,22 +26,22 @@ only in diamonds.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
+from xscore.indexer.class_members import MemberIndex, only_entity
 from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
 from xscore.indexer.modules import folder_of
-from xscore.indexer.reach import REEXPORT_STEPS, ReachIndex
+from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name, tested_name
 
-MAX_BASES = 30
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
-class NameIndex(ReachIndex):
+class NameIndex(MemberIndex):
     """Resolves the mentions of a file to edges."""
 
     def __init__(
@@ -55,17 +55,11 @@ class NameIndex(ReachIndex):
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
-        super().__init__(languages, mentions, self.defines_nothing)
-        self._rows = cache(lambda path: [*in_file(path)])
-        self._in_file = cache(lambda path: _by_name(self._rows(path)))
-        self._overloads = cache(self._find_overloads)
-        self._bases = cache(self._find_bases)
-        self._with_bases = cache(self._find_with_bases)
-        self._class_here = cache(self._find_class_here)
+        super().__init__(languages, mentions, in_file, named)
         self._stars = cache(self._find_stars)
+        self._all_stars = cache(self._find_all_stars)
         self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
-        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
 
     def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
@@ -125,11 +119,14 @@ class NameIndex(ReachIndex):
             t
             for t in self._named(last_name(entity.entity))
             if (folder_of(t.path), t.plain, t.kind) == (folder_of(entity.path), entity.plain, entity.kind)
+            and self._has_packages(t.path)
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
         found = [t for t in self._named(name) if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain]
-        return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
+        return only_entity(
+            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True
+        )
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind is not Kind.TEST]
@@ -139,7 +136,7 @@ class NameIndex(ReachIndex):
             ]
         elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
             return None
-        return _only(found)
+        return only_entity(found)
 
     def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
@@ -151,20 +148,21 @@ class NameIndex(ReachIndex):
             case "self" | "super":
                 owner = rest.partition("#")[0]
                 return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
-            case "of":
-                holder = self._class(rest, path)
-                held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
-                return held or self._reached(name, rest, path)
-            case "typed":
-                return self._typed(name, rest, path)
-            case "in":
-                return self._own_or_bare(name, rest, path, int(count or -1))
-            case "at":
-                return self._reached(name, rest, path, int(count or -1))
+            case "of" | "typed":
+                return (self._of if kind == "of" else self._typed)(name, rest, path)
+            case "in" | "at":
+                find = self._own_or_bare if kind == "in" else self._reached
+                return find(name, rest, path, int(count or -1))
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
+        own = self._in_file(path)
+        found = own.get(holder) or self._class(holder, path)
+        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        return held or self._reached(name, holder, path)
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         """Return a method of what a chain leads to."""
@@ -177,21 +175,6 @@ class NameIndex(ReachIndex):
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         """Return a method of a class, its bases or a class around it, else what the bare name means."""
         raise NotImplementedError
-
-    def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
-        """Return the class whose methods stand in this file, though it may be defined in another."""
-        own = self._in_file(path).get(owner)
-        if own is not None or not self._row(path).has_open_classes:
-            return own
-        named = self._named(last_name(owner))
-        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
-
-    def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
-        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
-        family = family_of(self._languages.get(path, ""))
-        rows = [t for t in rows if family_of(t.language) == family]
-        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
-        return _only([t for t in rows if t.path == path]) or _only(beside, by_folder=True) or _only(rows)
 
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
@@ -213,7 +196,7 @@ class NameIndex(ReachIndex):
     ) -> EntityRow | None:
         """Return the only entity of this name that `importer` could mean. dotted: whether it must have an owner."""
         family = family_of(self._languages.get(importer, ""))
-        found = _only(
+        found = only_entity(
             t
             for t in self._named(name)
             if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
@@ -241,73 +224,8 @@ class NameIndex(ReachIndex):
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
-    def _inherited(
-        self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
-    ) -> EntityRow | None:
-        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
-        nearest: EntityRow | None = None
-        for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and this.plain == holder.plain
-            found = None if is_skipped else self._own_member(this, name)
-            if found is not None and count >= 0:
-                nearest = nearest or found
-                found = self._overload(found, count)
-            if found is not None:
-                return found
-        return nearest
-
-    def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
-        """Return the definition of a method's name in its class that takes a number of arguments."""
-        types = self._mentions(row.path).types
-        for other in self._overloads(row.path)[row.plain]:
-            if types.get(other.id, {}).get("(", "") in ("", str(count)):
-                return other
-        return None
-
-    def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
-        """Return the definitions of each name of a file."""
-        found: dict[str, list[EntityRow]] = {}
-        for row in self._rows(path):
-            found.setdefault(row.plain, []).append(row)
-        return found
-
-    def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
-        """Return a class and its bases, breadth first, each once."""
-        waiting, seen = [holder], dict[str, EntityRow]()
-        while waiting and len(seen) < MAX_BASES:
-            this = waiting.pop(0)
-            if this.id not in seen:
-                seen[this.id] = this
-                waiting += self._bases(this)
-        return [*seen.values()]
-
-    def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
-        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
-        plain = f"{holder.plain}.{name}"
-        found = self._in_file(holder.path).get(plain)
-        if found is not None or not self._row(holder.path).has_open_classes:
-            return found
-        rows = [t for t in self._named(name) if t.plain == plain]
-        if rows and self._has_packages(holder.path):
-            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
-        return self._nearest_of(rows, holder.path) if rows else None
-
-    def defines_nothing(self, path: str) -> bool:
-        """Whether a file has no functions and classes of its own, and only passes on those of others."""
-        return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
-
-    def names_reached(self, paths: set[str]) -> set[str]:
-        """Return the last names of everything that is within reach through these files."""
-        files = self.reached_from(paths)
-        return {last_name(entity.entity) for file in files for entity in self._in_file(file).values()}
-
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
-
-    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
-        stated = self._mentions(holder.path).bases.get(holder.id, ())
-        found = (self._resolved(name, hint, holder.path) for _, name, hint in stated)
-        return [base for base in found if base is not None and base.kind is not Kind.METHOD]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
@@ -326,8 +244,18 @@ class NameIndex(ReachIndex):
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
-        known = (self._in_file, self._defined) if has_values else (self._in_file,)
-        return next((file for file in self._stars(path) if any(name in names(file) for names in known)), "")
+        known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
+        return next((file for file in self._all_stars(path) if any(name in names(file) for names in known)), "")
+
+    def _find_all_stars(self, path: str) -> list[str]:
+        """Return the files that a file imports all of, and those that these import all of: barrels of barrels."""
+        reached: dict[str, None] = {}
+        waiting = self._stars(path)
+        for _ in range(REEXPORT_STEPS):
+            waiting = [file for file in waiting if file and file not in reached]
+            reached |= dict.fromkeys(waiting)
+            waiting = [deeper for file in waiting for deeper in self._stars(file)]
+        return list(reached)
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
@@ -417,11 +345,6 @@ class NameIndex(ReachIndex):
         return next(iter(tops.values())) if len(tops) == 1 else None
 
 
-def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
-    """Return the last definition of each entity of a file."""
-    return {name: target for target in targets for name in (target.plain, target.entity)}
-
-
 def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the name and the module of the first import under each name."""
     return {hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)}
@@ -435,14 +358,3 @@ def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
 
 def _module_of(hint: str) -> str:
     return hint.removeprefix("import:").partition("#")[0]
-
-
-def _only(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
-    """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
-    last, meant = None, ("", "")
-    for last in found:
-        one = folder_of(last.path) if by_folder else last.path, last.plain
-        if meant[1] and one != meant:
-            return None
-        meant = one
-    return last

@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from xscore.indexer.captures import Syntax
 from xscore.indexer.languages import Language
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.platform.hashing import digest
 from xscore.records.memory import CodeFacts, Kind
 
