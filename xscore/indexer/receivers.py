@@ -159,11 +159,12 @@ class Receivers:
         return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps) if scope.owner else ""
 
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
-        if "::" in head:
+        if "::" in head and self._language.module_separator == "::":
             name, hint = self._facts.path_of(head.split("::"))
-            return _joined(
-                *((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps))
-            )
+            if hint.startswith("typed:"):
+                return _joined(hint.partition(":")[2], [name, *steps])
+            return _joined(f"{hint}!{name}", steps)
+        head = head.replace("::", ".")
         if head not in self._facts.imported:
             is_own = self._language.has_implicit_receiver and scope.owner
             return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
