@@ -15,7 +15,7 @@ from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
 from xscore.platform.globs import _pattern
-from xscore.prompts.fences import ANSWER_TAGS, tag_pattern
+from xscore.prompts.fences import ANSWER_TAGS, _tag_names
 from xscore.store.failures import _NOISE
 from xscore.store.personal_data import _data, _rules
 from xscore.store.redaction import _fence, _file_patterns
@@ -64,9 +64,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
-    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039][\\\\s/\\\\\\\\\\\\ufffd{unseen}]*(?:{names})\\\\b'": [
-        (tag_pattern(ANSWER_TAGS).pattern, re.IGNORECASE)
-    ],
+    "xscore.prompts.fences: f'(?:{names})\\\\b'": [(_tag_names(ANSWER_TAGS).pattern, re.IGNORECASE)],
     "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings
     "xscore.store.failures: pattern": [(pattern, 0) for pattern, _ in _NOISE],
     "xscore.store.personal_data: rule.pattern": [(rule.pattern, re.IGNORECASE) for rule in _rules()],

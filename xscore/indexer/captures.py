@@ -23,7 +23,7 @@ MAX_HEADER_CHARS = 120
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
-    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "type"),
+    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "binding", "type", "alias"),
     *("section", "subsection"),
 )
 _ENTITIES = frozenset(_ENTITY_CAPTURES)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.languages import family_of
-from xscore.indexer.modules import ModuleIndex, folder_of
+from xscore.indexer.modules import folder_of
+from xscore.indexer.reach import ReachIndex
 from xscore.records.memory import BLOCK_NAME, Kind
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
@@ -17,7 +18,7 @@ from xscore.store.written_rows import last_name
 MAX_BASES = 30
 
 
-class MemberIndex(ModuleIndex):
+class MemberIndex(ReachIndex):
     """Finds entities by file and name, and methods by class."""
 
     def __init__(
@@ -28,7 +29,7 @@ class MemberIndex(ModuleIndex):
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
         """languages: of all files. mentions, in_file: of a path. named: the entities with this last part of a name."""
-        super().__init__(languages, mentions)
+        super().__init__(languages, mentions, self.defines_nothing)
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))
         self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
@@ -36,6 +37,15 @@ class MemberIndex(ModuleIndex):
         self._bases = cache(self._find_bases)
         self._with_bases = cache(self._find_with_bases)
         self._class_here = cache(self._find_class_here)
+
+    def defines_nothing(self, path: str) -> bool:
+        """Whether a file has no functions and classes of its own, and only passes on those of others."""
+        return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
+
+    def names_reached(self, paths: set[str]) -> set[str]:
+        """Return the last names of everything that is within reach through these files."""
+        files = self.reached_from(paths)
+        return {last_name(entity.entity) for file in files for entity in self._in_file(file).values()}
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         raise NotImplementedError

@@ -7,6 +7,7 @@ dependencies.
 
 import os
 import re
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -135,19 +136,26 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
     return True
 
 
-def _ignore_rules(file: Path) -> "GlobList | None":
-    if file.is_symlink() or not file.is_file():
-        return None
-    from xscore.platform.globs import GlobList, is_glob
-
+def read_ignore_rules(file: Path) -> list[str]:
+    """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot be read."""
     try:
+        if file.is_symlink() or not file.is_file():
+            return []
         with file.open("rb") as opened:
             read = opened.read(MAX_RULES_BYTES + 1)
     except OSError:
-        return None
+        return []
     if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
         read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
-    lines = read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+    return read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+
+
+def _ignore_rules(file: Path) -> "GlobList | None":
+    lines = read_ignore_rules(file)
+    if not lines:
+        return None
+    from xscore.platform.globs import GlobList, is_glob
+
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):
@@ -161,3 +169,40 @@ def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
         if verdict is not None:
             return verdict
     return False
+
+
+class TakenBack:
+    """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says vendored.
+
+    `!vendor/mine/` says that somebody chose to keep it. Only the file at the top is read, and only what git tracks
+    counts.
+    """
+
+    def __init__(self, root: RepositoryRoot, *, git: bool) -> None:
+        self._root, self._has_git = root, git and root.is_git
+
+    @cached_property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that take back a vendored folder, in order."""
+        lines = read_ignore_rules(self._root.path / ".gitignore") if self._has_git else []
+        taken_back = [line for line in lines if line.startswith("!")]
+        if not taken_back:
+            return ()
+        from xscore.indexer.admission import is_vendored  # in most turns no file is admitted
+
+        return tuple(line for line in taken_back if is_vendored(f"{line[1:].strip('/')}/x"))
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is taken back, and tracked."""
+        return bool(self.rules) and self._globs.verdict(path) is False and path in self._tracked
+
+    @cached_property
+    def _globs(self) -> "GlobList":
+        from xscore.platform.globs import GlobList, is_glob  # few repositories have such a rule
+
+        return GlobList(filter(is_glob, read_ignore_rules(self._root.path / ".gitignore")))
+
+    @cached_property
+    def _tracked(self) -> frozenset[str]:
+        printed = run_git(self._root.path, "ls-files", "-c", "-z", timeout_s=LISTING_S) or ""
+        return frozenset(map(portable_name, printed.split("\0")))

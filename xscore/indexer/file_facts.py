@@ -27,8 +27,6 @@ MAX_SIGNATURE_CHARS = 2_000
 MAX_DECORATOR_ROWS = 3
 """Longer decorators are left out of the signature."""
 
-_GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
-_CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)
 _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
@@ -72,7 +70,7 @@ class FileFacts:
         self._library = frozenset(source.language.library.split())
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
-        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind == "type")]
+        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
         self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
@@ -265,18 +263,6 @@ def _first_from(places: Sequence[Place], byte: int) -> int:
 
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
-
-
-def declared_modules(source: SourceFile) -> list[NameUse]:
-    """Return the name that a `go.mod` or `Cargo.toml` gives to its folder."""
-    if source.language.name == "gomod":
-        names = _GO_MODULE.findall(source.text)[:1]
-    elif source.path.rpartition("/")[2] == "Cargo.toml":
-        given = sorted(_CRATE.findall(source.text))[:1]  # `lib` before `package`
-        names = [name.replace("-", "_") for _, name in given]
-    else:
-        names = []
-    return [NameUse(name.rpartition("/")[2], f"module:{name}") for name in names]
 
 
 def _import_name(imported: Import, separator: str) -> str:

@@ -1,8 +1,8 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has; in Go, a name of the package. A Go file imports the files whose names it
-uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
+that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the
+files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
 
@@ -15,28 +15,27 @@ Hints of a mention, as `file_facts` and `sections` write them:
     ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
-    value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
+    value:REF        a value in the module REF         module:…      what a manifest calls its folder: see `manifests`
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
-Python's order only in diamonds.
+linked only if its name is unique and within reach; bases are searched breadth first, which differs from Python's order
+only in diamonds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 
 from xscore.indexer.class_members import MemberIndex, only_entity
 from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
 from xscore.indexer.modules import folder_of
+from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name, tested_name
 
-REEXPORT_STEPS = 5
-"""Re-exports followed from an import to a definition."""
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
@@ -58,6 +57,7 @@ class NameIndex(MemberIndex):
         """
         super().__init__(languages, mentions, in_file, named)
         self._stars = cache(self._find_stars)
+        self._all_stars = cache(self._find_all_stars)
         self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
 
@@ -81,7 +81,7 @@ class NameIndex(MemberIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self.resolve(subject, path)
+        found = self.find_beside(subject, path)
         if not found or is_test_path(found, row):
             return []
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
@@ -92,13 +92,11 @@ class NameIndex(MemberIndex):
         if kind == "value":
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
-            file = self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
-            return [*filter(None, (self._named_file(rest, path) if kind == "path" else file,))]
+            return [*filter(None, (self.file_imported(name, hint, path),))]
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
+        if entity is None and kind == "mod" and "#" not in rest:
+            return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
         return [] if entity is None else [*self._twins(entity)]
-
-    def _imported_file(self, name: str, module: str, path: str) -> str:
-        return self.resolve(f"{module}/{name}", path) or self.resolve(module, path) or self._package_file(module, path)
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
@@ -129,22 +127,6 @@ class NameIndex(MemberIndex):
         return only_entity(
             [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True
         )
-
-    def _named_file(self, place: str, path: str) -> str:
-        beside = path.rpartition("/")[0]
-        for candidate in (place, f"{beside}/{place}" if beside else place):
-            if candidate in self._languages:
-                return candidate
-        named = self._by_file_name.get(place.rpartition("/")[2], ()) if "/" in place else ()
-        ending = [p for p in named if p.endswith("/" + place)]
-        return ending[0] if len(ending) == 1 else ""
-
-    @cached_property
-    def _by_file_name(self) -> dict[str, list[str]]:
-        named: dict[str, list[str]] = {}
-        for path in self._languages:
-            named.setdefault(path.rpartition("/")[2], []).append(path)
-        return named
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind is not Kind.TEST]
@@ -178,7 +160,7 @@ class NameIndex(MemberIndex):
 
     def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
         own = self._in_file(path)
-        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        found = own.get(holder) or self._class(holder, path)
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or self._reached(name, holder, path)
 
@@ -199,7 +181,7 @@ class NameIndex(MemberIndex):
         if holder in self._crates and self._is_rust(path):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
         own = self._in_file(path)
-        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        found = own.get(holder) or self._class(holder, path)
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or (self._reached(name, holder, path) if found is None else None)
 
@@ -221,16 +203,14 @@ class NameIndex(MemberIndex):
         )
         return found if found is not None and dotted in (None, "." in found.plain) else None
 
+    def _class(self, name: str, path: str) -> EntityRow | None:
+        """Return the only class of this name, if the file may hold objects of it."""
+        found = self._unique(name, path, frozenset({Kind.CLASS}))
+        return found if found is not None and self._sees(path, found.path) else None
+
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
         return None if found is None or found.overrides or not self._sees(path, found.path) else found
-
-    def _sees(self, path: str, other: str) -> bool:
-        """Whether a file may hold objects of another: in Go, of its own package and of those it imports."""
-        if not self._has_packages(path):
-            return True
-        imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
-        return folder_of(other) in {folder_of(path), *imported}
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
@@ -251,7 +231,8 @@ class NameIndex(MemberIndex):
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
-        return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        unique = starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        return unique if starred or (unique and self._sees_bare(path, unique.path)) else None
 
     def _static_star(self, name: str, path: str) -> EntityRow | None:
         """Return a member of a class all of whose members a file imports, as `import static a.Store.*` does."""
@@ -264,7 +245,17 @@ class NameIndex(MemberIndex):
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
         known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
-        return next((file for file in self._stars(path) if any(name in names(file) for names in known)), "")
+        return next((file for file in self._all_stars(path) if any(name in names(file) for names in known)), "")
+
+    def _find_all_stars(self, path: str) -> list[str]:
+        """Return the files that a file imports all of, and those that these import all of: barrels of barrels."""
+        reached: dict[str, None] = {}
+        waiting = self._stars(path)
+        for _ in range(REEXPORT_STEPS):
+            waiting = [file for file in waiting if file and file not in reached]
+            reached |= dict.fromkeys(waiting)
+            waiting = [deeper for file in waiting for deeper in self._stars(file)]
+        return list(reached)
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")

@@ -3,7 +3,7 @@
 (export_statement decorator: (decorator) . declaration: (abstract_class_declaration name: (_) @name body: (_) @body)) @class
 (interface_declaration name: (_) @name body: (_) @body) @class
 (enum_declaration name: (_) @name body: (_) @body) @class
-(type_alias_declaration name: (_) @name) @type
+(type_alias_declaration name: (_) @name) @alias
 (internal_module name: (_) @name body: (_) @body) @scope
 (module name: (identifier) @name body: (_) @body) @scope
 (function_signature name: (_) @name) @overload
