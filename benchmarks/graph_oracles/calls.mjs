@@ -20,6 +20,20 @@ function walk(folder) {
 }
 walk(root)
 const paths = {}
+const ENTRIES = ['src/index.ts', 'source/index.ts', 'index.ts']
+// Packages of the tree by their names, which lead to files that are not built.
+function packages(folder) {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const place = path.join(folder, entry.name)
+    if (entry.isDirectory() && !SKIPPED.has(entry.name) && !entry.name.startsWith('.')) packages(place)
+    else if (entry.name === 'package.json') {
+      const { name, exports } = JSON.parse(fs.readFileSync(place, 'utf8'))
+      const main = ENTRIES.map((file) => path.join(folder, file)).find((file) => fs.existsSync(file))
+      if (name && main && !JSON.stringify(exports ?? '').includes('source')) paths[name] = [main]
+    }
+  }
+}
+packages(root)
 for (const config of ['tsconfig.json', 'tsconfig.base.json']) {
   const place = path.join(root, config)
   if (fs.existsSync(place)) Object.assign(paths, ts.readConfigFile(place, ts.sys.readFile).config?.compilerOptions?.paths)

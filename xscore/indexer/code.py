@@ -159,7 +159,7 @@ def _entity_draft(facts: FileFacts, entity: Entity, receivers: Receivers, scopes
 
 def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> dict[str, str]:
     scope = scopes[entity.name]
-    if entity.definition.kind in {"class", "extension", "type"}:
+    if entity.definition.kind in {"class", "extension", "type", "alias"}:
         members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
         alias = receivers.alias_of(entity)
         return {"": alias, **members} if alias else members

@@ -12,39 +12,13 @@ from typing import NamedTuple
 from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
 from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.languages import BUILTIN_NAMES, language_named
+from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-_WRAPPERS = frozenset(
-    """
-    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
-    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
-    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Types whose first argument has the members that are asked for."""
-_SAME = frozenset(
-    """
-    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
-    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
-    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Methods of such types and of containers that give one of the same."""
-_ITEMS = frozenset(
-    """
-    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
-    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
-    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
-    sample detect take_first front_mut last_mut first_mut get_mut
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Methods of them that give what they hold."""
-
-
 NOT_CALLED = -2
 """In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
@@ -164,8 +138,8 @@ class ReceiverIndex(ClassNameIndex):
 
     def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
         target, _, held_by = hint.removeprefix("mod:").partition("#")
-        if not name or (held_by == "default" and name == "default"):
-            return self._module(target, path, is_default=held_by == "default")
+        if not name or held_by == "default":
+            return self._module(target, path, alias=name)
         row = self._resolved(name, hint, path)
         if row is not None:
             return Value(row)
@@ -181,10 +155,10 @@ class ReceiverIndex(ClassNameIndex):
         folder = self._package(target) if self._has_packages(path) else None
         return OUTSIDE if folder is None else self._in_folder(name, folder)
 
-    def _module(self, target: str, path: str, *, is_default: bool) -> Value | None:
+    def _module(self, target: str, path: str, *, alias: str) -> Value | None:
         file = self.resolve(target, path)
         if file:
-            return Value(module=file, written="default" if is_default else "")
+            return Value(module=file, written=alias)
         folder = self._package(target) if self._has_packages(path) else None
         return OUTSIDE if folder is None else Value(module=folder)
 
@@ -281,7 +255,7 @@ class ReceiverIndex(ClassNameIndex):
         if step.startswith(CALL_MARK):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
-            return self._of_module(value, step)
+            return self._of_module(value, step, count)
         return (
             self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
         )
@@ -299,18 +273,27 @@ class ReceiverIndex(ClassNameIndex):
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
-        return None if step == INDEXED else OUTSIDE
+        # A member that nobody gives a type may be anything; a method that no class has is of none of them.
+        return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
-    def _of_module(self, value: Value, step: str) -> Value | None:
+    def _of_module(self, value: Value, step: str, count: int) -> Value | None:
         place = value.module or ""
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
         found = Value(row) if row is not None else self._exported_variable(step, place)
-        if found is None and value.written:
-            default = self._default_export(step, place)
-            found = self._member(Value(default), step) if default is not None else None
-        return found
+        if found is not None or not value.written:
+            return found
+        default = self._default_value(value.written, place)
+        return None if default is None else self._step(default, step, count=count)
+
+    def _default_value(self, alias: str, file: str) -> Value | None:
+        """Return what a module exports without a name."""
+        variables = self._variables(file)
+        if "default" in variables:
+            return self._value_of(variables["default"], file)
+        row = self._default_export(alias, file)
+        return None if row is None else Value(row)
 
     def _called(self, value: Value, count: int) -> Value | None:
         """Return what a function gives. count: of arguments, by which overloads differ."""
@@ -374,15 +357,15 @@ class ReceiverIndex(ClassNameIndex):
         if not rest:
             return OUTSIDE
         arguments = _arguments(value.written)
-        is_wrapper = last_name(name.rpartition("!")[2]) in _WRAPPERS
+        is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
             found = self._member(inner, step, count=count)
             if found is not None:
                 return found
-        if step == INDEXED or step in _ITEMS:
+        if step == INDEXED or step in ITEM_METHODS:
             return inner
-        if step in _SAME:
+        if step in SAME_METHODS:
             return value
         return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
 

@@ -159,14 +159,19 @@ class Receivers:
         return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps) if scope.owner else ""
 
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
-        if "::" in head:
+        if "::" in head and self._language.module_separator == "::":
             name, hint = self._facts.path_of(head.split("::"))
+            is_here = hint.startswith("typed:")
             return _joined(
-                *((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps))
+                hint.partition(":")[2] if is_here else f"{hint}!{name}", [name, *steps] if is_here else steps
             )
-        if head not in self._facts.imported:
-            is_own = self._language.has_implicit_receiver and scope.owner
-            return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
+        head = head.replace("::", ".")
+        if head in self._facts.imported:
+            return self._of_imported(head, steps)
+        is_own = self._language.has_implicit_receiver and scope.owner
+        return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
+
+    def _of_imported(self, head: str, steps: list[str]) -> str:
         imported = self._facts.imported[head]
         place = self._facts.reference(imported.module)
         if not place:
@@ -177,7 +182,7 @@ class Receivers:
         if not imported.alias and self._language.module_separator == "." and [head, *steps][: len(module)] == module:
             return _joined(f"mod:{place}!", steps[len(module) - 1 :])
         is_script = self._language.module_separator == "/" and imported.alias
-        return _joined(f"mod:{place}{'#default' if is_script else ''}!", steps)
+        return _joined(f"mod:{place}#default!{head}" if is_script else f"mod:{place}!", steps)
 
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""

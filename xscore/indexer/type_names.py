@@ -28,6 +28,31 @@ _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullpt
 _NO_NAME = frozenset(
     {"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"}
 )
+WRAPPERS = frozenset(
+    """
+    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
+    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
+    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Types whose first argument has the members that are asked for."""
+SAME_METHODS = frozenset(
+    """
+    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
+    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
+    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of such types and of containers that give one of the same."""
+ITEM_METHODS = frozenset(
+    """
+    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
+    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
+    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
+    sample detect take_first front_mut last_mut first_mut get_mut
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of them that give what they hold."""
 _OPENING = {"<": ">", "[": "]", "(": ")"}
 
 

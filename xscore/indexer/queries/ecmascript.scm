@@ -145,3 +145,4 @@
 (arrow_function body: [(new_expression) (call_expression)] @returned)
 [(arrow_function) (function_expression)] @closure
 (arrow_function parameter: (identifier) @variable)
+(export_statement "default" @variable value: [(identifier) (call_expression) (new_expression)] @variable.value)

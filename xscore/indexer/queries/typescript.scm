@@ -21,8 +21,9 @@
 (variable_declarator name: (identifier) @name value: (as_expression (object) @body)) @scope
 (variable_declarator name: (identifier) @name value: (satisfies_expression (object) @body)) @scope
 (class_declaration (class_heritage (extends_clause value: [(identifier) (member_expression)] @base)))
-(extends_type_clause type: (type_identifier) @base)
-(implements_clause (type_identifier) @base)
+(extends_type_clause type: [
+  (type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
+(implements_clause [(type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
 (class_body (decorator) @lead)
 
 ; Stated types.
