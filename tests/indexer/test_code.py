@@ -390,6 +390,19 @@ app.use({
   },
 })
 
+const made = new Store({
+  load(key) {
+    return read(key)
+  },
+})
+
+run('later', { bail: true }, (t) => {
+  const each = () => {
+    t.ok(1)
+  }
+  each()
+})
+
 const plain = wrap({ a: 1, b: 2 })
 """
 
@@ -406,7 +419,11 @@ def test_what_a_call_makes_of_an_object_keeps_the_name_it_is_bound_to() -> None:
         ("store.actions.dec", 25, 27),
         ("module:app.use", 31, 35),
         ("app.use.onError", 32, 34),
-        ("module:plain", 37, 37),
+        ("module:made", 37, 41),
+        ("made.load", 38, 40),
+        ("module:after made", 43, 43),
+        ("each", 44, 46),
+        ("module:plain", 47, 50),
     ]
     assert pieces["rename"].facts.dependencies == ("mutation", "v.id", "check", "save")
     assert not unseen_lines("a.tsx", BOUND)

@@ -428,5 +428,14 @@ def test_importers_reach_what_a_name_is_bound_to(index: Index) -> None:
             "import { Plain, rename } from './api'\n\nexport function Page() {\n  rename(1)\n  return <Plain />\n}\n"
         ),
     }
+    files["lib/held.ts"] = (
+        "class Store {\n  load() {\n    return 1\n  }\n}\n\n"
+        "const store = new Store({\n  read(key: string) {\n    return key\n  },\n})\n\n"
+        "export function use() {\n  store.load()\n}\n"
+    )
     index.of(files)
-    assert index.edges("calls") == arrows("use.tsx:Page -> api.ts:rename api.ts:module:Plain")
+    assert index.edges("calls") == arrows(
+        "use.tsx:Page -> api.ts:rename api.ts:module:Plain",
+        "held.ts:use -> held.ts:Store.load",
+        "held.ts:module:store -> held.ts:Store",
+    )

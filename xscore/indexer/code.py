@@ -163,6 +163,9 @@ def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mappi
         members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
         alias = receivers.alias_of(entity)
         return {"": alias, **members} if alias else members
+    if entity.definition.kind == "scope":  # `const store = new Store({ … })`
+        between = receivers.variables_between(entity.definition.start_byte, entity.definition.end_byte)
+        return {name: given for name, given in between.items() if name == entity.name}
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
     if facts.source.language.has_overloads:

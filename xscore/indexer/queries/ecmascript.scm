@@ -54,22 +54,23 @@
 (export_statement "default" @name value: (object) @body) @scope
 (pair key: (_) @name value: (object) @body) @scope
 
-; So does an object that is passed to a call: const X = f({ handler: () => … }), f(g({ … })), new F({ … }).
+; So does an object that is passed to a call, and nothing behind it: const X = f({ handler: () => … }), f('x', { … }).
 (variable_declarator name: (identifier) @name value: [
-  (call_expression arguments: (arguments (object) @body))
-  (new_expression arguments: (arguments (object) @body))
-  (call_expression arguments: (arguments (call_expression arguments: (arguments (object) @body))))
+  (call_expression arguments: (arguments (object) @body .))
+  (call_expression arguments: (arguments (call_expression arguments: (arguments (object) @body .)) .))
 ]) @binding
-(assignment_expression left: [(member_expression) (identifier)] @name right: [
-  (call_expression arguments: (arguments (object) @body))
-  (new_expression arguments: (arguments (object) @body))
-]) @binding
-(pair key: (_) @name value: (call_expression arguments: (arguments (object) @body))) @binding
-(export_statement "default" @name value: (call_expression arguments: (arguments (object) @body))) @scope
+(assignment_expression left: [(member_expression) (identifier)] @name
+  right: (call_expression arguments: (arguments (object) @body .))) @binding
+(pair key: (_) @name value: (call_expression arguments: (arguments (object) @body .))) @binding
+; What is made of it by `new` is a value, whatever the object holds.
+(variable_declarator name: (identifier) @name value: (new_expression arguments: (arguments (object) @body .))) @scope
+(assignment_expression left: [(member_expression) (identifier)] @name
+  right: (new_expression arguments: (arguments (object) @body .))) @scope
+(export_statement "default" @name value: (call_expression arguments: (arguments (object) @body .))) @scope
 (program (expression_statement (call_expression
-  function: [(identifier) (member_expression)] @name arguments: (arguments (object) @body)) @scope))
+  function: [(identifier) (member_expression)] @name arguments: (arguments . (object) @body .)) @scope))
 (program (expression_statement (new_expression
-  constructor: [(identifier) (member_expression)] @name arguments: (arguments (object) @body)) @scope))
+  constructor: [(identifier) (member_expression)] @name arguments: (arguments . (object) @body .)) @scope))
 
 ; Tests by title.
 ((call_expression
