@@ -287,7 +287,7 @@ def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:
     ends = (
         (run.interrupted, ExitCode.INTERRUPTED),
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
-        (coverage.unjudged > 0 and run.nothing_judged and not (run.ranked_by or run.left_by), ExitCode.NOTHING_JUDGED),
+        (coverage.unjudged > 0 and run.nothing_judged and not run.left_by, run.unjudged_exit),
         (run.primary_failed, ExitCode.NO_ANSWER),
         (coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0, ExitCode.PARTLY),
         (run.found_nothing and run.answer_text is None, ExitCode.PARTLY),

@@ -18,7 +18,7 @@ from xscore.pipeline.parts import ClosedTurn, Deadline, PipelineParts, Stopwatch
 from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
-from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
+from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
@@ -31,6 +31,7 @@ from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_judging import WordsInstead
     from xscore.prompts.bundle_parts import Bundle
 
 NEAREST_BY_WORDS = 5
@@ -113,8 +114,12 @@ class TurnRun(Struct):
     taken_over: dict[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
+    no_judge: str = ""
+    """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
     ranked_by: str = ""
-    """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
+    """`lexical` where the judge's host failed; see `Answer.ranked_by`."""
+    unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
+    """How the turn ends if nothing was judged."""
     second_draws: SecondDraws = SecondDraws()
     reasons: Mapping[str, str] = {}
     """Reasons of the kept and near memories that their judgments do not hold, by content hash."""
@@ -221,11 +226,11 @@ class TurnRun(Struct):
         parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
-            if why := self._why_lexical_ranks():
-                self.ranked_by = "lexical"
+            if instead := self._words_instead():
+                self.ranked_by, self.unjudged_exit = "lexical", instead.exit_code
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self.warn(
-                    f"{why}, so no model judged: the lexical judge ranked instead",
+                    f"{instead.why}, so no model judged: the lexical judge ranked instead",
                     f"`xscore continue {turn.id}` has the model judge.",
                 )
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
@@ -239,12 +244,12 @@ class TurnRun(Struct):
         if self.options.ranked is not None:
             self.options.ranked(turn, self.ranking)
 
-    def _why_lexical_ranks(self) -> str:
+    def _words_instead(self) -> "WordsInstead | None":
         if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
-            return ""
-        from xscore.pipeline.turn_judging import why_lexical_ranks
+            return None
+        from xscore.pipeline.turn_judging import words_instead
 
-        return why_lexical_ranks(self)
+        return words_instead(self)
 
     @property
     def found_nothing(self) -> bool:
