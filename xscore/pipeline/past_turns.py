@@ -24,6 +24,7 @@ from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.files import is_there
 from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
@@ -309,7 +310,8 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
         turn = replace(turn, checkpoint="")
     within = turn.scope.within
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
-    found = {name: path for name in named if (path := parts.root.path / native_name(name)).exists()}
+    places = {name: parts.root.path / native_name(name) for name in named}
+    found = {name: place for name, place in places.items() if is_there(place)}
     gone = [name for name in named if name not in found]
     if gone:
         parts.observer.note(f"gone since turn {turn.id}, and left out: {', '.join(gone)}")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, opened_folder, read_file_under
+from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
@@ -220,8 +220,8 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
     given = Path(path)
     tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
     for candidate in tried:
-        real = candidate.resolve()
-        if real.is_relative_to(root.path.resolve()) and real.exists():
+        real = Path(os.path.realpath(candidate))  # `resolve` raises for a loop of links
+        if real.is_relative_to(root.path.resolve()) and is_there(real):
             return portable_name(str(real.relative_to(root.path.resolve())))
     from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
 
