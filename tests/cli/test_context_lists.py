@@ -90,6 +90,16 @@ def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Pat
     assert (tmp_path / "found").read_text() == done.stdout
 
 
+def test_what_passed_without_a_place_is_listed_too(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """On standard error, a line each in the form of the others, for --format lines and -l."""
+    whole = xscore("context", TASK, "--format", "lines", *scripted, cwd=shop).stdout.splitlines()
+    assert len(whole) > 1
+    for form in (["-l"], ["--format", "lines"]):
+        done = xscore("context", TASK, *form, "--top-k", "1", *scripted, cwd=shop)
+        assert len(done.stdout.splitlines()) == 1
+        assert set(whole[1:]) <= set(done.stderr.splitlines())
+
+
 def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
     """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty, not an old list."""
     found = tmp_path / "found"

@@ -62,10 +62,17 @@ def render_lines(answer: Answer) -> str:
 
     A memory below the threshold, filled in or kept because of --min-keep, is marked `~`.
     """
-    return "\n".join(
-        f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
-        for memory in answer.selected
-    )
+    return "\n".join(map(_grep_line, answer.selected))
+
+
+def render_unplaced(answer: Answer) -> str:
+    """Render in the same way all that passed and found no place, under a heading; empty if all did."""
+    passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
+    return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed]) if passed else ""
+
+
+def _grep_line(memory: Selected) -> str:
+    return f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
 
 
 def render_paths(answer: Answer) -> str:
@@ -96,9 +103,13 @@ def _telling_lines(text: str, task: str) -> list[str]:
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
-def render_account(answer: Answer, *, verbose: bool) -> list[str]:
-    """Render what was not chosen, what went wrong and who judged, each part by itself."""
-    parts = (render_near_misses, render_absent_reasons, render_unjudged, render_judges, render_carried)
+def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> list[str]:
+    """Render what was not chosen, what went wrong and who judged, each part by itself.
+
+    in_lines: what was chosen is printed a line each, and what passed without a place is too.
+    """
+    not_kept = render_unplaced if in_lines else render_near_misses
+    parts = (not_kept, render_absent_reasons, render_unjudged, render_judges, render_carried)
     return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
 
 

@@ -41,11 +41,7 @@ if TYPE_CHECKING:
 NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
 NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
-ANYWAY = [
-    tuning(
-        "--answer-anyway", is_flag=True, help="Call the answering model even if words alone ranked and chose nothing."
-    )
-]
+ANYWAY = [tuning("--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen.")]
 OUTPUTS = [
     option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
     tuning(
@@ -145,8 +141,9 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
     """Print the chosen context for TASK, and nothing else, on standard output.
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK from standard input.
-    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory; it and -l exit
-    with 1 if nothing was chosen. `--json` prints the whole receipt, with the context (but no lines) in it.
+    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory, and on standard
+    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json` prints the whole
+    receipt, with the context (but no lines) in it.
     """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
@@ -180,7 +177,7 @@ def _print_list(answer: Answer, flags: Flags) -> int:
         _write_result(listed, flags.terminal, flags.given["output"])
     if not answer.selected:
         flags.terminal.lines(answer_text.render_selection(answer))
-    _print_remarks(answer, flags.terminal)
+    _print_remarks(answer, flags.terminal, in_lines=True)
     return answer.exit_code or int(not listed)
 
 
@@ -224,12 +221,15 @@ def print_turn(
     return answer.exit_code
 
 
-def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False) -> None:
-    """Say what was not chosen, what went wrong and what it cost. wants_answer: say how to get one."""
+def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False) -> None:
+    """Say what was not chosen, what went wrong and what it cost.
+
+    wants_answer: say how to get one. in_lines: name all that passed without a place, a line each.
+    """
     from xscore.cli import answer_text
 
     terminal.notes(answer.warnings)
-    for text in answer_text.render_account(answer, verbose=terminal.verbose):
+    for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
     if wants_answer and answer.primary is None:
         terminal.note(NO_ANSWERER if answer.judge.is_model else NO_JUDGE)

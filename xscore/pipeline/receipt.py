@@ -290,7 +290,7 @@ def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:
         (coverage.unjudged > 0 and run.nothing_judged and not run.left_by, run.unjudged_exit),
         (run.primary_failed, ExitCode.NO_ANSWER),
         (coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0, ExitCode.PARTLY),
-        (run.found_nothing and run.answer_text is None, ExitCode.PARTLY),
+        (run.is_left_open, ExitCode.PARTLY),
     )
     return next((code for holds, code in ends if holds), ExitCode.DONE)
 

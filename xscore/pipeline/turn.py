@@ -253,8 +253,16 @@ class TurnRun(Struct):
 
     @property
     def found_nothing(self) -> bool:
-        """Whether words alone ranked, and no memory reached the threshold: that says little of what there is."""
-        return bool(self._ranked_by_words and self.outcomes and self.ranking and not self.ranking.selection.has_passed)
+        """Whether there are memories and none reached the threshold; a model's may be kept below it on request."""
+        if not self.outcomes or self.ranking is None:
+            return False
+        chosen = self.ranking.selection
+        return not (chosen.has_passed if self._ranked_by_words else chosen.kept)
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether it ends without what was wanted of it: an answer, or by words, which say little, a memory."""
+        return self.found_nothing and self.answer_text is None and (self._ranked_by_words or self.wants_answer)
 
     @property
     def _ranked_by_words(self) -> bool:
