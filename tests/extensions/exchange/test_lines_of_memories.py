@@ -45,7 +45,9 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
     )
     ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
     origin = {"origin": STATED_ELSEWHERE}
-    assert theirs == [{**each, "source": "import", "particulars": each["particulars"] | origin} for each in ours]
+    assert theirs == [
+        {**each, "source": "import", "particulars": each.get("particulars", {}) | origin} for each in ours
+    ]
     again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
     assert (again.added, again.kept) == ([], [])
     assert again.known > 0

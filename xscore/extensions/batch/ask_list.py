@@ -280,7 +280,9 @@ def ask_batch(path: Path, flags: Flags) -> int:
             )
     questions = read_question_file(path)
     terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
-    options, like = TurnOptions(answer=answers, started=STARTED_AT), flags.turn("")
+    anyway = bool(flags.given["answer_anyway"])
+    options = TurnOptions(answer=answers, answer_anyway=anyway, started=STARTED_AT)
+    like = flags.turn("")
     watch = TurnObserver(terminal, assume_yes=flags.assume_yes, noun="This list")
     objects: list[dict[str, Json]] = []
 
