@@ -18,6 +18,8 @@ from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 MISSES_SHOWN = 3
 BEST_SHOWN = 5
 """Nearest memories shown where nothing reached the threshold."""
+SHOWN_WITH_TEXT = 5
+"""Memories that a terminal shows with their reason and the lines nearest to the task; the others take a line each."""
 DETAILS_SHOWN = 3
 CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""
@@ -48,7 +50,11 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
     lines = [] if answer.selected else [_nothing_chosen(answer)]
     if answer.ranked_by and answer.selected:
         lines.append("Ranked by words alone, since the judge scored nothing:")
-    for memory in shown_memories(answer):
+    for place, memory in enumerate(shown_memories(answer)):
+        # a terminal of 24 rows keeps in sight what is best
+        if texts is not None and place >= SHOWN_WITH_TEXT:
+            lines.append(truncate(_one_line_entry(memory), width))
+            continue
         lines += _entry(memory)
         for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
             lines.append(truncate(f"{_INDENT}{line}", width))
@@ -274,9 +280,20 @@ def _below(memory: Selected) -> str:
     return f" (below {memory.threshold:g})" if memory.below_threshold else ""
 
 
-def _entry(memory: Selected) -> list[str]:
+def _one_line_entry(memory: Selected) -> str:
+    """Return score, place, name and reason, in this order of importance."""
+    marks = f"{_below(memory)}{' (stale)' if memory.is_stale else ''}"
+    why = f"  {one_line(memory.reason)}" if memory.reason else ""
+    return f"{_score(memory)}  {_place(memory)}  {_shown_name(memory)}{marks}{why}"
+
+
+def _shown_name(memory: Selected) -> str:
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
-    head = f"{bold(_score(memory))}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
+    return one_line(name) or memory.kind
+
+
+def _entry(memory: Selected) -> list[str]:
+    head = f"{bold(_score(memory))}  {_place(memory)}  {bold(_shown_name(memory))}"
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:

@@ -1,5 +1,6 @@
 """`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost on stderr."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +30,12 @@ from xscore.cli.options import (
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.extension import load
+from xscore.pipeline.factories import NO_KEY
 from xscore.pipeline.json_form import to_json
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import ExitCode, UsageError
+from xscore.platform.files import is_there
+from xscore.platform.paths import user_cache_dir
 from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
 from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+HINT_MARK = "hinted"
+"""File of the user's cache folder whose date is that of the latest hint."""
 NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
 ANYWAY = [tuning("--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen.")]
@@ -228,12 +235,30 @@ def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     """
     from xscore.cli import answer_text
 
-    terminal.notes(answer.warnings)
+    hint = ""
+    if wants_answer and answer.primary is None and _is_hint_due():
+        hint = NO_ANSWERER if answer.judge.is_model else NO_JUDGE
+    # the last line says in any case that no model judged
+    is_told = wants_answer and not hint
+    terminal.notes([said for said in answer.warnings if not (is_told and said == NO_KEY)])
     for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
-    if wants_answer and answer.primary is None:
-        terminal.note(NO_ANSWERER if answer.judge.is_model else NO_JUDGE)
+    if hint:
+        terminal.note(hint)
     terminal.lines(answer_text.render_cost_line(answer))
+
+
+def _is_hint_due() -> bool:
+    """Whether this user was not told today how to get a model; notes that it is said now."""
+    mark = user_cache_dir() / HINT_MARK
+    try:
+        if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:
+            return False
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError:  # said once too often rather than never
+        pass
+    return True
 
 
 def _write_result(text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False) -> None:
