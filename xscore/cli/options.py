@@ -132,7 +132,9 @@ SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),
     option(
         "-t",
+        "--kind",
         "--type",
+        "type",
         metavar="KIND",
         type=click.Choice(list(map(str, Kind))),
         multiple=True,

@@ -161,7 +161,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
     in_scope = [one.id for one in candidates if one.id in ids]
     if not in_scope:
-        said = "It was left out by PATH, --glob, --type or --layer."
+        said = "It was left out by PATH, --glob, --kind or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
     judged_by, carried = judges if receipt.judge.is_model else (), _carried_judgments(parts, past, receipt)

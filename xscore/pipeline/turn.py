@@ -164,7 +164,13 @@ class TurnRun(Struct):
         with self._answer_comes_first():
             ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
             scores = [entry.score for entry in ranked if not others or entry.candidate.content_hash not in others]
-            self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
+            self.figures = receipt.turn_figures(
+                finished,
+                scores,
+                command=self.options.command,
+                forecast=self.forecast,
+                threshold=self.parts.judge.thresholds.default if self.ranked_by else None,
+            )
             said = save_turn(self, finished, self.ranking.selection)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
