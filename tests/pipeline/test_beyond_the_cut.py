@@ -63,8 +63,8 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     assert len(omitted) / 3 <= 0.05 * 8_000 + 20
     assert again.bundle == answer.bundle, "reasons come from the cache as well"
     assert len(body["left_out"]) + body["left_out_unnamed"] == len(answer.near_misses) == 19
-    passed = {miss.id for miss in answer.near_misses if not miss.below_threshold}
-    assert passed <= {*(one["id"] for one in body["left_out"]), *body["left_out_ids"]}
+    ids_passed = {miss.id for miss in answer.near_misses if not miss.below_threshold}
+    assert ids_passed <= {*(one["id"] for one in body["left_out"]), *body["left_out_ids"]}
     assert {one["cause"] for one in body["left_out"]} <= {"no_place", "below"}
     assert all(one["score"] >= 0.5 for one in body["left_out"])
 

@@ -185,13 +185,14 @@ async def _try_forms(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capab
     """Try the reply forms from the strictest until one is readable, all of them up to `PROBE_ROUNDS` times."""
     if judge.drafts.layout.is_independent:
         return await _try_questions(judge, wrapped, blank)
-    for tries_left in reversed(range(PROBE_ROUNDS)):
+    rounds_left = PROBE_ROUNDS
+    while True:
         read = await _try_each_form(judge, wrapped, blank)
         if isinstance(read, ReadProbe):
             return read
-        if not (tries_left and read.may_be_chance):
-            break
-    raise read.failure
+        rounds_left -= 1
+        if not (rounds_left and read.may_be_chance):
+            raise read.failure
 
 
 async def _try_each_form(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability) -> ReadProbe | _Unreadable:
