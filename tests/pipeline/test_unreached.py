@@ -37,6 +37,8 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
     assert answer.threshold == settings.selection.lexical_threshold
     assert answer.bundle and "def add" in answer.bundle
     assert any("the lexical judge ranked instead" in said and "xscore continue" in said for said in answer.warnings)
+        explained = await pipeline.explain("Cart.add", turn_id=answer.turn_id)
+    assert "from the judge" not in explained.words
     assert row == ("partial",)
     assert cut == 0.7, "the figures name the model, so the threshold is the model's"
     return answer.turn_id

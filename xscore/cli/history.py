@@ -112,7 +112,9 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
     took = "" if turn.total_s is None else format_seconds(turn.total_s)
     if turn.coverage is not None:
         missing = f", {turn.coverage.unjudged:,} unjudged" if turn.coverage.unjudged else ""
-        kept = f"{turn.kept:,} of {turn.coverage.candidates:,}{missing}"
+        # where the model judged nothing, what was kept was ranked by words, under the lexical judge's threshold
+        is_by_words = turn.kept and turn.coverage.unjudged == turn.coverage.candidates
+        kept = f"{turn.kept:,} of {turn.coverage.candidates:,}{' by words' if is_by_words else ''}{missing}"
     by = one_line(f"{turn.command} ({turn.judge})" if turn.judge else turn.command)
     task = next((line.strip() for line in turn.task.splitlines() if line.strip()), "(no task)")
     task = "(the task was erased)" if turn.task_is_erased else one_line(task)

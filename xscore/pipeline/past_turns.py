@@ -122,7 +122,7 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
             continue
-        threshold, score, is_kept = shown.threshold, _score_sum(shown), place <= len(receipt.selected)
+        threshold, score, is_kept = shown.threshold, _score_sum(shown, receipt), place <= len(receipt.selected)
         short = threshold - shown.score
         if is_kept and shown.placed_by == PlacedBy.FILLED:
             said = (
@@ -192,7 +192,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
 
 
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
-    score = _score_sum(shown)
+    score = _score_sum(shown, receipt)
     if shown.below_threshold:
         said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
         return "below_threshold", f"{said}, {_ordinal(place)} of {judged:,} judged."
@@ -234,13 +234,14 @@ def _stored_outcomes(
     )
 
 
-def _score_sum(shown: Selected) -> str:
+def _score_sum(shown: Selected, receipt: Answer) -> str:
     """Format the score as a sum."""
+    by = "by words" if receipt.ranked_by else "from the judge"
     drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
     if not shown.boosts:
         return f"{shown.score_text}{drawn and f' ({drawn[2:]})'}"
     parts = [
-        f"{shown.raw_score:.2f} from the judge{drawn}",
+        f"{shown.raw_score:.2f} {by}{drawn}",
         *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
     ]
     return f"{shown.score_text} ({' + '.join(parts)})"
