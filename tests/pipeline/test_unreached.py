@@ -30,6 +30,7 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK)
         row = pipeline.store.connection.execute("SELECT state FROM turn WHERE id = ?", (answer.turn_id,)).fetchone()
+        explained = await pipeline.explain("Cart.add", turn_id=answer.turn_id)
         (cut,) = pipeline.store.connection.execute("SELECT threshold FROM turn_figures").fetchall()[-1]
     assert (answer.exit_code, answer.ranked_by, answer.answer) == (exit_code, "lexical", None)
     assert answer.coverage.unjudged == answer.coverage.candidates == sum(answer.unjudged.by_cause.values()) > 0
@@ -37,7 +38,6 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
     assert answer.threshold == settings.selection.lexical_threshold
     assert answer.bundle and "def add" in answer.bundle
     assert any("the lexical judge ranked instead" in said and "xscore continue" in said for said in answer.warnings)
-        explained = await pipeline.explain("Cart.add", turn_id=answer.turn_id)
     assert "from the judge" not in explained.words
     assert row == ("partial",)
     assert cut == 0.7, "the figures name the model, so the threshold is the model's"
