@@ -79,6 +79,12 @@ class Places(Struct):
                 return head
         return None
 
+    def fold(self, ranked: Ranked, head: Ranked) -> None:
+        """Let a memory stand behind another; after a copied test the rest of its file does too."""
+        self.behind.setdefault(head.candidate.id, []).append(ranked)
+        if ranked.candidate.kind is Kind.TEST:
+            self._heads.setdefault(("tests", ranked.candidate.path), head)
+
     def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
         own, others = self.words.get(candidate.id, frozenset()), self.words.get(other.id, frozenset())
         return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(1, len(own | others))
@@ -113,7 +119,7 @@ def compose(
     for ranked in passing:
         head = places.head_of(ranked)
         if head is not None:
-            places.behind.setdefault(head.candidate.id, []).append(ranked)
+            places.fold(ranked, head)
         elif len(places.taken) == top_k:
             places.beyond.append(ranked)
         else:
