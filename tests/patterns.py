@@ -24,7 +24,7 @@ _ANCHORED = {"match", "fullmatch"}
 _FILLERS = " \n\ta_0A-+./\\\"'`([<#=:"
 _MORE_FILLERS = "\r)]{}>;,@$%&*?!|~^é"
 _BLANK_LINES = (" \n", "\t\n", "\r\n", "a\n", "a ")
-_SAMPLES = 'a 0-."/(\n#€'
+_SAMPLES = 'a 0-."/(\n#€' + "".join(map(chr, range(1, 0x180)))
 
 
 class UsedPattern(NamedTuple):

@@ -15,7 +15,7 @@ from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
 from xscore.platform.globs import _pattern
-from xscore.prompts.fences import ANSWER_TAGS, tag_pattern
+from xscore.prompts.fences import ANSWER_TAGS, _tag_names
 from xscore.store.failures import _NOISE
 from xscore.store.personal_data import _data, _rules
 from xscore.store.redaction import _fence, _file_patterns
@@ -26,6 +26,9 @@ SIZES = (400, 4_000, 40_000)
 MB_CHARS = 1_000_000
 DOUBTFUL = 0.7
 """CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs each)."""
+GROWN = 1.3
+"""Growth of the CPU for a character over the size before, from which 1 MB is tried too: with less, what grows by the
+square is at most 0.3 of the rest at 40,000 characters, so 7 times the rest at 1 MB."""
 MOST_FOR_A_CHAR = 12.0
 """Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the square passes it at
 some thousand characters."""
@@ -61,9 +64,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
-    "xscore.prompts.fences: f'[<\\\\uff1c\\\\ufe64\\\\u2039][\\\\s/\\\\\\\\\\\\ufffd{unseen}]*(?:{names})\\\\b'": [
-        (tag_pattern(ANSWER_TAGS).pattern, re.IGNORECASE)
-    ],
+    "xscore.prompts.fences: f'(?:{names})\\\\b'": [(_tag_names(ANSWER_TAGS).pattern, re.IGNORECASE)],
     "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings
     "xscore.store.failures: pattern": [(pattern, 0) for pattern, _ in _NOISE],
     "xscore.store.personal_data: rule.pattern": [(rule.pattern, re.IGNORECASE) for rule in _rules()],
@@ -138,14 +139,18 @@ def _problems(used: UsedPattern, letter_s: float, *, thorough: bool) -> Iterator
     sizes = (*SIZES, MB_CHARS) if thorough else SIZES
     most_chars = BOUNDED.get(used.place, sizes[-1])
     for filler in hostile_fillers(used, thorough=thorough):
+        cost_before = 0.0
         for chars in sizes:
             text = _filled(filler, min(chars, most_chars))
             cost = _cost(compiled, text.encode() if is_bytes else text, letter_s, is_searched=is_searched)
             if cost > MOST_FOR_A_CHAR:
                 yield f"{used.place}: {cost:.0f} letters for each of {chars} characters of {filler!r}"
                 return
-            if (chars >= SIZES[1] and cost < DOUBTFUL) or chars >= most_chars:
+            has_grown = cost >= GROWN * cost_before
+            is_suspect = cost >= DOUBTFUL and (has_grown or chars < SIZES[-1])
+            if (chars >= SIZES[1] and not is_suspect) or chars >= most_chars:
                 break
+            cost_before = cost
 
 
 def _filled(filler: str, chars: int) -> str:

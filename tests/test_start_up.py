@@ -127,3 +127,27 @@ def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
     assert not {name for name in edited if name.startswith("tree_sitter")}
     unused = {"multiprocessing", "importlib.resources", "tomllib", "xscore.indexer.memories", "xscore.indexer.syntax"}
     assert not unused & edited
+
+
+THREADS = """
+import os, sys
+from xscore.__main__ import run
+sys.argv = ["xscore", "--version"]
+try:
+    run()
+except SystemExit:
+    import numpy
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.parametrize(("chosen", "threads"), [("", 1), ("2", 2)])
+def test_numpy_starts_no_threads_unless_the_user_says_so(chosen: str, threads: int) -> None:
+    """They would take a third of its import, and nothing here uses them."""
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    if chosen:
+        environment["OPENBLAS_NUM_THREADS"] = chosen
+    command = [sys.executable, "-c", THREADS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) == threads

@@ -29,7 +29,7 @@ ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "judgments", "lexical_d
 """Benchmarks that need packages or programs that may be missing, or that have one large size only."""
 
 
-LONG = {"cached_turn"}
+LONG = {"cached_turn", "calls_cpu", "fanout", "report_million"}
 
 
 @pytest.mark.parametrize(

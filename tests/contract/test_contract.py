@@ -148,7 +148,13 @@ def words(text: str) -> str:
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
 
 
-@pytest.fixture(scope="module", params=["openai", "anthropic"])
+# One worker runs the tests of a dialect, so that its commands run once.
+DIALECTS = [
+    pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}")) for name in ("openai", "anthropic")
+]
+
+
+@pytest.fixture(scope="module", params=DIALECTS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """The current results and the expected ones."""
     dialect = str(request.param)

@@ -26,7 +26,7 @@ CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => 
     ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""
 
 
-pytestmark = pytest.mark.verify
+pytestmark = [pytest.mark.verify, pytest.mark.xdist_group("browser")]
 
 
 @pytest.fixture(scope="module")

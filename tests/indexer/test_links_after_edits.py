@@ -53,6 +53,16 @@ STARRED = {
 }
 HEIR = {"pkg/heir.py": "from pkg.base import Base\n\n\nclass Heir(Base):\n    def go(self):\n        self.run()\n"}
 ROOTS = "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n        pass\n\n\n"
+MADE = {
+    "pkg/kinds.py": ROOTS,
+    "pkg/make.py": "from pkg.kinds import One, Two\n\n\ndef make() -> One:\n    return build()\n",
+    "pkg/again.py": "from pkg.make import make\n\n\ndef again():\n    return make()\n",
+    "pkg/held.py": (
+        "from pkg.kinds import One, Two\n\nshared = One()\n\n\n"
+        "class Held:\n    def __init__(self):\n        self.inner = One()\n"
+    ),
+    "pkg/use.py": "from pkg.make import make\n\n\ndef use():\n    make().run()\n",
+}
 CALLER = {"p/Use.java": "package p;\nclass Use {\n  void use() { thing.spin(); }\n}\n"}
 TURN = "package p;\nclass Box {\n  void spin() { }\n}\n"
 REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
@@ -97,6 +107,20 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a block defines more": (
         VALUES | {"web/mail.ts": "export const first = 1\n"},
         {"web/mail.ts": "export const first = 1\nexport const email = 2\n"},
+    ),
+    "a function gives another type": (MADE, {"pkg/make.py": MADE["pkg/make.py"].replace("-> One", "-> Two")}),
+    "what a function calls gives another type": (
+        MADE | {"pkg/use.py": "from pkg.again import again\n\n\ndef use():\n    again().run()\n"},
+        {"pkg/make.py": MADE["pkg/make.py"].replace("-> One", "-> Two")},
+    ),
+    "a member has another type": (
+        MADE | {"pkg/use.py": "from pkg.held import Held\n\n\ndef use(held: Held):\n    held.inner.run()\n"},
+        {"pkg/held.py": MADE["pkg/held.py"].replace("One", "Two")},
+    ),
+    "a type is another class": (MADE, {"pkg/make.py": MADE["pkg/make.py"].replace("import One", "import Two as One")}),
+    "a variable has another type": (
+        MADE | {"pkg/use.py": "from pkg.held import shared\n\n\ndef use():\n    shared.run()\n"},
+        {"pkg/held.py": MADE["pkg/held.py"].replace("One", "Two")},
     ),
     "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
 }

@@ -1,6 +1,7 @@
 """The number of calls in flight, and how a storm of 429s changes it, in an event loop with instant waits."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -17,6 +18,7 @@ from xscore.providers.concurrency import (
     MOST_SILENT_PROBES,
     NEVER_RETRY_S,
     STORM_REFUSALS,
+    STORM_SHARE,
     AdaptiveConcurrency,
 )
 
@@ -133,7 +135,31 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
     host = story_of(2_000, gate, limited((4.5, 5.6), retry_after_s=1.0)).host
     assert [limit for limit, _ in history_of(gate)] == [16, 32, 64, 51, 51, 64]
     assert [because for _, because in history_of(gate)][3:] == ["rate_limited", "recovered", "grew"]
-    assert len(host.sent_s) <= 2_000 + 64 + 1
+    assert len(host.sent_s) <= 2_000 + 64 + STORM_SHARE * 64
+
+
+def test_a_host_that_sheds_a_few_calls_is_used_to_the_full() -> None:
+    """One call in twenty is refused, whatever the load: the limit reaches the ceiling and stays there."""
+    gate, chance = AdaptiveConcurrency(64), random.Random(1)
+    story = story_of(4_000, gate, lambda _: RateLimited("shed", hint="wait") if chance.random() < 0.05 else None)
+    assert gate.limit == 64
+    assert story.took_s <= 1.3 * 4_000 / 64 * LATENCY_S
+
+
+def test_a_host_that_takes_no_more_at_once_is_kept_busy() -> None:
+    """It refuses what is above 50 in flight: about as many are tried, and few in vain."""
+    gate = AdaptiveConcurrency()
+
+    async def story() -> Story:
+        host = Host()
+        host.trouble = lambda _: RateLimited("busy", hint="wait") if host.in_flight > 50 else None
+        ended = await calls(gate, host, 4_000)
+        return Story(host, ended, now() - host.started)
+
+    told = run(story())
+    assert told.took_s <= 1.5 * 4_000 / 50 * LATENCY_S
+    assert 40 <= gate.limit <= 60
+    assert len(told.host.sent_s) <= 1.15 * 4_000
 
 
 def test_5xx_shrinks_nothing() -> None:

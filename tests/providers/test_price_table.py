@@ -101,7 +101,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.verify
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
     """At each side of every tier, day and hour; a model without a token price in the table is unpriced."""

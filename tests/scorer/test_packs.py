@@ -48,7 +48,10 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
             pool[old.id] = old._replace(tokens=tokens, content_hash=f"{old.content_hash}{number}")
 
 
-@pytest.mark.parametrize(("limits", "seed"), [(PackProfile(), 1), (PackProfile(tokens=4_600, size=60), 2)])
+@pytest.mark.parametrize(
+    ("limits", "seed"),
+    [(PackProfile(tokens=4_600, size=60), 2), pytest.param(PackProfile(), 1, marks=pytest.mark.verify)],
+)
 def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: int) -> None:
     """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs stay full."""
     rng = random.Random(seed)

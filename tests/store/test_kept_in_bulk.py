@@ -137,7 +137,7 @@ def test_saying_much_is_linear(store: Store) -> None:
     plans = [
         step[3]
         for sql in asked
-        if sql.startswith(("SELECT", "UPDATE", "DELETE"))
+        if sql.lstrip().startswith(("SELECT", "UPDATE", "DELETE"))
         for step in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
     ]
     assert any("memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step for step in plans), plans

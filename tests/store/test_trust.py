@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.conftest import store_dir, store_file
 from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
 from xscore.platform import database
-from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.platform.errors import StoreDamaged, StoreError, StoreTooNew, StoreUntrusted
 from xscore.platform.paths import find_root
 from xscore.store import opening, user_secret
 from xscore.store.opening import connect_store
@@ -201,3 +203,16 @@ def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         with pytest.raises(StoreError, match=r"memory\.db\.new is in the way"):
             opening.create_scratch(tmp_path / folder / "memory.db", "id", None)
+
+
+def test_a_newer_store_is_not_accepted(tmp_path: Path, user_dir: Path) -> None:
+    """Who trusts a store that this xscore cannot read is told so, and nothing is noted."""
+    (tmp_path / "project").mkdir()
+    root = find_root(tmp_path / "project")
+    with Store.open(root, user_data_dir=tmp_path / "another user"):
+        pass
+    with closing(sqlite3.connect(root.store_file)) as newer:
+        newer.execute("PRAGMA user_version = 90")
+    with pytest.raises(StoreTooNew):
+        opening.accept_store(root.store_dir, user_data_dir=user_dir)
+    assert not user_dir.exists()

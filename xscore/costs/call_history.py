@@ -29,8 +29,10 @@ LATENCY_SAMPLES = 200
 """Calls of that model whose median counts."""
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
-BORNE_FOR_S = 600.0
+BORNE_FOR_S = 3_600.0
 """For this long a host counts as able to take as many concurrent calls as it just answered, equally fast."""
+MOST_FAILED = 0.1
+"""Share of its calls that may have failed meanwhile: some hosts refuse a few at any load."""
 TURNS_LOOKED_AT = 200
 """Turns to look through, since those with another judge or none do not count."""
 _LATEST = f"WITH latest AS (SELECT * FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS})"
@@ -127,14 +129,15 @@ def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, 
 
 
 def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> int:
-    """Return how many concurrent judging calls were answered here in the latest minutes; 0 if one failed, or for none.
+    """Return how many concurrent judging calls were answered here in the latest minutes.
 
-    now: Unix seconds.
+    0: there was none, or more than `MOST_FAILED` of them failed. now: Unix seconds.
     """
     rows = connection.execute(_IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)).fetchall()
-    if any(outcome != "ok" for _, _, outcome in rows):
+    answered = [(at, took_s) for at, took_s, outcome in rows if outcome == "ok"]
+    if len(rows) - len(answered) > MOST_FAILED * len(rows):
         return 0
-    steps = sorted(step for at, took_s, _ in rows for step in ((at, 1), (at + took_s, -1)))
+    steps = sorted(step for at, took_s in answered for step in ((at, 1), (at + took_s, -1)))
     return max(accumulate(step for _, step in steps), default=0)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import language_of
-from xscore.indexer.links import NameIndex
+from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
@@ -27,7 +27,7 @@ from xscore.store.file_rows import TotalChanges, change_totals, file_names, repl
 from xscore.store.file_versions import find_version, is_sound
 from xscore.store.mention_links import relink_mentions
 from xscore.store.worktrees import worktree_names
-from xscore.store.written_rows import last_name, module_names
+from xscore.store.written_rows import chain_names, last_name, module_names
 
 if TYPE_CHECKING:
     from xscore.indexer.index import ChangedFile, IndexRun
@@ -232,7 +232,8 @@ def link_changes(connection: sqlite3.Connection) -> None:
 def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
 
-    Names reach others as aliases of imports, by files that export all of another, and by classes with that base.
+    Names reach others as aliases of imports, by files that export all of another, by classes with that base, and by
+    functions, members and variables with that type.
     """
     paths, known, new = set[str](), set(names), set(names)
     while new:
@@ -250,23 +251,27 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
         if name in names or module_names(hint) & names:
             yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
     heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
+    for source, members in mentions.types.items():
+        reaching = [member for member, chain in members.items() if chain_names(chain) & names]
+        yield from (member.removesuffix("()") for member in reaching if member)
+        heirs |= {source} if reaching else set()
     if heirs:
         yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
 
 
-def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read all definitions and mentions at once."""
     mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
     for row in link_rows.entity_rows(connection):
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
-    return NameIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
+    return ReceiverIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
 
 
-def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read the definitions and mentions that are asked for."""
-    return NameIndex(
+    return ReceiverIndex(
         languages,
         partial(link_rows.file_mentions, connection),
         partial(link_rows.entities_in, connection),

@@ -15,13 +15,14 @@ import re
 import sys
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from xscore.indexer.entities import Entity, outline
-from xscore.indexer.file_facts import FileFacts, made_by, stated_types
+from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
+from xscore.indexer.receivers import PARAMETERS, Receivers, Scope
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
@@ -66,7 +67,13 @@ def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list
     entities = outline(found, facts.lines)
     tops = [entity for entity in entities if entity.parent is None]
     runs = _runs_between(facts, tops)
-    drafts = [_entity_draft(facts, entity) for entity in entities] + _blocks(facts, runs, tops)
+    receivers, scopes = Receivers(facts), dict[str, Scope]()
+    for entity in entities:  # after the entity around it
+        is_suite = entity.parent is not None and entity.parent.definition.kind == "suite"
+        outer = scopes[entity.parent.name] if entity.parent is not None and is_suite else None
+        scopes[entity.name] = receivers.scope_of(entity, _owner(entity), outer)
+    drafts = [_entity_draft(facts, entity, receivers, scopes) for entity in entities]
+    drafts += _blocks(facts, receivers, runs, tops)
     return sorted(drafts, key=lambda draft: (draft.start, -draft.end)), facts.file_uses()
 
 
@@ -110,7 +117,9 @@ def _neighbour(
     return following if is_short and not set(calls) - {"require"} else None
 
 
-def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
+def _entity_draft(
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
@@ -125,8 +134,9 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
         defines=(entity.name,) if d.kind == "scope" else (),
     )
-    uses = facts.uses(calls, owner=_owner(entity), types=stated_types(text, calls))
-    uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
+    scope = scopes[entity.name]
+    uses = receivers.uses(scope, d.start_byte, d.end_byte, holes)
+    uses += facts.bases_used(entity) if entity.is_container else []
     uses += facts.value_uses(d.start_byte, d.end_byte, holes)
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -137,9 +147,44 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         title=_code_title(name, known),
         facts=known,
         uses=tuple(uses),
+        types=_types(facts, entity, receivers, scopes),
     )
     cases = [member.name.removeprefix(entity.name).lstrip(" >.") for member in entity.members]
     return with_test_card(draft, facts, cases=cases)
+
+
+def _types(
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+) -> dict[str, str]:
+    scope = scopes[entity.name]
+    if entity.definition.kind in {"class", "extension", "type"}:
+        members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
+        alias = receivers.alias_of(entity)
+        return {"": alias, **members} if alias else members
+    result = receivers.result_of(entity, scope)
+    types = {"": result} if result else {}
+    if facts.source.language.has_overloads:
+        types[PARAMETERS] = _parameter_count(facts.signature(entity), entity.definition.name)
+    return types
+
+
+def _parameter_count(signature: str, name: str) -> str:
+    """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
+    depth, count, has_any = 0, 1, False
+    opened = signature.find(f"{name}(")  # an annotation may have brackets too
+    for char in signature[signature.find("(", max(0, opened)) + 1 :]:
+        if char in "([{<":
+            depth += 1
+        elif char in ")]}>" and depth == 0:
+            break
+        elif char in ")]}>":
+            depth -= 1
+        elif char == "," and depth == 0:
+            count += 1
+        elif char in "=." and (char == "=" or "..." in signature):
+            return ""
+        has_any = has_any or not char.isspace()
+    return str(count if has_any else 0)
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:
@@ -185,7 +230,9 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
     return "\n".join(kept).rstrip()
 
 
-def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]) -> list[MemoryDraft]:
+def _blocks(
+    facts: FileFacts, receivers: Receivers, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]
+) -> list[MemoryDraft]:
     """Draft the rows between entities; a long run is cut where statements begin, a long statement by rows."""
     source, statements = facts.source, facts.found.statements
 
@@ -220,7 +267,8 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
             text=text,
             title=_code_title(name, known),
             facts=known,
-            uses=(*facts.uses(calls), *facts.value_uses(*place)),
+            uses=(*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)),
+            types=receivers.variables_between(*place),
         )
         drafts.append(with_test_card(draft, facts))
     return drafts

@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
+from operator import itemgetter
+from typing import Any, TypeVar, Unpack
 
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import BUILTIN_NAMES
@@ -36,6 +38,10 @@ _COMMENT_MARKS = re.compile(
     r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$", re.MULTILINE
 )
 """The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
+
+
+Place = TypeVar("Place", bound="tuple[int, Unpack[tuple[Any, ...]]]")
+"""What stands at a byte, which comes first."""
 
 
 class FileFacts:
@@ -73,30 +79,37 @@ class FileFacts:
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once. holes: spans to leave out."""
-        names = dict.fromkeys(map(_call_name, self._outside(holes, _between(self.found.calls, start, end))))
+        names = dict.fromkeys(_call_name(call) for _, call in self.outside(holes, self.found.calls, start, end))
         names.pop("", None)
         return list(names)[:MAX_NAMES]
 
-    def _outside(self, holes: Sequence[tuple[int, int]], places: Iterable[tuple[int, str]]) -> Iterator[str]:
+    def outside(
+        self, holes: Sequence[tuple[int, int]], places: Sequence[Place], start: int, end: int
+    ) -> Iterator[Place]:
+        """Yield those of the places between two bytes that are in no hole."""
+        inside = places[_first_from(places, start) : _first_from(places, end)]
+        if not holes:
+            yield from inside
+            return
         begins = sorted(holes)
-        ends = list(accumulate((end for _, end in begins), max, initial=-1))
-        for byte, written in places:
-            if not begins or byte >= ends[bisect_right(begins, (byte, self._last_byte))]:
-                yield written
+        ends = list(accumulate((stop for _, stop in begins), max, initial=-1))
+        for place in inside:
+            if place[0] >= ends[bisect_right(begins, (place[0], self._last_byte))]:
+                yield place
 
     def value_uses(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return what is imported and used between two bytes other than by a call; a value, if `links` finds one."""
-        places = _between(self.found.values, start, end)
-        if not places:
+        if not self.found.values:
             return []
-        found = dict.fromkeys(self._value_use(written) for written in self._outside(holes, places))
+        places = self.outside(holes, self.found.values, start, end)
+        found = dict.fromkeys(self._value_use(written) for _, written in places)
         return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][:MAX_NAMES]
 
     def _value_use(self, written: str) -> tuple[str, str]:
         """Return the name and where it is defined, empty if that is outside: `LIMIT` and `REF#config`."""
         head, *rest = words = written.split(".")
         if rest and self.source.language.module_separator == "::":
-            name, hint = self._path(words)
+            name, hint = self.path_of(words)
             return name, hint.removeprefix("mod:") if hint.startswith("mod:") else ""
         imported = self.imported[head]
         module, target = imported.module.split("."), self.reference(imported.module)
@@ -112,9 +125,10 @@ class FileFacts:
         return 1 + bisect_left(self.found.branches, end) - bisect_left(self.found.branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
-        """Return the base classes."""
+        """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
-        return [name for _, name in _between(self.found.bases, d.start_byte, max(d.body_byte, d.start_byte + 1))]
+        holes = [(member.definition.start_byte, member.definition.end_byte) for member in entity.members]
+        return [name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the file."""
@@ -182,24 +196,26 @@ class FileFacts:
                 )
         return list(uses)
 
-    def uses(
-        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, types: Mapping[str, str] = {}
-    ) -> list[NameUse]:
-        """Return the calls as names with hints for `links`. types: the class of each variable that has one."""
-        found = (self._use(_typed(call, types), owner, is_typed=call.partition(".")[0] in types) for call in calls)
-        return [NameUse(name, hint, is_reference) for name, hint in dict.fromkeys(f for f in found if f is not None)]
+    def bases_used(self, entity: Entity) -> list[NameUse]:
+        """Return the base classes as names with hints for `links`."""
+        named = (self.named_use(base, "") for base in self.bases(entity))
+        return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
 
-    def _use(self, call: str, owner: str, *, is_typed: bool = False) -> tuple[str, str] | None:
+    def named_use(self, call: str, owner: str, *, is_path: bool | None = None) -> tuple[str, str] | None:
+        """Return the name and the hint of a call as written; None: it says nothing about this repository.
+
+        is_path: whether Rust writes it with `::`; None: see the text.
+        """
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
-        if rest and not is_typed and head != "Self" and self._is_path(call):
-            return self._path([head, *rest])
+        if rest and head != "Self" and (self._is_path(call) if is_path is None else is_path):
+            return self.path_of([head, *rest])
         if head in self.imported and not (rest and self.source.language.module_separator == "::"):
             return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
-        if rest and (is_typed or (len(rest) == 1 and head[:1].isupper())):  # `Class::create`, of the same namespace
+        if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
         if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
             return None
@@ -210,7 +226,7 @@ class FileFacts:
         """Whether Rust writes this call with `::`, so that its head is a module or a type and no variable."""
         return self.source.language.module_separator == "::" and call.replace(".", "::") in self.source.text
 
-    def _path(self, parts: list[str]) -> tuple[str, str]:
+    def path_of(self, parts: list[str]) -> tuple[str, str]:
         """`walk::Walker::new` -> `new` of `Walker` in the module that `walk` means here."""
         imported = self.imported.get(parts[0])
         if imported is not None and imported.name:
@@ -238,6 +254,10 @@ class FileFacts:
         return rest[-1], f"mod:{target}"
 
 
+def _first_from(places: Sequence[Place], byte: int) -> int:
+    return bisect_left(places, byte, key=itemgetter(0))
+
+
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
 
@@ -252,12 +272,6 @@ def declared_modules(source: SourceFile) -> list[NameUse]:
     else:
         names = []
     return [NameUse(name.rpartition("/")[2], f"module:{name}") for name in names]
-
-
-def _typed(call: str, types: Mapping[str, str]) -> str:
-    """`request.read` -> `Request.read`."""
-    head, dot, rest = call.partition(".")
-    return f"{types[head]}.{rest}" if dot and head in types and "." not in rest else call
 
 
 def _import_name(imported: Import, separator: str) -> str:
@@ -284,36 +298,15 @@ def _has_code(data: bytes) -> bool:
     return any(row.strip() and not row.lstrip().startswith("#") for row in rows)
 
 
-_VARIABLE = re.compile(r"[a-z_]\w*\Z")
 _WORD_CHAR = re.compile(r"\w")
 _BEHIND = frozenset(" \t\n\r\f\v?:=,;)")
-"""What may follow a name whose class is stated there; most names have a dot behind them and are passed over."""
-_GIVEN = re.compile(
-    r"\s{0,9}(?:\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])"
-    r"|:?=\s{0,9}(?:new |await |&)?([A-Z]\w*)(?:::(?:new|default|from))?\s?[({<])"
-)
-"""Behind the name: `request: Request`, `request = Request()`."""
-_PARAMETER = re.compile(r" \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]")
-"""Behind the name, which `_OPENED` precedes: `(r *Request)`."""
-_OPENED = re.compile(r"[(,]\s{0,9}\Z")
-_TYPE = re.compile(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}\Z")
-"""Before the name, which `_ENDED` follows: `Request request;`."""
-_ENDED = re.compile(r"\s{0,9}[,)=;:]")
-_LEAD_CHARS = 160
-"""How much of the text before a name is looked at."""
+"""What may follow a name that is given a value there; most names have a dot behind them and are passed over."""
 _MADE = re.compile(r"\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(")
 """Behind the name: `store = Store(`."""
 _OPENED_AS = re.compile(r"\bwith\s+([\w.]+)\(.*\)\s+as\s+\Z")
 """Before the name: `with Store(…) as store`."""
 _OPENED_CHARS = 400
 """How much of the line before a name is looked at."""
-
-
-def stated_types(text: str, calls: Iterable[str]) -> dict[str, str]:
-    """Return the class of each variable with a called method, where the text states one."""
-    heads = {call.partition(".")[0] for call in calls if "." in call}
-    found = ((head, _stated_type(text, head)) for head in heads if _VARIABLE.match(head))
-    return {head: stated for head, stated in found if stated}
 
 
 def made_by(name: str, text: str) -> str:
@@ -325,20 +318,6 @@ def made_by(name: str, text: str) -> str:
         made = _MADE.match(text, end) or _OPENED_AS.search(before)
         maker = made[1] if made else maker
     return maker
-
-
-def _stated_type(text: str, name: str) -> str:
-    """Return the class by the clearest form, and of that by its last place."""
-    annotated = made = parameter = typed = ""
-    for place, end in _places(text, name):
-        if given := _GIVEN.match(text, end):
-            annotated, made = given[1] or annotated, given[2] or made
-        before = text[max(0, place - _LEAD_CHARS) : place]
-        if (given := _PARAMETER.match(text, end)) and _OPENED.search(before):
-            parameter = given[1]
-        if _ENDED.match(text, end) and (given := _TYPE.search(before)):
-            typed = given[1]
-    return annotated or made or parameter or typed
 
 
 def _places(text: str, name: str) -> Iterator[tuple[int, int]]:

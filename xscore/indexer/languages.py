@@ -57,6 +57,12 @@ class Language(Struct, frozen=True, kw_only=True):
     """A module is a folder, and is called by the last part of its name."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
+    has_implicit_receiver: bool = False
+    """A call without an object may be one of a method of the own class."""
+    has_overloads: bool = False
+    """Methods of one name may differ by their parameters."""
+    has_open_classes: bool = False
+    """A class may get methods in other files than the one that defines it."""
     test_files: str = ""
     """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
@@ -124,15 +130,21 @@ _TYPESCRIPT = tuple(
         ("tsx", ".tsx", "ecmascript typescript jsx"),
     )
 )
-_CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
+_CLASSES = {
+    "module_separator": ".",
+    "receivers": ("this", "super", "base"),
+    "has_implicit_receiver": True,
+    "has_overloads": True,
+}
 _MORE_CODE = (
-    _code("go", ".go", has_folder_modules=True, test_files=r"_test\.go$"),
+    _code("go", ".go", has_folder_modules=True, has_open_classes=True, test_files=r"_test\.go$"),
     _code(
         "rust",
         ".rs",
         module_suffixes=(".rs", "/mod.rs", "/lib.rs", "/main.rs"),
         module_separator="::",
         receivers=("self", "Self"),
+        has_open_classes=True,
         test_files=r"(^|/)tests?\.rs$",
     ),
     _code("java", ".java", **_CLASSES, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
@@ -144,6 +156,9 @@ _MORE_CODE = (
         family="c",
         module_separator="",
         receivers=("this",),
+        has_implicit_receiver=True,
+        has_overloads=True,
+        has_open_classes=True,
         test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_](unit)?test)\.(cc|cpp|cxx|h|hpp)$",
     ),
     _code(
@@ -151,6 +166,7 @@ _MORE_CODE = (
         ".cs",
         grammar="tree_sitter_c_sharp:language",
         **_CLASSES,
+        has_open_classes=True,
         test_files=r"[Tt]ests?/|Tests?\.cs$|\.Tests?",
     ),
     _code(
@@ -158,6 +174,8 @@ _MORE_CODE = (
         ".rb .rake Rakefile Gemfile .gemspec .ru",
         module_suffixes=(".rb",),
         receivers=("self", "super"),
+        has_implicit_receiver=True,
+        has_open_classes=True,
         test_files=r"(^|/)(test_[^/]*|[^/]*_(test|spec))\.rb$|(^|/)test/",
         placeholder="...",
     ),
@@ -171,7 +189,7 @@ _MORE_CODE = (
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
     _code("kotlin", ".kt .kts", **_CLASSES, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
-    _code("swift", ".swift", receivers=("self", "super"), test_files=r"Tests?\.swift$|Tests/"),
+    _code("swift", ".swift", receivers=("self", "super"), has_implicit_receiver=True, has_open_classes=True, test_files=r"Tests?\.swift$|Tests/"),
     _code("scala", ".scala .sc", **_CLASSES, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
         "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."

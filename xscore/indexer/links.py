@@ -10,8 +10,9 @@ Hints of a mention, as `file_facts` and `sections` write them:
     self:C           a method of the class C          import:REF#A  the same, under the name A
     super:C          a method of a base of C          doc:        prose names it
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
-    typed:C          a method of the class C, as a signature states it
-    ?                an attribute of something        path:P      prose names a file
+    typed:C          a method of the class C          path:P      prose names a file
+    in:C             the same, or a bare name         at:CHAIN    a method of what a chain leads to (`receivers`)
+    ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
     value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
@@ -56,8 +57,12 @@ class NameIndex(ModuleIndex):
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
         super().__init__(languages, mentions)
-        self._in_file = cache(lambda path: _by_name(in_file(path)))
+        self._rows = cache(lambda path: [*in_file(path)])
+        self._in_file = cache(lambda path: _by_name(self._rows(path)))
+        self._overloads = cache(self._find_overloads)
         self._bases = cache(self._find_bases)
+        self._with_bases = cache(self._find_with_bases)
+        self._class_here = cache(self._find_class_here)
         self._stars = cache(self._find_stars)
         self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
@@ -126,7 +131,7 @@ class NameIndex(ModuleIndex):
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
-        found = [t for t in self._named(name) if t.kind in _TOP_KINDS and "." not in t.plain]
+        found = [t for t in self._named(name) if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain]
         return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
 
     def _named_file(self, place: str, path: str) -> str:
@@ -157,22 +162,55 @@ class NameIndex(ModuleIndex):
 
     def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
+        rest, _, count = rest.partition("~")
         own = self._in_file(path)
         match kind:
             case "":
                 return own.get(name) or self._bare(name, path)
             case "self" | "super":
-                return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
+                owner = rest.partition("#")[0]
+                return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
             case "of":
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
-                return held or self._attribute(name, path, dotted=True)
+                return held or self._reached(name, rest, path)
             case "typed":
                 return self._typed(name, rest, path)
+            case "in":
+                return self._own_or_bare(name, rest, path, int(count or -1))
+            case "at":
+                return self._reached(name, rest, path, int(count or -1))
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
+        """Return a method of what a chain leads to."""
+        raise NotImplementedError
+
+    def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
+        """Return a method of a value that a module has."""
+        raise NotImplementedError
+
+    def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        """Return a method of a class, its bases or a class around it, else what the bare name means."""
+        raise NotImplementedError
+
+    def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
+        """Return the class whose methods stand in this file, though it may be defined in another."""
+        own = self._in_file(path).get(owner)
+        if own is not None or not self._row(path).has_open_classes:
+            return own
+        named = self._named(last_name(owner))
+        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
+
+    def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
+        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
+        family = family_of(self._languages.get(path, ""))
+        rows = [t for t in rows if family_of(t.language) == family]
+        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
+        return _only([t for t in rows if t.path == path]) or _only(beside, by_folder=True) or _only(rows)
 
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
@@ -180,7 +218,8 @@ class NameIndex(ModuleIndex):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
         own = self._in_file(path)
         found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
-        return own.get(f"{holder}.{name}") or self._inherited(found, name)
+        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        return held or (self._reached(name, holder, path) if found is None else None)
 
     def _unique(
         self,
@@ -211,31 +250,70 @@ class NameIndex(ModuleIndex):
         imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
         return folder_of(other) in {folder_of(path), *imported}
 
-    def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
+    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
         own = self._in_file(path)
         while is_own and owner:
-            found = self._inherited(own.get(owner), name)
+            found = self._inherited(self._class_here(owner, path), name, count=count)
             if found or own.get(f"{owner}.{name}"):
                 return found or own[f"{owner}.{name}"]
             owner = owner.rpartition(".")[0]
-        found = None if is_own else self._inherited(own.get(owner), name, skips_first=True)
+        found = None if is_own else self._inherited(
+            self._class_here(owner, path), name, skips_first=True, count=count
+        )
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
-    def _inherited(self, holder: EntityRow | None, name: str, *, skips_first: bool = False) -> EntityRow | None:
-        """Return the nearest definition of a method in a class and its bases."""
-        waiting, seen = [holder] if holder else [], set[str]()
+    def _inherited(
+        self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
+    ) -> EntityRow | None:
+        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
+        nearest: EntityRow | None = None
+        for this in self._with_bases(holder) if holder is not None else ():
+            is_skipped = skips_first and holder is not None and this.plain == holder.plain
+            found = None if is_skipped else self._own_member(this, name)
+            if found is not None and count >= 0:
+                nearest = nearest or found
+                found = self._overload(found, count)
+            if found is not None:
+                return found
+        return nearest
+
+    def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
+        """Return the definition of a method's name in its class that takes a number of arguments."""
+        types = self._mentions(row.path).types
+        for other in self._overloads(row.path)[row.plain]:
+            if types.get(other.id, {}).get("(", "") in ("", str(count)):
+                return other
+        return None
+
+    def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
+        """Return the definitions of each name of a file."""
+        found: dict[str, list[EntityRow]] = {}
+        for row in self._rows(path):
+            found.setdefault(row.plain, []).append(row)
+        return found
+
+    def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
+        """Return a class and its bases, breadth first, each once."""
+        waiting, seen = [holder], dict[str, EntityRow]()
         while waiting and len(seen) < MAX_BASES:
             this = waiting.pop(0)
-            if this.id in seen:
-                continue
-            found = self._in_file(this.path).get(f"{this.plain}.{name}")
-            if found is not None and not (skips_first and not seen):
-                return found
-            seen.add(this.id)
-            waiting += self._bases(this)
-        return None
+            if this.id not in seen:
+                seen[this.id] = this
+                waiting += self._bases(this)
+        return [*seen.values()]
+
+    def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
+        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
+        plain = f"{holder.plain}.{name}"
+        found = self._in_file(holder.path).get(plain)
+        if found is not None or not self._row(holder.path).has_open_classes:
+            return found
+        rows = [t for t in self._named(name) if t.plain == plain]
+        if rows and self._has_packages(holder.path):
+            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
+        return self._nearest_of(rows, holder.path) if rows else None
 
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
@@ -248,8 +326,16 @@ class NameIndex(ModuleIndex):
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
-        starred = self._in_file(self._star(name, path)).get(name)
+        starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
         return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+
+    def _static_star(self, name: str, path: str) -> EntityRow | None:
+        """Return a member of a class all of whose members a file imports, as `import static a.Store.*` does."""
+        for file in self._stars(path) if self._row(path).has_implicit_receiver else ():
+            found = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
+            if found is not None:
+                return found
+        return None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
@@ -263,14 +349,18 @@ class NameIndex(ModuleIndex):
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
-            return self._inherited(self._exported(held_by, file) if file else None, name)
+            held = self._exported(held_by, file) if file else None
+            return self._inherited(held, name) or self._of_value(name, held_by, target, path)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
         if not file:
             own = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
             return self._exported(name, own) if own else None
-        return self._default_export(name, file) if held_by else self._exported(name, file)
+        if held_by:
+            return self._default_export(name, file)
+        of_class = self._in_file(file).get(f"{target.rpartition('/')[2]}.{name}")  # `import static a.Store.open`
+        return of_class or self._exported(name, file)
 
     def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
         """Return the only entity that a path in the same Rust crate may mean: re-exports and inner modules hide it."""
@@ -284,7 +374,7 @@ class NameIndex(ModuleIndex):
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""
         seen: set[str] = set()
-        package = file.rpartition("/")[0]
+        alias, package = name, file.rpartition("/")[0]
         for _ in range(REEXPORT_STEPS):
             if name in self._in_file(file):
                 return self._in_file(file)[name]
@@ -293,6 +383,8 @@ class NameIndex(ModuleIndex):
             if not onward or onward in seen:
                 break
             file = onward
+            if name == "default":  # `export { default as open } from './open'`
+                return self._default_export(alias, file)
         return self._unique(name, file, within=package + "/" if package else "")
 
     def _values(self, name: str, hint: str, path: str) -> list[EntityRow]:

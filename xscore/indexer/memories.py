@@ -81,18 +81,23 @@ def _encoded(
         (text for draft in drafts for text in _texts_of(draft)),
         prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
     )
+    types: dict[str, dict[str, str]] = {}
     for draft in drafts:
         memory, secrets = _make_memory(job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals)
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
         mentions += [_mention(use, source.path, memory) for use in draft.uses]
+        if draft.types:
+            types[memory.id] = draft.types
     mentions += [_mention(use, source.path) for use in uses]
     stamp = replace(job.stamp, language=source.language.name)
+    namable, safe_types = _namable([*dict.fromkeys(mentions)], types)
     return encode_file(
         stamp,
         memories,
-        _namable(dict.fromkeys(mentions)),
+        namable,
+        types=safe_types,
         secrets_redacted=redacted,
         note=note,
         # What ended one process may not be loaded into the next.
@@ -132,12 +137,19 @@ def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies, *facts.defines)
 
 
-def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
-    """Drop mentions with a secret in their name; check them one by one only if all together have one."""
-    given = tuple(mentions)
-    if is_safe_name("\n".join({word for one in given for word in (one.name, one.hint)})):
-        return given
-    return tuple(one for one in given if is_safe_name(one.name) and is_safe_name(one.hint))
+def _namable(
+    mentions: Sequence[Mention], types: dict[str, dict[str, str]]
+) -> tuple[tuple[Mention, ...], dict[str, dict[str, str]]]:
+    """Drop mentions and types with a secret in their name; check them one by one only if all together have one."""
+    words = {word for mention in mentions for word in (mention.name, mention.hint)}
+    for members in types.values():
+        words.update(members)
+        words.update(members.values())
+    if is_safe_name("\n".join(words)):
+        return tuple(mentions), types
+    safe = {word for word in words if is_safe_name(word)}
+    kept = tuple(mention for mention in mentions if mention.name in safe and mention.hint in safe)
+    return kept, {id_: one for id_, one in types.items() if safe.issuperset(one) and safe.issuperset(one.values())}
 
 
 def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:

@@ -9,7 +9,7 @@ cannot exhaust the stack. It decides nothing about memories.
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
@@ -63,6 +64,8 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
     card: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
     uses: tuple[NameUse, ...] = ()
+    types: dict[str, str] = {}
+    """What it gives, under an empty name, and of what types its members are; `receivers` documents the values."""
 
 
 def number_names(names: Iterable[str]) -> list[str]:
@@ -158,6 +161,21 @@ class Syntax(Struct):
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written)."""
+    chains: list[tuple[int, str, int]] = field(default_factory=list)
+    """(byte, chain of what is called, number of arguments) of each call.
+
+    A call whose object has no chain is `?|name`; -1: the language has one function of a name.
+    """
+    variables: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
+    closures: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of functions without a name, whose variables are theirs."""
+    results: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, type as written) of what a definition returns, or an alias stands for."""
+    returned: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, chain) of the values that code returns."""
+    declared: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name, type of its result) of the methods without a body that a class or interface declares."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name) where an imported name stands, in code or not."""
@@ -196,8 +214,12 @@ def local_name(imported: Import, language: Language) -> str:
     if not bound and language.module_separator == ".":
         bound = imported.module.split(".")[0]
     if not bound and language.has_folder_modules:
-        bound = imported.module.rpartition("/")[2]
+        bound = _GO_VERSION.sub("", imported.module).rpartition("/")[2]
     return "" if bound == "*" else bound
+
+
+_GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
+"""What ends the path of a Go module in a later version, and is no part of the package's name."""
 
 
 def _imported_values(root: "Node", data: bytes, found: Syntax, language: Language) -> list[tuple[int, str]]:
@@ -267,27 +289,44 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
     definitions: dict[int, Definition] = {}
     spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
+        if "variable" in captures:
+            found.variables.extend(_variables(data, captures))
+            continue
         kinds = () if len(captures) == 1 and next(iter(captures)) in spots else _ENTITIES & captures.keys()
         if kinds:
             _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
+        elif "declared" in captures:
+            stated = captures.get("declared.type", ())
+            name = captures["declared"][0]
+            found.declared.append((name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else ""))
         elif "receiver" in captures:
             begin, written = _called(data, captures["receiver"][0])
-            found.calls.append((begin, f"{written}.{_text(data, captures['call'][0])}"))
+            name = _text(data, captures["call"][0])
+            found.calls.append((begin, f"{written}.{name}"))
+            chain = chain_of(captures["receiver"][0], data) or "?"
+            found.chains.append((begin, f"{chain}{STEP}{name}", _argument_count(captures)))
         else:
             for name, nodes in captures.items():
                 if name in spots:
                     add, read = spots[name]
                     for node in nodes:
                         add(read(data, node))
+                if name == "call":
+                    count = _argument_count(captures)
+                    for node, (begin, written) in zip(nodes, found.calls[-len(nodes) :], strict=True):
+                        chain = written if written.isidentifier() else _chain(data, node)
+                        found.chains.append((begin, chain, count))
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     found.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
     seen = {_seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one for one in found.imports}
     found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
     found.statements = sorted(set(found.statements))
-    for places in (found.docs, found.constants, found.calls, found.bases, found.branches):
+    for places in (found.docs, found.constants, found.calls, found.bases, found.branches, found.chains):
+        places.sort()
+    for places in (found.variables, found.results, found.returned, found.declared):
         places.sort()
     return found
 
@@ -349,6 +388,64 @@ def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     return [Import(written, name, alias, module.start_point.row)]
 
 
+def _word(data: bytes, node: "Node") -> str:
+    """Return a name that stands alone; `?` for one that is defined there, or follows what it belongs to."""
+    before = data[max(0, node.start_byte - 5) : node.start_byte]
+    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(data, node.end_byte)
+    return "?" if is_other else _text(data, node)
+
+
+_ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
+
+
+def _argument_count(captures: "dict[str, list[Node]]") -> int:
+    given = captures.get("arguments")
+    return given[0].named_child_count if given else -1
+
+
+def _chain(data: bytes, node: "Node") -> str:
+    """Return the chain of what is called; of an object without one only the name that is called on it."""
+    chain = chain_of(node, data)
+    if chain:
+        return chain
+    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode("utf-8", "replace")
+    last = _LAST_WORD.search(end)
+    return f"?{STEP}{last[0]}" if last else "?"
+
+
+_LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
+
+
+def _variables(data: bytes, captures: "dict[str, list[Node]]") -> Iterator[tuple[int, str, str]]:
+    """Yield what a declaration, an assignment or a parameter says of each of its names."""
+    chain = ""
+    if stated := captures.get("variable.type"):
+        written = type_chars(stated[0], data)
+        chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
+    given = captures.get("variable.value", ())
+    if not chain and given:
+        chain = chain_of(given[0], data)
+    if not chain and (walked := captures.get("variable.each")):
+        begins = chain_of(walked[0], data)
+        chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    for node in captures["variable"]:
+        name = _text(data, node)
+        if "property" in captures:
+            name = f"this.{name}"
+        elif "generic" in captures:
+            name = f"<{name}>"
+        elif "first" in captures:
+            name = ".0"
+        elif "member" in captures:
+            name = f".{name}"
+        # What it was before counts up to the end of the new value: `store = store.reopened()`.
+        yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
+
+
+_INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
+"""Written in the place of a type where it is to be inferred."""
+
+
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
@@ -373,8 +470,20 @@ def _text(data: bytes, node: "Node") -> str:
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
+def _base(written: str) -> str:
+    return written.replace("::", ".").lstrip(".").partition("<")[0]
+
+
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "call": ("calls", _called),
+    "spliced": (
+        "chains",
+        lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
+    ),
+    "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
+    "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
+    "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
+    "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
     "branch": ("branches", lambda _data, node: node.start_byte),
     "statement": ("statements", lambda _data, node: node.start_point.row),
     "lead": (
@@ -383,6 +492,6 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     ),
     "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
     "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
-    "base": ("bases", lambda data, node: (node.start_byte, _text(data, node).replace("::", ".").partition("<")[0])),
+    "base": ("bases", lambda data, node: (node.start_byte, _base(_text(data, node)))),
 }
 """Capture -> its list in `Syntax`, and the function that reads it."""

@@ -1,9 +1,9 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
 
-`estimate` drafts every prompt that would be sent; `forecast` takes the same packs and adds up sizes that the
-store holds, and is what reports compare a turn with. Neither assumes a prefix-cache discount; the warm estimate beside
-them does, for a host that still holds every lasting prompt. What a host charges for writing to its cache is in the
-estimate only, since a turn is compared with its cost without that cache.
+`estimate` drafts every prompt that would be sent to the judge in force; a forecast takes the same packs and adds up
+sizes that the store holds, for the other ways to judge and for what reports compare a turn with. Neither assumes a
+prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting prompt. What a host
+charges for writing to its cache is in the estimate only, since a turn is compared with its cost without that cache.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate
 from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts
+from xscore.scorer.drafts import PromptDrafts, PromptLayout
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TOP_FOLDER = "(top)"
 MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
 FILE_CHARS = len('<file path="">') + len("\n</file>\n")
+PATH_CHARS = len(' path=""')
 ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 
@@ -73,25 +74,46 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
 
     `prepare` adds the answering call and the other wire.
     """
-    traits, sees = model_settings(factory.spec.provider, factory.spec.model), factory.settings.judge.sees
-    packs, drafts = factory.packs(pool), factory.experienced()
-    work = drafted_work(drafts, turn, packs, texts=factory.texts, sees=sees, traits=traits)
-    cold = price_work(factory, work, pool)
-    cost = cost_of_calls(
-        replace(factory.identity, model=drafts.model.name),
-        work,
-        PriceList(factory.settings.provider.price),
-        cache_ttl_s=cached_model(factory).prefix_ttl_s,
-        is_kept_unasked=not traits.cache_writes,
-    )
-    judge = replace(cold, cost_usd=cost)
+    drafts, sees = factory.experienced(), factory.settings.judge.sees
+    work = drafted_work(drafts, turn, factory.packs(pool), texts=factory.texts, sees=sees, traits=_traits(factory))
+    judge, *warm = _priced_ways(factory, work, pool)
     return Estimate(
         judge=judge,
         primary=None,
-        ways=(judge,) if factory.spec.is_decision else (judge, price_work(factory, replace(work, is_warm=True), pool)),
+        ways=(judge, *warm),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
         by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
     )
+
+
+def forecast_ways(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+    """Estimate each way of this judge by packs and sizes, without drafting a prompt."""
+    return _priced_ways(factory, workload_of(factory, turn, pool), pool)
+
+
+def workload_of(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Workload:
+    """Add up what judging would send, by packs and sizes."""
+    drafts, sees = factory.experienced(), factory.settings.judge.sees
+    return forecast_work(drafts, turn, factory.packs(pool), sees=sees, traits=_traits(factory))
+
+
+def _traits(factory: "ModelJudgeFactory") -> ModelSettings:
+    return model_settings(factory.spec.provider, factory.spec.model)
+
+
+def _priced_ways(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> tuple[JudgeEstimate, ...]:
+    """Price work with a cold prefix cache at the host and, where there are packs, with a warm one."""
+    cost = cost_of_calls(
+        replace(factory.identity, model=factory.drafts.model.name),
+        work,
+        PriceList(factory.settings.provider.price),
+        cache_ttl_s=cached_model(factory).prefix_ttl_s,
+        is_kept_unasked=not _traits(factory).cache_writes,
+    )
+    cold = replace(price_work(factory, work, pool), cost_usd=cost)
+    if factory.spec.is_decision:
+        return (cold,)
+    return (cold, price_work(factory, replace(work, is_warm=True), pool))
 
 
 def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> JudgeEstimate:
@@ -139,39 +161,59 @@ def _lasting_tokens(request: Request, chars_per_token: float, traits: ModelSetti
     """Return the tokens of a prompt's beginning that its host may keep for later turns."""
     if not request.stable_parts:
         return 0
-    found = int(tokens.size(request.system, *request.content[: request.stable_parts]) / chars_per_token)
+    size = tokens.size(request.system, *request.content[: request.stable_parts])
+    return _cacheable(int(size / chars_per_token), traits)
+
+
+def _cacheable(prefix_tokens: int, traits: ModelSettings) -> int:
+    """Return how many of these tokens a host with these traits serves from its prefix cache."""
     if not traits.cache_breakpoints:
-        found -= found % CACHE_STEP_TOKENS
-    return found if found >= traits.cache_floor else 0
+        prefix_tokens -= prefix_tokens % CACHE_STEP_TOKENS
+    return prefix_tokens if prefix_tokens >= traits.cache_floor else 0
 
 
-def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, sees: str) -> Workload:
+def forecast_work(
+    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, sees: str, traits: ModelSettings
+) -> Workload:
     """Estimate judging these packs from the sizes in the store, without drafting prompts."""
-    shown = turn_block(turn, sees=sees)[: drafts.layout.turn_chars]
-    frame = tokens.size(drafts.layout.system(), shown) + ASKED_CHARS
-    calls = chars = output = 0
+    system = tokens.size(drafts.layout.system())
+    shown = tokens.size(turn_block(turn, sees=sees)[: drafts.layout.turn_chars]) + ASKED_CHARS
+    per_token = drafts.model.chars_per_token
+    calls = chars = output = lasting = 0
     for pack in packs:
-        asks = prompts_of_pack(drafts, pack)
-        memories = len(pack.members) + asks - 1
+        asks, memories = prompts_of_pack(drafts, pack)
+        pack_chars = asks * system + chars_of(drafts.layout, pack.members, memories)
         calls += asks
-        chars += asks * frame + chars_of(pack.members, memories)
+        chars += pack_chars + asks * shown
         output += asks * drafts.expected_output(ceil(memories / asks))
-    return Workload(calls, round(chars / drafts.model.chars_per_token), output)
+        if pack.is_kept and drafts.order == "memory_first":
+            lasting += asks * _cacheable(int(pack_chars / asks / per_token), traits)
+    return Workload(calls, round(chars / per_token), output, lasting)
 
 
-def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> int:
-    """Return how many prompts a pack takes: one, except for a memory in parts."""
-    parts = sum(ceil(member.tokens / drafts.profile.longest) for member in pack.members)
-    return max(1, parts - len(pack.members) + 1)
+def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> tuple[int, int]:
+    """Return how many prompts a pack takes, and how many whole memories and parts they show.
+
+    Whole memories share a prompt; each part of a long one has its own.
+    """
+    parts_of_members = [ceil(member.tokens / drafts.profile.longest) for member in pack.members]
+    parts = sum(count for count in parts_of_members if count > 1)
+    whole = sum(count <= 1 for count in parts_of_members)
+    return parts + (whole > 0), parts + whole
 
 
-def chars_of(members: Sequence[Candidate], memories: int) -> int:
+def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) -> int:
     """Return the characters of a pack in its prompts: texts, derived from their tokens, plus fences.
 
     memories: number of fences, counting parts.
     """
     texts = sum((one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members)
     names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS
+    if layout.is_independent:
+        # Each question repeats the statement and names its file.
+        questions = memories * len(layout.statement())
+        files = sum(len(member.path) + PATH_CHARS for member in members if member.path)
+        return round(texts) + names + questions + files
     return round(texts) + names + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
 
 

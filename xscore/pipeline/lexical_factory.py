@@ -74,6 +74,10 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """Return an estimate of no cost."""
         return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
 
+    def forecast_ways(self, turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+        """Return the only way."""
+        return (self.forecast(turn, pool),)
+
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Return a forecast of no calls and no cost."""
         return JudgeEstimate(

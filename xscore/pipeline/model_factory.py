@@ -199,14 +199,19 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Estimate judging by packs and sizes alone."""
-        from xscore.pipeline.estimating import forecast_work, price_work
+        from xscore.pipeline.estimating import price_work, workload_of
 
         for of_turn, of_pool, found in self.forecasts:
             if of_turn is turn and of_pool is pool:
                 return found
-        work = forecast_work(self.experienced(), turn, self.packs(pool), sees=self.settings.judge.sees)
-        self.forecasts[:] = [(turn, pool, price_work(self, work, pool))]
+        self.forecasts[:] = [(turn, pool, price_work(self, workload_of(self, turn, pool), pool))]
         return self.forecasts[0][-1]
+
+    def forecast_ways(self, turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+        """Estimate each way to use this judge, likewise."""
+        from xscore.pipeline.estimating import forecast_ways
+
+        return forecast_ways(self, turn, pool)
 
     @property
     def stated_limits(self) -> RateLimits | None:

@@ -85,7 +85,8 @@ def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstim
         other = judge_factory(spec, settings, store=parts.store)
         known = known_judgments(parts.store, opened.key, judge_key(other.identity))
         theirs = pool_among(pool.all_candidates, pool.candidates, known)
-        yield from other.estimate(opened.turn, with_thread_plan(parts, opened.turn, theirs, opened.key, other)).ways
+        plan = with_thread_plan(parts, opened.turn, theirs, opened.key, other)
+        yield from other.forecast_ways(opened.turn, plan)
     if parts.judge.is_model:
         yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(opened.turn, pool)
 

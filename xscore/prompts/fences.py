@@ -19,24 +19,35 @@ _CONTROL_BYTES = bytes(code for code in (*range(0x20), 0x7F) if chr(code) not in
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
 
-@cache
-def tag_pattern(tags: str) -> re.Pattern[str]:
-    """Return a pattern for `<`, or a look-alike, before one of these tag names (separated by spaces).
+_UNSEEN = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
+_OPENINGS = "<\uff1c\ufe64\u2039"
+_OPENED = rf"[{_OPENINGS}][\s/\\\ufffd{_UNSEEN}]*([\w-](?:[\w-]|[{_UNSEEN}])*)"
+"""`<`, or a look-alike, and the name behind it. Spaces, slashes, the replacement character of `well_formed` and
+invisible or combining characters may be in between, the last also inside the name.
 
-    Spaces, slashes, the replacement character of `well_formed` and invisible or combining characters may be in between,
-    the last also inside the name.
-    """
-    unseen = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
-    names = "|".join(f"[{unseen}]*".join(map(re.escape, tag)) for tag in tags.split())
-    return re.compile(rf"[<\uff1c\ufe64\u2039][\s/\\\ufffd{unseen}]*(?:{names})\b", re.IGNORECASE)
+It is compiled at first use. A pattern that names the tags, with the invisible ones between their letters, takes 24 ms
+to compile, half of what a hook may take.
+"""
+
+
+@cache
+def _tag_names(tags: str) -> re.Pattern[str]:
+    """Return a pattern for these names, with a zero byte where there was something invisible."""
+    names = "|".join("\0?".join(map(re.escape, tag)) for tag in tags.split())
+    return re.compile(rf"(?:{names})\b", re.IGNORECASE)
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
     """Escape these tags and invalid characters, so that text can neither close its fence nor open a tag."""
     clean = well_formed(text)
-    if clean.isascii() and "<" not in clean:  # most code: ten times as fast as the search
+    if not any(opening in clean for opening in _OPENINGS):  # most code: ten times as fast as the search
         return clean
-    return tag_pattern(tags).sub(lambda found: "&lt;" + found[0][1:], clean)
+
+    def escape(opened: re.Match[str]) -> str:
+        name = re.sub(f"[{_UNSEEN}]+", "\0", opened[1])
+        return "&lt;" + opened[0][1:] if _tag_names(tags).match(name) else opened[0]
+
+    return re.sub(_OPENED, escape, clean)
 
 
 def escape_attribute(text: str) -> str:

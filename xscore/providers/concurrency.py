@@ -1,12 +1,13 @@
 """How many calls may be in flight: as many as the host accepts, found by trying, and none while it answers 429.
 
 Slow start: from 16, or from what the host handled minutes ago, the limit doubles with each window (as many answers as
-the limit) up to the ceiling or the first 429. Each episode of 429s takes it to four fifths, once; after that it grows
-by an eighth a window. `STORM_REFUSALS` 429s in a row close the gate until Retry-After, or a doubling backoff, has
-passed; then one call probes, and the gate opens unless that one meets a 429 too. Broken connections in a row close it
-in the same way, the first one already where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a
-dead host costs a handful of attempts. Trade-off: a host that limits requests a minute without saying so is probed for
-its rate with calls that it refuses.
+the limit) up to the ceiling. Where more than a seventh of a window meets 429s, they take it to four fifths, once an
+episode, and from then on it grows by an eighth a window; a host that sheds a few calls at any load is not taken for one
+that has too many. 429s in a row, `STORM_REFUSALS` and a quarter of the limit, close the gate until Retry-After,
+or a doubling backoff, has passed; then one call probes, and the gate opens unless that one meets a 429 too. Broken
+connections in a row close it in the same way, the first one already where the host has never answered, and
+`MOST_SILENT_PROBES` more end the run: a dead host costs a handful of attempts. Trade-off: a host that limits requests a
+minute without saying so is probed for its rate with calls that it refuses.
 """
 
 import asyncio
@@ -27,10 +28,16 @@ FIRST_CALLS_S = 0.4
 MOST_SILENT_PROBES = 4
 """Give up after this many calls in a row, each alone, that found no connection."""
 SHRINK_FACTOR = 0.8
+SHRINK_SHARE, GROW_SHARE = 0.15, 0.08
+"""Share of a window's calls that met a 429: above the first the limit shrinks, above the second it does not grow. Some
+hosts shed a few calls at any load; refusals are free, and each call is tried again when its host says."""
+SMALLEST_WINDOW = 20
+"""Calls over which these shares are counted at least."""
 GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
-STORM_REFUSALS = 3
-"""429s in a row, without an answer between them, that close the gate."""
+STORM_REFUSALS, STORM_SHARE = 3, 0.25
+"""429s in a row, without an answer between them, that close the gate: at least so many, and this share of the limit.
+Where the limit is just above what the host takes at once, a few are refused while it goes on answering the others."""
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1
@@ -64,6 +71,10 @@ class AdaptiveConcurrency:
         self._ticket = self._last_before_shrink = self._probe = 0
         self._is_slow_start = True
         self._answers, self._was_full = 0, False
+        self._window_answers = self._window_refusals = 0
+        """Answers in this window, and 429s of calls that were sent since the limit last shrank."""
+        self._has_tried_limit = True
+        """Whether a call was answered that was sent since then: one episode of 429s shrinks it once."""
         self._refusals, self._closings = 0, 0
         self._broken, self._silent_probes = 0, 0
         """Connections that broke, and probes that found none, since the last answer."""
@@ -111,9 +122,12 @@ class AdaptiveConcurrency:
         self._is_heard = True
         self._refusals, self._refused_since = 0, None
         self._broken = self._silent_probes = 0
+        is_of_limit = ticket > self._last_before_shrink  # sent since the limit last shrank
+        self._has_tried_limit = self._has_tried_limit or is_of_limit
         if ticket == self._probe or self._final_error is not None:
             self._open()
-        elif self._closed_until is None:
+        elif self._closed_until is None and is_of_limit:
+            self._count_answer()
             self._grow()
         self._give_back()
 
@@ -132,9 +146,12 @@ class AdaptiveConcurrency:
         if (asked_s or 0.0) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= GIVE_UP_AFTER_S:
             self._final_error = error
         elif self._closed_until is None:
-            is_storm = self._refusals >= STORM_REFUSALS
-            if ticket > self._last_before_shrink and (is_storm or self.limit > MIN_LIMIT):
-                self._shrink(1 if is_storm else MIN_LIMIT)
+            is_storm = self._refusals >= max(STORM_REFUSALS, int(STORM_SHARE * self.limit))
+            if ticket > self._last_before_shrink:  # sent at the limit in force, so they tell of it
+                self._window_refusals += 1
+                is_too_high = is_storm or (self.limit > MIN_LIMIT and self._has_too_many_refusals())
+                if is_too_high and self._has_tried_limit:
+                    self._shrink(1 if is_storm else MIN_LIMIT)
             if is_storm:
                 self._close(now + self._wait_s(asked_s))
         elif ticket == self._probe:
@@ -159,12 +176,27 @@ class AdaptiveConcurrency:
         self.in_flight -= 1
         self._changed.set()
 
+    def _has_too_many_refusals(self) -> bool:
+        return self._window_refusals > SHRINK_SHARE * self._window_size
+
+    @property
+    def _window_size(self) -> int:
+        return max(self.limit, SMALLEST_WINDOW)
+
+    def _count_answer(self) -> None:
+        """Begin another window of refusals after each full one."""
+        self._window_answers += 1
+        if self._window_answers >= self._window_size:
+            self._window_answers = self._window_refusals = 0
+
     def _grow(self) -> None:
         self._answers += 1
         if self._answers < self.limit:
             return
         was_full, self._answers, self._was_full = self._was_full, 0, False
         if not was_full:  # the host has not shown that it accepts a limit that was not reached
+            return
+        if self._window_refusals > GROW_SHARE * self._window_size:  # more calls would be refused, too
             return
         step = self.limit if self._is_slow_start else max(1, int(self.limit * GROWTH_SHARE))
         grown = self.limit + step if self._ceiling is None else min(self._ceiling, self.limit + step)
@@ -175,6 +207,8 @@ class AdaptiveConcurrency:
     def _shrink(self, least: int) -> None:
         self.limit = max(least, int(self.limit * SHRINK_FACTOR))
         self._is_slow_start = False
+        self._window_answers = self._window_refusals = 0
+        self._has_tried_limit = False
         self._last_before_shrink = self._ticket
         self._note("rate_limited")
 

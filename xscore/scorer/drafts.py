@@ -49,6 +49,8 @@ class PromptLayout(Struct, frozen=True):
     """Number of independent questions -> their names; None: memories share a prompt and get shuffled ids."""
     system: Callable[[], str] = CODE_RUBRIC.text
     """The text that every request repeats beside the turn."""
+    statement: Callable[[], str] = str
+    """The text that the question about each memory repeats; empty: memories share one."""
     turn_chars: int | None = None
     """The longest turn that it shows whole."""
 
@@ -230,4 +232,5 @@ def decision_layout(form: DecisionForm, turn_chars: int, rubric: Rubric = CODE_R
         only_order=DECISION_ORDER,
         name_questions=question_names,
         system=partial(rubric.text, form),
+        statement=partial(rubric.statement, form),
     )

@@ -4,7 +4,7 @@ Making rows and vectors is a third of the work on a file, so the parsing process
 crosses to the writer without further conversion. Mentions stay packed until links are resolved. Nothing is redacted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec import Struct, msgpack
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, Memory, Mention, Relation
 from xscore.store.file_bodies import compress, decompress, encode_bodies
-from xscore.store.written_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
+from xscore.store.written_rows import ROW_COLUMNS, chain_names, memory_row, module_names, name_crc, tested_name, without_body
 
 _ID = ROW_COLUMNS.index("id")
 _OTHER_REFERENCES = ("doc:", "path:", "value:")
@@ -71,6 +71,8 @@ class FileMentions(Struct, frozen=True, array_like=True):
     """Of everything else."""
     defines: dict[str, tuple[str, ...]] = {}
     """Names of the values that each block of module-level code defines, by its id."""
+    types: dict[str, dict[str, str]] = {}
+    """What each entity gives, under an empty name, and its members and variables are (`receivers`), by its id."""
 
     def of(self, path: str) -> Iterator[Mention]:
         """Yield what the file at this path mentions."""
@@ -82,10 +84,16 @@ class FileMentions(Struct, frozen=True, array_like=True):
     def names(self, path: str) -> list[int]:
         """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
         used = (one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given)
-        found = {tested_name(path)}
+        found, chains = {tested_name(path)}, list[str]()
         for name, hint in (*self.imports, *used):
             found.add(name)
-            found |= module_names(hint)
+            if hint.startswith("at:"):
+                chains.append(hint)
+            else:
+                found |= module_names(hint)
+        for members in self.types.values():
+            chains += members.values()
+        found |= chain_names("\n".join(chains))
         return sorted({name_crc(name) for name in found})
 
 
@@ -97,6 +105,7 @@ def encode_file(
     memories: Iterable[Memory],
     mentions: Iterable[Mention] = (),
     *,
+    types: Mapping[str, dict[str, str]] = {},
     secrets_redacted: int = 0,
     note: str = "",
     lacks_grammar: bool = False,
@@ -105,7 +114,7 @@ def encode_file(
     memories_by_id = {memory.id: memory for memory in memories}
     parts = [without_body(memory_row(memory)) for memory in memories_by_id.values()]
     defines = {id_: one.facts.defines for id_, one in memories_by_id.items() if one.facts.defines}
-    found = _recorded(mentions, defines)
+    found = _recorded(mentions, defines, types)
     return EncodedFile(
         stamp=stamp,
         rows=[row for row, _ in parts],
@@ -118,7 +127,9 @@ def encode_file(
     )
 
 
-def _recorded(mentions: Iterable[Mention], defines: dict[str, tuple[str, ...]]) -> FileMentions:
+def _recorded(
+    mentions: Iterable[Mention], defines: dict[str, tuple[str, ...]], types: Mapping[str, dict[str, str]]
+) -> FileMentions:
     ordered = sorted(set(mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
     uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
     return FileMentions(
@@ -126,6 +137,7 @@ def _recorded(mentions: Iterable[Mention], defines: dict[str, tuple[str, ...]]) 
         _by_source(one for one in uses if _is_base(one)),
         _by_source(one for one in uses if not _is_base(one)),
         defines,
+        {id_: members for id_, members in types.items() if members},
     )
 
 

@@ -138,6 +138,11 @@ class _Replacing(Struct):
         if "*" in names:
             names |= file_names(path)
         heirs = {id_ for id_ in {*before.bases, *after.bases} if before.bases.get(id_) != after.bases.get(id_)}
+        for id_ in {*before.types, *after.types}:
+            old, new = before.types.get(id_, {}), after.types.get(id_, {})
+            changed_members = {member for member in {*old, *new} if old.get(member) != new.get(member)}
+            names |= {member.removesuffix("()") for member in changed_members} - {""}
+            heirs |= {id_} if changed_members else set()
         return names | {last_name(one.entity) for id_, one in content_after.memories.items() if id_ in heirs}
 
     def remove_file(self, path: str) -> None:

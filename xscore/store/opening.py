@@ -176,8 +176,13 @@ def _is_marked(path: Path, secret: user_secret.UserSecret, store_id: str | None)
 
 
 def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
-    """Trust the store in this folder, with its journal. Raises StoreUntrusted for links, StoreDamaged without an id."""
+    """Trust the store in this folder, with its journal.
+
+    Raises StoreUntrusted for links, StoreTooNew for one of a newer xscore, StoreDamaged without an
+    id.
+    """
     path = store_dir / STORE_FILE
+    database.refuse_newer(path, SCHEMA)
     refuse_links(store_dir)
     accept_journals(path, user_data_dir)
     store_id = read_store_id(path, user_data_dir)

@@ -86,6 +86,16 @@ def module_names(hint: str) -> set[str]:
     return {name, name.partition(".")[0]} - {""}
 
 
+def chain_names(chains: str) -> set[str]:
+    """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
+    return {*_WORD.findall(_MODULE.sub("", chains))} - _NO_NAMES
+
+
+_MODULE = re.compile(r"mod:(?:[^!#|,<>\n]*/)?")
+_WORD = re.compile(r"[A-Za-z_@$][\w$]*")
+_NO_NAMES = frozenset({"at", "in", "mod", "default"})
+
+
 def name_crc(name: str) -> int:
     """Return the number by which a name is looked up; two names may share one."""
     return crc32(name.encode("utf-8", "surrogatepass"))

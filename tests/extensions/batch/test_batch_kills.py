@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import store_dir
-from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions
+from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions
 from tests.extensions.batch.dying_batch import Life, Zygote
 from tests.servers.batching import BatchBook
 from tests.servers.faults import Fault
@@ -27,7 +27,7 @@ PLACES = [(where, when) for where in ("commit", "call") for when in ("before", "
 MOST = 400
 
 
-@pytest.fixture(params=VENDORS)
+@pytest.fixture(params=["openai", pytest.param("anthropic", marks=pytest.mark.nightly)])
 def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
     """A vendor whose replies to whole packs of one question always omit a memory."""
     with bureau(request.param, batch={"max_requests": 2}) as running:

@@ -56,10 +56,10 @@ def run_python(code: str) -> subprocess.Popen[str]:
 
 
 def slow_after_the_first(host: DecisionServer) -> None:
-    """Answer one request at once and the others after half a second."""
+    """Answer one request at once and the others after two seconds."""
 
     def score(memory: ShownMemory, turn: str) -> int:
-        host.latency_s = 0.5
+        host.latency_s = 2.0
         return 90
 
     host.score = score

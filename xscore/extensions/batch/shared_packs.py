@@ -340,11 +340,11 @@ def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> J
     texts = [turn_block(one.turn, sees=factory.settings.judge.sees) for one in some]
     calls = chars = output = 0
     for unit in _plan_units(factory, some):
-        asks, members = prompts_of_pack(drafts, unit.pack), unit.pack.members
-        memories = len(members) + asks - 1
+        asks, memories = prompts_of_pack(drafts, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
         calls += asks
-        chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS) + chars_of(members, memories)
+        chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
+        chars += chars_of(drafts.layout, unit.pack.members, memories)
         output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
     return replace(

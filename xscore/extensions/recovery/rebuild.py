@@ -184,8 +184,10 @@ def _print_rebuilt(place: Path, rebuilt: RebuiltStore | None, restored: int, ter
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
         lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
-    if restored or not rebuilt:
+    if restored:
         lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
+    elif not rebuilt:
+        lines.append("nothing was put back")
     body = {
         "store": str(place),
         "action": "rebuilt" if rebuilt else "restored",

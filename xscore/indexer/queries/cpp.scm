@@ -39,7 +39,29 @@
   (#any-of? @_macro "TEST" "TEST_F" "TEST_P" "TYPED_TEST" "TEST_CASE" "SCENARIO"))
 
 (namespace_definition body: (declaration_list (_) @statement))
-(call_expression function: [(qualified_identifier) (template_function name: (_))] @call)
+(call_expression function: [(qualified_identifier) (template_function name: (_))] @call arguments: (_) @arguments)
 (new_expression type: (_) @call)
 (catch_clause) @branch
 (for_range_loop) @branch
+
+; What variables are given, and what functions give.
+(parameter_declaration type: (_) @variable.type declarator: [
+  (identifier) @variable (pointer_declarator (identifier) @variable) (reference_declarator (identifier) @variable)])
+(declaration type: (_) @variable.type declarator: [
+  (identifier) @variable (pointer_declarator (identifier) @variable) (reference_declarator (identifier) @variable)])
+(declaration type: (_) @variable.type declarator: (init_declarator
+  declarator: [(identifier) @variable (pointer_declarator (identifier) @variable)
+    (reference_declarator (identifier) @variable)]
+  value: (_) @variable.value))
+(field_declaration type: (_) @variable.type declarator: [
+  (field_identifier) @variable @member (pointer_declarator (field_identifier) @variable @member)
+  (reference_declarator (field_identifier) @variable @member)])
+(field_declaration type: (_) @declared.type declarator: [
+  (function_declarator declarator: (field_identifier) @declared)
+  (pointer_declarator (function_declarator declarator: (field_identifier) @declared))
+  (reference_declarator (function_declarator declarator: (field_identifier) @declared))])
+(for_range_loop type: (_) @variable.type declarator: [(identifier) @variable (reference_declarator (identifier) @variable)]
+  right: (_) @variable.each)
+(function_definition type: (_) @result)
+(lambda_expression) @closure
+(alias_declaration type: (_) @result)

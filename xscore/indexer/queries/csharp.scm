@@ -15,8 +15,9 @@
 (compilation_unit (_) @statement)
 (namespace_declaration body: (declaration_list (_) @statement))
 
-(invocation_expression function: [(identifier) (member_access_expression)] @call)
-(invocation_expression function: (generic_name (identifier) @call))
+(invocation_expression
+  function: [(identifier) (member_access_expression) (conditional_access_expression)] @call arguments: (_) @arguments)
+(invocation_expression function: (generic_name (identifier) @call) arguments: (_) @arguments)
 (object_creation_expression type: [(identifier) (qualified_name)] @call)
 (object_creation_expression type: (generic_name (identifier) @call))
 (using_directive [(identifier) (qualified_name)] @import.module)
@@ -26,3 +27,16 @@
   (switch_section) (switch_expression_arm) (conditional_expression)
 ] @branch
 ["&&" "||" "??"] @branch
+
+; What variables are given, and what methods give.
+(parameter type: (_) @variable.type name: (_) @variable)
+(variable_declaration type: (_) @variable.type (variable_declarator name: (_) @variable . (_)? @variable.value))
+(foreach_statement type: (_) @variable.type left: (identifier) @variable right: (_) @variable.each)
+(declaration_pattern type: (_) @variable.type name: (_) @variable)
+(property_declaration type: (_) @variable.type name: (_) @variable @member)
+(field_declaration (variable_declaration
+  type: (_) @variable.type (variable_declarator name: (_) @variable @member . (_)? @variable.value)))
+(method_declaration returns: (_) @result body: (_))
+(method_declaration returns: (_) @declared.type name: (_) @declared !body)
+[(lambda_expression) (anonymous_method_expression)] @closure
+(type_parameter name: (identifier) @variable @generic)

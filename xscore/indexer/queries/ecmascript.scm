@@ -111,3 +111,12 @@
   (ternary_expression) (switch_case)
 ] @branch
 ["&&" "||" "??"] @branch
+
+; What variables are given, and what functions give.
+(assignment_expression left: [(identifier) (member_expression)] @variable
+  right: [(new_expression) (call_expression) (identifier) (member_expression) (await_expression)] @variable.value)
+(for_in_statement left: (identifier) @variable right: (_) @variable.each)
+(return_statement [(new_expression) (call_expression) (identifier) (member_expression) (this)] @returned)
+(arrow_function body: [(new_expression) (call_expression)] @returned)
+[(arrow_function) (function_expression)] @closure
+(arrow_function parameter: (identifier) @variable)

@@ -15,8 +15,8 @@
 [(line_comment) (block_comment)] @lead
 (program (_) @statement)
 
-(method_invocation !object name: (identifier) @call)
-(method_invocation object: (_) @receiver name: (identifier) @call)
+(method_invocation !object name: (identifier) @call arguments: (_) @arguments)
+(method_invocation object: (_) @receiver name: (identifier) @call arguments: (_) @arguments)
 (object_creation_expression type: [(type_identifier) (scoped_type_identifier)] @call)
 (object_creation_expression type: (generic_type [(type_identifier) (scoped_type_identifier)] @call))
 
@@ -28,3 +28,20 @@
   (switch_label) (ternary_expression)
 ] @branch
 ["&&" "||"] @branch
+
+; What variables are given, and what methods give.
+(formal_parameter type: (_) @variable.type name: (_) @variable)
+(local_variable_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable !value))
+(local_variable_declaration type: (_) @variable.type
+  declarator: (variable_declarator name: (_) @variable value: (_) @variable.value))
+(field_declaration type: (_) @variable.type declarator: (variable_declarator name: (_) @variable @member))
+(record_declaration parameters: (formal_parameters (formal_parameter type: (_) @variable.type name: (_) @variable @member)))
+(enhanced_for_statement type: (_) @variable.type name: (_) @variable value: (_) @variable.each)
+(resource type: (_) @variable.type name: (_) @variable value: (_) @variable.value)
+(catch_formal_parameter (catch_type (_) @variable.type) name: (_) @variable)
+(instanceof_expression right: (_) @variable.type name: (_) @variable)
+(method_declaration type: (_) @result body: (_))
+(method_declaration type: (_) @declared.type name: (_) @declared !body)
+(lambda_expression) @closure
+(type_parameter . (type_identifier) @variable @generic (type_bound . (_) @variable.type))
+(type_parameter . (type_identifier) @variable @generic .)

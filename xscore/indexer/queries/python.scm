@@ -53,3 +53,20 @@
   (if_statement) (elif_clause) (for_statement) (while_statement) (except_clause)
   (conditional_expression) (boolean_operator) (case_clause) (if_clause) (for_in_clause)
 ] @branch
+
+; What variables are given, and what functions give.
+(assignment left: [(identifier) (attribute)] @variable type: (_) @variable.type)
+(assignment left: [(identifier) (attribute)] @variable !type right: (_) @variable.value)
+(typed_parameter . (identifier) @variable type: (_) @variable.type)
+(typed_default_parameter name: (identifier) @variable type: (_) @variable.type)
+(default_parameter name: (identifier) @variable value: (call) @variable.value)
+(named_expression name: (identifier) @variable value: (_) @variable.value)
+(as_pattern . (_) @variable.value alias: (as_pattern_target (identifier) @variable))
+(for_statement left: (identifier) @variable right: (_) @variable.each)
+(for_in_clause left: (identifier) @variable right: (_) @variable.each)
+(function_definition return_type: (_) @result)
+(return_statement [(call) (identifier) (attribute) (await)] @returned)
+(lambda) @closure
+(lambda_parameters (identifier) @variable)
+(class_definition body: (block (expression_statement
+  (assignment left: (identifier) @variable @member type: (_)? @variable.type right: (_)? @variable.value))))

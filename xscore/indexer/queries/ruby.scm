@@ -26,3 +26,22 @@
 
 [(if) (elsif) (unless) (while) (until) (for) (when) (rescue) (conditional) (if_modifier) (unless_modifier)] @branch
 ["&&" "||" "and" "or"] @branch
+
+; What variables are given, and what methods give.
+(assignment left: [(identifier) (instance_variable)] @variable right: (_) @variable.value)
+(operator_assignment left: [(identifier) (instance_variable)] @variable right: (_) @variable.value)
+(optional_parameter name: (_) @variable value: (_) @variable.value)
+(method_parameters (identifier) @variable)
+(block_parameters (identifier) @variable)
+(method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
+(singleton_method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
+(return (argument_list . (_) @returned))
+[(block) (do_block)] @closure
+[(keyword_parameter name: (_) @variable) (splat_parameter name: (_) @variable) (block_parameter name: (_) @variable)
+  (hash_splat_parameter name: (_) @variable) (left_assignment_list (identifier) @variable)
+  (exception_variable (identifier) @variable) (destructured_parameter (identifier) @variable)
+  (for pattern: (identifier) @variable)]
+; A name alone is a call of a method, unless it is a variable.
+(identifier) @word
+((call !receiver method: (identifier) @_mixed arguments: (argument_list [(constant) (scope_resolution)] @base))
+  (#any-of? @_mixed "include" "extend" "prepend"))

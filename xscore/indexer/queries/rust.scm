@@ -59,3 +59,32 @@
   (if_expression) (for_expression) (while_expression) (loop_expression) (match_arm) (try_expression)
 ] @branch
 ["&&" "||"] @branch
+
+; What variables are given, and what functions give.
+(parameter pattern: (identifier) @variable type: (_) @variable.type)
+(parameter pattern: (mut_pattern (identifier) @variable) type: (_) @variable.type)
+(let_declaration pattern: (identifier) @variable type: (_) @variable.type)
+(let_declaration pattern: (identifier) @variable !type value: (_) @variable.value)
+((let_condition pattern: (tuple_struct_pattern type: (identifier) @_some
+    . [(identifier) @variable (ref_pattern (identifier) @variable) (mut_pattern (identifier) @variable)])
+  value: (_) @variable.value) (#any-of? @_some "Some" "Ok"))
+((match_expression value: (_) @variable.value body: (match_block (match_arm pattern: (match_pattern
+    (tuple_struct_pattern type: (identifier) @_some . [(identifier) @variable (ref_pattern (identifier) @variable)])))))
+  (#any-of? @_some "Some" "Ok"))
+(tuple_struct_pattern type: (scoped_identifier) @variable.value . [
+  (identifier) @variable (ref_pattern (identifier) @variable) (ref_pattern (mut_pattern (identifier) @variable))])
+(enum_variant name: (identifier) @variable @member body: (ordered_field_declaration_list . type: (_) @variable.type))
+(struct_item name: (_) @variable @first body: (ordered_field_declaration_list . type: (_) @variable.type))
+(type_parameter name: (type_identifier) @variable @generic bounds: (trait_bounds . (_) @variable.type))
+(type_parameter name: (type_identifier) @variable @generic !bounds)
+(for_expression pattern: (identifier) @variable value: (_) @variable.each)
+(field_declaration name: (field_identifier) @variable @member type: (_) @variable.type)
+(static_item name: (_) @variable type: (_) @variable.type)
+(const_item name: (_) @variable type: (_) @variable.type)
+(function_item return_type: (_) @result)
+(function_signature_item name: (_) @declared)
+(function_signature_item name: (_) @declared return_type: (_) @declared.type)
+(closure_expression) @closure
+(closure_parameters (identifier) @variable)
+(type_item type: (_) @result)
+(token_tree (identifier) @spliced . (token_tree))

@@ -1,0 +1,242 @@
+"""The calls of a tree as the graph has them, against a compiler or checker of its language: recall and precision.
+
+    python benchmarks/graph.py LANGUAGE PATH [--calls FILE] [--show 10] [--python PYTHON] [--typescript FOLDER]
+
+An oracle (`graph_oracles`) prints each call that it resolves: go/types for Go, javac for Java, the checker of the
+package `typescript`, jedi for Python, rustc's MIR for Rust, the calls that the
+tree's own tests run for Ruby. One that is not installed is said to be, and the exit
+is 0. FILE keeps what it printed, since some take minutes: it is read if it is there, and written otherwise.
+
+Functions, methods, classes and tests count, on both ends, and each pair of them once. What an interface only declares
+is its interface's. Plain calls are by name or through a module, method calls through an object or a class; constructors
+count for precision alone, and overloads of one name in one class are one. Trade-off: a call that the oracle cannot follow, since a package is missing, counts against
+the graph where that has an edge.
+"""
+
+import argparse
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(CHECKOUT))
+
+from xscore.indexer.index import index_repository
+from xscore.platform.paths import find_root
+from xscore.settings import IndexSettings
+from xscore.store.opening import connect_store
+
+ORACLES = Path(__file__).with_name("graph_oracles")
+LANGUAGES = {
+    "go": ("go",),
+    "java": ("java",),
+    "typescript": ("typescript", "tsx"),
+    "python": ("python",),
+    "rust": ("rust",),
+    "ruby": ("ruby",),
+}
+ENDS = frozenset({"function", "method", "class", "test"})
+FORMS = ("plain", "method", "test")
+LEAST_RECALL = {"method": {"rust": 0.75, "ruby": 0.75}, "test": {}}
+USUAL_RECALL = {"method": 0.85, "test": 0.80}
+LEAST_PRECISION = 0.95
+
+
+class Span(NamedTuple):
+    """One entity: where it is, from which line to which."""
+
+    path: str
+    start: int
+    end: int
+    name: str
+    kind: str
+
+
+Edge = tuple[Span, Span]
+
+
+class Call(NamedTuple):
+    """A call that an oracle resolved: where it stands, and where what it calls is named."""
+
+    path: str
+    line: int
+    target: str
+    at: int
+    name: str
+    form: str
+
+
+def own_edges(root: Path, languages: tuple[str, ...]) -> tuple[list[Span], set[Edge]]:
+    """Index the tree; return its entities of these languages, and the calls between them."""
+    marks = ", ".join("?" * len(languages))
+    with tempfile.TemporaryDirectory() as folder:
+        connection: sqlite3.Connection = connect_store(Path(folder) / "memory.db")
+        index_repository(connection, find_root(root), IndexSettings(), now=2e9)
+        rows = connection.execute(
+            f"SELECT id, path, start_line, end_line, entity, kind FROM memory WHERE language IN ({marks})", languages
+        )
+        spans = {row[0]: Span(*row[1:]) for row in rows if row[-1] in ENDS}
+        linked = connection.execute("SELECT source, target FROM edge WHERE relation IN ('calls', 'tests')").fetchall()
+    first = first_overloads(spans.values())
+    edges = {(spans[source], first[spans[target]]) for source, target in linked if source in spans and target in spans}
+    return list(spans.values()), {edge for edge in edges if first[edge[0]] != edge[1]}
+
+
+def first_overloads(spans: Iterable[Span]) -> dict[Span, Span]:
+    """Return for each entity the first one of its file that has the same name but for a number."""
+    first: dict[tuple[str, str], Span] = {}
+    for span in sorted(spans):
+        first.setdefault((span.path, span.name.partition("#")[0]), span)
+    return {span: first[span.path, span.name.partition("#")[0]] for span in spans}
+
+
+def oracle_command(language: str, root: Path, options: argparse.Namespace) -> list[str]:
+    """Return the command that prints the calls; empty: its program is not installed."""
+    program = {"go": "go", "java": "java", "typescript": "node", "python": options.python, "rust": "rustc", "ruby": "ruby"}[language]
+    if shutil.which(program) is None:
+        return []
+    match language:
+        case "go":
+            return [program, "run", str(ORACLES / "calls.go"), str(root)]
+        case "java":
+            return [program, str(ORACLES / "Calls.java"), str(root)]
+        case "typescript":
+            is_there = options.typescript is not None and options.typescript.is_dir()
+            return [program, str(ORACLES / "calls.mjs"), str(root), str(options.typescript)] if is_there else []
+        case "python":
+            has_jedi = subprocess.run([program, "-c", "import jedi"], check=False, capture_output=True).returncode == 0
+            return [program, str(ORACLES / "calls.py"), str(root)] if has_jedi else []
+        case "ruby":
+            tests = [str(path) for path in options.tests]
+            return [program, f"-I{root / 'lib'}", str(ORACLES / "calls.rb"), str(root), *tests] if tests else []
+        case _:
+            return [sys.executable, str(ORACLES / "calls_of_rust.py"), str(root)]
+
+
+def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list[Call] | None:
+    """Return what the oracle resolves; None: it is not installed."""
+    if options.calls is not None and options.calls.exists():
+        written = options.calls.read_text("utf-8")
+    else:
+        command = oracle_command(language, root, options)
+        if not command:
+            return None
+        written = subprocess.run(command, check=language != "ruby", cwd=root, stdout=subprocess.PIPE, text=True).stdout
+        if options.calls is not None:
+            options.calls.write_text(written, "utf-8")
+    return [Call(**json.loads(line)) for line in written.splitlines()]
+
+
+class Entities:
+    """The entities of a tree by place."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self._by_path: dict[str, list[Span]] = defaultdict(list)
+        self.first: dict[Span, Span] = first_overloads(spans)
+        for span in spans:
+            self._by_path[span.path].append(span)
+
+    def around(self, path: str, line: int) -> Span | None:
+        """Return the innermost entity that holds a line."""
+        return min(self._holding(path, line), key=_length, default=None)
+
+    def named(self, path: str, line: int, name: str) -> Span | None:
+        """Return the entity of this name that a line defines; for what is only declared, the class around it."""
+        holding = list(self._holding(path, line))
+        same = [span for span in holding if _last_name(span) == name]
+        innermost = min(holding, key=_length, default=None)
+        if same:
+            return min(same, key=_length)
+        return innermost if innermost is not None and innermost.kind == "class" else None
+
+    def _holding(self, path: str, line: int) -> Iterator[Span]:
+        return (span for span in self._by_path.get(path, ()) if span.start <= line <= span.end)
+
+
+def _length(span: Span) -> tuple[int, int]:
+    return span.end - span.start, -span.start
+
+
+def _last_name(span: Span) -> str:
+    return span.name.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
+
+
+def edges_by_form(calls: list[Call], entities: Entities) -> dict[str, set[Edge]]:
+    """Return the oracle's edges as plain and method calls, those of tests apart, and of types."""
+    edges: dict[str, set[Edge]] = {form: set() for form in (*FORMS, "type")}
+    for call in calls:
+        source = entities.around(call.path, call.line)
+        target = entities.named(call.target, call.at, call.name)
+        if source is None or target is None or entities.first[source] == entities.first[target]:
+            continue
+        is_test = call.form == "method" and source.kind == "test"
+        edges["test" if is_test else call.form].add((source, entities.first[target]))
+    return edges
+
+
+def report(language: str, root: Path, calls: list[Call], options: argparse.Namespace) -> bool:
+    """Print the figures and some of the differences; return whether the targets are met."""
+    spans, ours = own_edges(root, LANGUAGES[language])
+    edges = edges_by_form(calls, Entities(spans))
+    every = set().union(*edges.values())
+    if language == "rust":
+        # Its compiler calls nothing where a value of a type is written out, and sees no code of other platforms.
+        sources = {source for source, _ in every}
+        judged = {edge for edge in ours if edge[0] in sources and edge[1].kind != "class"}
+    else:
+        seen = {call.path for call in calls}
+        judged = {edge for edge in ours if edge[0].path in seen}
+    right = judged & every
+    precision = len(right) / max(1, len(judged))
+    met = precision >= LEAST_PRECISION or language == "ruby"
+    # What the tests of a Ruby tree do not run is not known, so an edge that they did not take is not wrong.
+    stated = "unknown" if language == "ruby" else f"{precision:.3f}"
+    parts = []
+    for form in FORMS:
+        both = ours & edges[form]
+        recall = len(both) / max(1, len(edges[form]))
+        least = LEAST_RECALL.get(form, {}).get(language, USUAL_RECALL.get(form, 0.0))
+        met = met and (recall >= least or not edges[form])
+        parts.append(f"{form} {len(both)}/{len(edges[form])} ({recall:.3f})")
+    print(f"{root.name}: {', '.join(parts)}; precision {stated} of {len(judged)}")
+    for form in FORMS:
+        _show(f"missed {form}", edges[form] - ours, options.show)
+    _show("extra", judged - right, options.show)
+    return met
+
+
+def _show(label: str, edges: set[Edge], most: int) -> None:
+    ordered = sorted(edges)
+    step = max(1, len(ordered) // max(1, most))
+    for source, target in ordered[::step][:most]:
+        print(f"{label}: {source.path}:{source.start} {source.name} -> {target.path}:{target.start} {target.name}")
+
+
+def main() -> int:
+    """Print the figures of one tree; exit with 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("language", choices=sorted(LANGUAGES))
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--calls", type=Path)
+    parser.add_argument("--show", type=int, default=0)
+    parser.add_argument("--python", default=sys.executable, help="one that has jedi")
+    parser.add_argument("--tests", type=Path, nargs="*", default=[], help="files that Ruby runs, from the tree's root")
+    parser.add_argument("--typescript", type=Path, help="the folder of the npm package")
+    options = parser.parse_args()
+    root = options.path.resolve()
+    calls = oracle_calls(options.language, root, options)
+    if calls is None:
+        print(f"{root.name}: skipped, since the oracle of {options.language} is not installed")
+        return 0
+    return 0 if report(options.language, root, calls, options) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+// Print the calls of a TypeScript tree as the compiler's checker resolves them, one JSON object a line.
+//
+//     node calls.mjs ROOT PATH_OF_THE_PACKAGE_TYPESCRIPT
+//
+// Files come from the tree itself, declarations of installed packages are not there: what needs them is left out.
+import { createRequire } from 'node:module'
+import fs from 'node:fs'
+import path from 'node:path'
+
+const root = fs.realpathSync(process.argv[2])
+const ts = createRequire(import.meta.url)(path.resolve(process.argv[3]))
+const files = []
+const SKIPPED = new Set(['node_modules', 'dist', 'build', 'vendor'])
+function walk(folder) {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const place = path.join(folder, entry.name)
+    if (entry.isDirectory() && !SKIPPED.has(entry.name) && !entry.name.startsWith('.')) walk(place)
+    else if (entry.isFile() && /\.[cm]?tsx?$/.test(entry.name) && !entry.name.endsWith('.d.ts')) files.push(place)
+  }
+}
+walk(root)
+const paths = {}
+for (const config of ['tsconfig.json', 'tsconfig.base.json']) {
+  const place = path.join(root, config)
+  if (fs.existsSync(place)) Object.assign(paths, ts.readConfigFile(place, ts.sys.readFile).config?.compilerOptions?.paths)
+}
+const options = {
+  allowJs: false, noEmit: true, skipLibCheck: true, strict: true, target: ts.ScriptTarget.ESNext, noLib: false,
+  module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler, jsx: ts.JsxEmit.Preserve,
+  types: [], baseUrl: root, paths, allowImportingTsExtensions: true, customConditions: ['@zod/source', 'source'],
+  experimentalDecorators: true,
+}
+const program = ts.createProgram(files, options)
+const checker = program.getTypeChecker()
+const lineOf = (file, position) => file.getLineAndCharacterOfPosition(position).line + 1
+
+function nameOf(declaration) {
+  if (declaration.name) return declaration.name
+  const parent = declaration.parent
+  return parent && (parent.name ?? (ts.isBinaryExpression(parent) ? parent.left : undefined))
+}
+
+// Of overloads the implementation, and of a variable with a stated type the function that it holds.
+function defined(declaration) {
+  if (!declaration || declaration.body) return declaration
+  const holder = declaration.parent
+  if (ts.isFunctionTypeNode(declaration) && holder?.initializer?.body) return holder.initializer
+  return declaration.symbol?.declarations?.find((other) => other.body) ?? declaration
+}
+
+function emit(source, at, called, form) {
+  let declaration = defined(called)
+  // A value that holds a function has a type, and no definition that is called.
+  if (!declaration || ts.isFunctionTypeNode(declaration) || ts.isCallSignatureDeclaration(declaration)) return
+  if (ts.isConstructorDeclaration(declaration)) declaration = declaration.parent
+  const other = declaration.getSourceFile()
+  const target = path.relative(root, other.fileName)
+  const name = nameOf(declaration)
+  if (!name || target.startsWith('..') || target.includes('node_modules')) return
+  const written = name.getText(other).split('.').pop().replace(/^#/, '')
+  console.log(JSON.stringify({
+    path: path.relative(root, source.fileName), line: lineOf(source, at), target,
+    at: lineOf(other, name.getStart(other)), name: written, form,
+  }))
+}
+
+for (const source of program.getSourceFiles()) {
+  if (source.isDeclarationFile || !source.fileName.startsWith(root)) continue
+  const visit = (node) => {
+    if (ts.isCallExpression(node)) {
+      const called = node.expression
+      const isMethod = ts.isPropertyAccessExpression(called)
+      const symbol = isMethod ? checker.getSymbolAtLocation(called.expression) : undefined
+      const isModule = symbol && (symbol.flags & (ts.SymbolFlags.Alias | ts.SymbolFlags.Module)) !== 0
+        && checker.getTypeAtLocation(called.expression).symbol?.flags & ts.SymbolFlags.ValueModule
+      const at = (isMethod ? called.name : called).getStart(source)
+      emit(source, at, checker.getResolvedSignature(node)?.declaration, isMethod && !isModule ? 'method' : 'plain')
+    } else if (ts.isTaggedTemplateExpression(node)) {
+      emit(source, node.tag.getStart(source), checker.getResolvedSignature(node)?.declaration, 'plain')
+    } else if (ts.isNewExpression(node)) {
+      const type = checker.getTypeAtLocation(node.expression).symbol?.valueDeclaration
+      emit(source, node.getStart(source), type, 'type')
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+}

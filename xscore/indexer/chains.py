@@ -1,0 +1,214 @@
+"""Write an expression as a chain: the name that it begins with, and the steps from there to the member that is called.
+
+`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a path of modules or types one name with `::`. What
+has a stated type begins with it: `new Store().get` is `:Store|get`. The nodes of all grammars are in the tables below;
+arguments are left out. Trade-off: other expressions, literals among them, have no chain, and each chain is at most
+`MAX_STEPS` long, so that chains of calls cost no more than they have links.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_STEPS = 12
+"""Steps of a chain; a longer one is unknown."""
+MAX_CHAIN_CHARS = 200
+STEP = "|"
+CALL_MARK = "("
+"""What a step begins with that is a call."""
+INDEXED = "[]"
+MODULE_MARK = "="
+"""Before the module that a chain begins with, as `await import("./store")` does."""
+TYPE_MARK = ":"
+"""Before the type that a chain begins with."""
+_PLAIN = re.compile(r"[@$#]{0,2}\w[\w$]*(?:::\w+)*(?:(?:[?!]?\.|->)#?[\w$]+)*\Z")
+_JOINTS = re.compile(r"[?!]?\.#?|->")
+_NAME = re.compile(r"[@$#]{0,2}\w[\w$?!]*\Z")
+_MEMBERS = {
+    "attribute": ("object", "attribute"),
+    "member_expression": ("object", "property"),
+    "selector_expression": ("operand", "field"),
+    "field_access": ("object", "field"),
+    "field_expression": ("value argument", "field"),
+    "member_access_expression": ("expression", "name"),
+    "conditional_access_expression": ("condition", ""),
+}
+"""A member of an object: in which fields the object and the name stand."""
+_PATHS = {
+    "scoped_identifier": ("path", "name"),
+    "qualified_identifier": ("scope", "name"),
+    "scope_resolution": ("scope", "name"),
+    "scoped_type_identifier": ("path", "name"),
+}
+_CALLS = frozenset({"call", "call_expression", "invocation_expression", "method_invocation"})
+_METHODS = ("object receiver", "name method")
+"""A call with its object and name as fields of its own, as Java and Ruby have them."""
+_TYPED = {
+    "new_expression": "constructor type",
+    "object_creation_expression": "type",
+    "composite_literal": "type",
+    "struct_expression": "name",
+    "cast_expression": "type",
+    "type_assertion_expression": "type",
+    "type_conversion_expression": "type",
+    "as_expression": "right",
+}
+_INDEXES = {
+    "subscript": "value",
+    "subscript_expression": "object argument",
+    "index_expression": "operand",
+    "array_access": "array",
+    "element_access_expression": "expression",
+    "element_reference": "object",
+}
+_THROUGH = {
+    "parenthesized_expression": "",
+    "await": "",
+    "await_expression": "",
+    "non_null_expression": "",
+    "try_expression": "",
+    "satisfies_expression": "",
+    "expression_list": "",
+    "reference_expression": "value",
+    "unary_expression": "operand argument",
+    "pointer_expression": "argument",
+    "generic_function": "function",
+    "template_function": "name",
+    "generic_name": "",
+    "generic_type": "type name",
+    "template_type": "name",
+    "type_annotation": "",
+    "equals_value_clause": "",
+}
+"""Nodes that mean what one child of theirs means: the named field, or the first child."""
+
+
+def chain_of(node: "Node", data: bytes) -> str:
+    """Return the chain of an expression; empty: it has none."""
+    size = node.end_byte - node.start_byte
+    if size <= MAX_CHAIN_CHARS:
+        text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        if _PLAIN.match(text):
+            return STEP.join(_JOINTS.split(text))
+    steps: list[str] = []
+    inner: Node | None = node
+    while inner is not None and len(steps) <= MAX_STEPS:
+        kind = inner.type
+        if kind in _CALLS:
+            steps.append(f"({_argument_count(inner) or ''})")
+            called = inner.child_by_field_name("function")
+            if called is not None and called.type == "import":
+                return _joined([*steps[:-1], _imported(inner, data)])
+            if called is None:
+                inner = _step_into(inner, _METHODS, steps, data)
+                if inner is None:
+                    return _joined(steps)
+            else:
+                inner = called
+        elif kind in _MEMBERS:
+            inner = _step_into(inner, _MEMBERS[kind], steps, data)
+        elif kind in _INDEXES:
+            steps.append(INDEXED)
+            inner = _child(inner, _INDEXES[kind]) or _child(inner, "")
+        elif kind in _THROUGH:
+            inner = _child(inner, _THROUGH[kind])
+        else:
+            head = _head(inner, kind, data)
+            return _joined([*steps, head]) if head else ""
+    return ""
+
+
+def chain_before(data: bytes, start: int, end: int) -> str:
+    """Return the chain that ends in the name between two bytes, where the grammar has only words and brackets."""
+    text = " ".join(data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace").split())
+    steps: list[str] = []
+    for name, arguments in _LINK.findall(text, _chain_start(text)):
+        steps.append(name)
+        if arguments:
+            inner = arguments[1:-1].strip()
+            steps.append(f"({inner.count(',') + 1 if inner else ''})")
+    return STEP.join(steps) if len(steps) <= MAX_STEPS else ""
+
+
+def _chain_start(text: str) -> int:
+    """Return where the chain at the end of a text begins: behind what is neither a name nor in brackets before a dot."""
+    at, depth = len(text) - 1, 0
+    while at >= 0:
+        char = text[at]
+        if char == ")" and (depth or text[at + 1 : at + 2] == "."):
+            depth += 1
+        elif char == "(" and depth:
+            depth -= 1
+        elif not depth and not (char.isalnum() or char in "_:."):
+            break
+        at -= 1
+    return at + 1
+
+
+_LINK = re.compile(r"((?:\w+::)*\w+)(\((?:[^()]|\([^()]*\))*\))?")
+
+
+def _argument_count(node: "Node") -> int:
+    given = node.child_by_field_name("arguments")
+    return 0 if given is None else given.named_child_count
+
+
+def _imported(node: "Node", data: bytes) -> str:
+    given = node.child_by_field_name("arguments")
+    text = b"" if given is None else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
+    return MODULE_MARK + text.decode("utf-8", "replace").strip("()'\"` ")
+
+
+def _joined(steps: list[str]) -> str:
+    chain = STEP.join(reversed(steps))
+    return chain if len(chain) <= MAX_CHAIN_CHARS else ""
+
+
+def _head(node: "Node", kind: str, data: bytes) -> str:
+    """Return what a chain begins with: a name, a path of names, or a stated type."""
+    if kind in _TYPED:
+        stated = _child(node, _TYPED[kind]) if kind != "as_expression" else node.named_children[-1]
+        return TYPE_MARK + type_chars(stated, data) if stated is not None else ""
+    if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
+        return ""
+    text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    if kind in _PATHS:
+        return text if re.fullmatch(r"\w+(?:::\w+)*", text) else _without_arguments(text)
+    return text if _NAME.match(text) else ""
+
+
+def _without_arguments(text: str) -> str:
+    """`Store::<u8>::new` -> `Store::new`."""
+    bare = re.sub(r"(?:::)?<[^<>]*>", "", text)
+    return bare if re.fullmatch(r"\w+(?:::\w+)*", bare) else ""
+
+
+def type_chars(node: "Node", data: bytes) -> str:
+    """Return the text of a type on one line, without blanks around marks; empty: it is too long."""
+    if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
+        return ""
+    text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    return " ".join(text.split()).replace(STEP, " / ") if STEP in text else " ".join(text.split())
+
+
+def _step_into(
+    node: "Node", fields: tuple[str, str], steps: list[str], data: bytes
+) -> "Node | None":
+    """Add the name of a member to the steps; return the object that has it, None without one."""
+    name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
+    written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
+    steps.append(written.lstrip("?.#").partition("<")[0])
+    held = _child(node, fields[0])
+    if held is None and node.type == "member_access_expression":
+        held = node.children[0]  # `this` and `base` have no field in C#
+    return held
+
+
+def _child(node: "Node", fields: str) -> "Node | None":
+    for field in fields.split():
+        child = node.child_by_field_name(field)
+        if child is not None:
+            return child
+    return node.named_children[0] if not fields and node.named_child_count else None

@@ -1,0 +1,314 @@
+"""What a file says of the objects that methods are called on: calls with the chain of their object, and stated types.
+
+A local variable is replaced here by what it was last given, so that a chain begins with what other files can look up:
+
+    :T              an object of the type T             @C      the object itself, in the class C
+    mod:REF!x       x of the module REF                 ^C      the same, as its bases have it
+    mod:REF!        the module REF                      x       a name of this file or package
+    in:C!x          a member x of the class C, or a name of this file
+
+The names in a type are looked up the same way. `receiver_types` follows the chains; `links` knows the hints. Trade-off:
+a variable has at each place what was last assigned above it, whatever the branches around are.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, MODULE_MARK, STEP, TYPE_MARK
+from xscore.indexer.entities import Entity
+from xscore.indexer.file_facts import FileFacts
+from xscore.indexer.syntax import NameUse
+from xscore.indexer.type_names import read_type, with_names
+
+MAX_USES = 120
+"""Calls with distinct objects kept of one entity."""
+MAX_GIVEN = 8
+"""Variables given to each other that are followed."""
+MAX_RETURNED = 3
+"""Distinct values that a function returns, which are kept."""
+MAX_FACTS = 200
+"""Members whose types are kept of one class, or of one file."""
+DECLARED = "()"
+"""Behind the name of a method that a class only declares."""
+COUNT_MARK = "~"
+"""Before the number of arguments, at the end of a hint."""
+PARAMETERS = "("
+"""Under which the number of parameters of a method stands, where others may have its name."""
+EXTENDED = "+"
+"""Under which the type stands that methods are given to apart from its definition."""
+ALTERNATIVE = " "
+"""Between the values that a function returns."""
+OWN_TYPES = frozenset({"Self", "self", "this", "static"})
+"""Written for the type of the object itself."""
+FOREIGN_TYPES = frozenset(
+    """
+    any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32 float64 i128 i16
+    i32 i64 i8 int int16 int32 int64 int8 isize list long number object rune set short size_t str string tuple u128
+    u16 u32 u64 u8 uint uint16 uint32 uint64 uint8 uintptr unknown usize void
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Types of every program of a language: a method of one is never of this repository."""
+_Bound = dict[str, list[tuple[int, str]]]
+_LOOKED_BACK = 8
+"""Assignments to one name that are tried for one that is seen at a place."""
+_SUPER = frozenset({"super", "base", "parent"})
+
+
+class Receivers:
+    """Chains and types of one file."""
+
+    def __init__(self, facts: FileFacts) -> None:
+        self._facts = facts
+        self._language = facts.source.language
+        self._closures = sorted(
+            [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
+        )
+        generics: _Bound = {}
+        self._given = {name for _, name, _ in facts.found.variables}
+        for at, name, chain in facts.found.variables:
+            if name[0] == "<":
+                generics.setdefault(name[1:-1], []).append((at, chain))
+        self._types: dict[tuple[str, int], str] = {}
+        self._generics = generics
+        """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
+        self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
+
+    def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
+        """Return the calls between two bytes. holes: spans to leave out."""
+        uses: dict[NameUse, None] = {}
+        seen = set[tuple[str, int, int]]()
+        for at, chain, count in self._facts.outside(holes, self._facts.found.chains, start, end):
+            head = chain.partition(STEP)[0]
+            bound = scope.last(head, at) if head in scope.names else None
+            key = chain, count, -1 if bound is None else bound[0]
+            if key in seen or len(uses) >= MAX_USES:
+                continue
+            seen.add(key)
+            use = self._use(chain, at, scope, bound)
+            if use is not None:
+                has_count = count >= 0 and use[1].startswith(("at:", "in:", "self:", "super:"))
+                uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = None
+        return list(uses)
+
+    def _use(self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None") -> tuple[str, str] | None:
+        *held, name = chain.split(STEP)
+        head = held[0] if held else ""
+        if not held:
+            is_variable = not self._language.has_overloads and bound is not None
+            if is_variable and scope.is_in_suite:  # a function that its suite defines
+                return name, f"in:{scope.owner}"
+            return None if name == "?" or is_variable else self._without_object(name, scope)
+        if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
+            return self._facts.named_use(".".join((head, name)), scope.owner)
+        is_path = "::" in chain
+        is_variable = bound is not None or head in self._given  # if not here, then in the module
+        if not is_variable and self._is_plain(held, scope):
+            return self._facts.named_use(".".join((*held, name)), scope.owner, is_path=is_path)
+        expression = self.expand(STEP.join(held), at, scope)
+        if not expression:
+            return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
+        is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
+        return None if is_foreign else (name, f"at:{expression}")
+
+    def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
+        has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
+        is_own = has_inner and scope.owner and "::" not in name
+        if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
+            return name, f"in:{scope.owner}"
+        return self._facts.named_use(name.replace("::", "."), scope.owner)
+
+    def _is_plain(self, held: Sequence[str], scope: "Scope") -> bool:
+        """Whether the hints of `links` say all of an object: an imported name, or one name that is not the class's."""
+        if held[0] in self._facts.imported:
+            has_name = self._facts.imported[held[0]].name not in {"", "default", "*"}
+            return not any(step[:1] in "([" for step in held) and (len(held) == 1 or not has_name)
+        return len(held) == 1 and not (self._language.has_implicit_receiver and scope.owner) and held[0] != "?"
+
+    def expand(self, chain: str, at: int, scope: "Scope", depth: int = 0) -> str:
+        """Return a chain that begins with what other files can look up; empty: nothing is known of it."""
+        if not chain or depth > MAX_GIVEN:
+            return ""
+        head, *steps = chain.split(STEP)
+        if head.startswith(MODULE_MARK):
+            place = self._facts.reference(head[1:])
+            return _joined(f"mod:{place}!", steps) if place else ""
+        if head.startswith(TYPE_MARK):
+            begins = self.type_of(head[1:], at)
+            return _joined(TYPE_MARK + begins, steps) if begins else ""
+        bound = scope.last(head, at)
+        if bound is not None:
+            begins = self.expand(bound[1], bound[0], scope, depth + 1)
+            return _joined(begins, steps) if begins else ""
+        first, *rest = head.split("::")
+        if first in self._own:
+            return _joined(f"@{scope.owner}", [*rest, *steps]) if scope.owner else ""
+        if head in _SUPER and head in {name.rstrip("()") for name in self._language.receivers}:
+            behind = steps[1:] if steps and steps[0].startswith(CALL_MARK) else steps
+            return _joined(f"^{scope.owner}", behind) if scope.owner else ""
+        if head[0] in "@$":  # a variable of the object, in Ruby
+            return _joined(f"@{scope.owner}", [head, *steps]) if scope.owner else ""
+        if not (head[0].isalpha() or head[0] == "_"):
+            return ""
+        return self._looked_up(head, steps, scope)
+
+    def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
+        if "::" in head:
+            name, hint = self._facts.path_of(head.split("::"))
+            return _joined(*((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps)))
+        if head not in self._facts.imported:
+            is_own = self._language.has_implicit_receiver and scope.owner
+            return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
+        imported = self._facts.imported[head]
+        place = self._facts.reference(imported.module)
+        if not place:
+            return ""
+        if imported.name not in {"", "default", "*"}:
+            return _joined(f"mod:{place}!{imported.name}", steps)
+        module = imported.module.split(".")
+        if not imported.alias and self._language.module_separator == "." and [head, *steps][: len(module)] == module:
+            return _joined(f"mod:{place}!", steps[len(module) - 1 :])
+        is_script = self._language.module_separator == "/" and imported.alias
+        return _joined(f"mod:{place}{'#default' if is_script else ''}!", steps)
+
+    def type_of(self, written: str, at: int) -> str:
+        """Return a type at a byte, whose names other files can look up; empty: it has no name."""
+        place = at if self._generics else 0
+        if (written, place) not in self._types:
+            self._types[written, place] = with_names(read_type(written), lambda name: self._type_name(name, at))
+        return self._types[written, place]
+
+    def _type_name(self, name: str, at: int) -> str:
+        if name in self._generics:
+            given = self._generics[name]
+            above = bisect_left(given, (at, ""))
+            bound = read_type(given[above - 1][1].lstrip(":")).partition("<")[0] if above else name
+            return "?" if not bound else bound if bound in self._generics else self._type_name(bound, 0)
+        head, *rest = parts = name.split(".")
+        if self._language.module_separator == "::" and rest:
+            inner, hint = self._facts.path_of(parts)
+            return inner if hint.startswith("typed:") else f"{hint}!{inner}"
+        imported = self._facts.imported.get(head)
+        place = self._facts.reference(imported.module) if imported is not None else ""
+        if imported is None or not place:
+            return name
+        if imported.name in {"", "default", "*"}:
+            is_default = not rest and self._language.module_separator == "/"
+            return f"mod:{place}#default!{head}" if is_default else f"mod:{place}!{(rest or [head])[-1]}"
+        return f"mod:{place}#{imported.name}!{rest[-1]}" if rest else f"mod:{place}!{imported.name}"
+
+    def scope_of(self, entity: Entity, owner: str, outer: "Scope | None" = None) -> "Scope":
+        """Return the variables that the code of an entity sees."""
+        d = entity.definition
+        holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
+        own = self._variables(d.start_byte, d.end_byte, holes)
+        return Scope(owner, own, outer, self._closures)
+
+    def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
+        bound: _Bound = {}
+        for at, name, chain in self._facts.outside(holes, self._facts.found.variables, start, end):
+            given = bound.setdefault(name, [])
+            if not given or given[-1][0] != at:
+                given.append((at, chain))
+            elif not given[-1][1]:  # a stated type sorts before a value
+                given[-1] = (at, chain)
+        return bound
+
+    def alias_of(self, entity: Entity) -> str:
+        """Return the type that another name is given to; empty: the entity is none."""
+        d = entity.definition
+        stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
+        result = self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
+        return TYPE_MARK + result if result else ""
+
+    def result_of(self, entity: Entity, scope: "Scope") -> str:
+        """Return what a function gives, by its declaration or by what it returns; alternatives are apart by blanks."""
+        d, found = entity.definition, self._facts.found
+        stated = _within(found.results, d.inner_start_byte, d.body_byte)
+        if stated:
+            result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
+            return TYPE_MARK + result if result else ""
+        values = (self.expand(chain, at, scope) for at, chain in _within(found.returned, d.body_byte, d.end_byte))
+        distinct = [value for value in dict.fromkeys(values) if value]
+        return ALTERNATIVE.join(distinct[:MAX_RETURNED])
+
+    def members_of(self, entity: Entity, scope: "Scope", methods: Iterable["Scope"]) -> dict[str, str]:
+        """Return the types of a class's fields, and `name()` with the result of each method that it only declares."""
+        d, members = entity.definition, dict[str, str]()
+        for name, given in scope.bound.items():
+            if name[0] == ".":
+                self._add(members, name, given, scope)
+        for method in methods:
+            for name, given in method.bound.items():
+                if name.partition(".")[0] in self._own or name[:1] == "@":
+                    self._add(members, name, given, method)
+        holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
+        for at, name, written in self._facts.outside(holes, self._facts.found.declared, d.start_byte, d.end_byte):
+            result = self.type_of(written.lstrip(": "), at)
+            stated = TYPE_MARK + result if result else ""
+            members[name + DECLARED] = members.get(name + DECLARED) or stated
+        if d.kind == "extension":
+            members[EXTENDED] = f":{entity.qualifier}"
+        return dict(list(members.items())[:MAX_FACTS])
+
+    def _add(self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope") -> None:
+        field = (name.partition(".")[2] or name).lstrip("#")
+        for at, chain in given:
+            value = self.expand(chain, at, scope)
+            if value and "." not in field:
+                members.setdefault(field, value)
+
+    def scope_between(self, start: int, end: int) -> "Scope":
+        """Return the variables that module-level code between two bytes gives values to."""
+        return Scope("", self._variables(start, end, ()), None, self._closures)
+
+    def variables_between(self, start: int, end: int) -> dict[str, str]:
+        """Return the types of these variables."""
+        scope, variables = self.scope_between(start, end), dict[str, str]()
+        for name, given in scope.bound.items():
+            if name.isidentifier():
+                self._add(variables, name, given, scope)
+        return dict(list(variables.items())[:MAX_FACTS])
+
+
+class Scope:
+    """The variables of an entity, and those of the one around it."""
+
+    def __init__(
+        self, owner: str, bound: _Bound, outer: "Scope | None", closures: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """closures: bytes of all functions of the file, in order of their starts."""
+        self.owner, self.bound, self._outer, self._closures = owner, bound, outer, closures
+        self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
+
+    @property
+    def is_in_suite(self) -> bool:
+        """Whether there is code around it whose variables it sees."""
+        return self._outer is not None
+
+    def last(self, name: str, at: int) -> tuple[int, str] | None:
+        """Return what a variable was last given before a byte, and where; None: it is none of these."""
+        given = self.bound.get(name)
+        if given is None:
+            return None if self._outer is None else self._outer.last(name, at)
+        above = bisect_left(given, (at, ""))
+        for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
+            if self._is_seen(place, at):
+                return place, chain
+        return given[above - 1] if above else None
+
+    def _is_seen(self, place: int, at: int) -> bool:
+        """Whether no function between ends before a byte that a place is inside of."""
+        index = bisect_left(self._closures, (place + 1, 0))
+        for start, end in reversed(self._closures[max(0, index - 2 * _LOOKED_BACK) : index]):
+            if start <= place < end:
+                return at < end
+        return True
+
+
+def _joined(begins: str, steps: Sequence[str]) -> str:
+    chain = STEP.join((begins, *steps))
+    return chain if len(chain) <= MAX_CHAIN_CHARS else ""
+
+
+def _within(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
+    return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]

@@ -1,0 +1,164 @@
+"""Read a type as it is written in any language: `*Store`, `Optional["Store"]`, `Vec<&dyn Store>`, `(Store, error)`.
+
+A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a tuple `()<Store,error>`,
+a map `map<Key,Store>`. Marks of pointers, references and nullability are left out, and of a union the first that is no
+null is taken. Pure text, bounded in length and depth. Trade-off: types of functions and objects written in place have no
+name, so they count as unknown.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+MAX_TYPE_DEPTH = 6
+MAX_TOKENS = 80
+_TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*|=>|->|\d+|\S")
+_NAME = re.compile(r"[A-Za-z_$][\w$.]*")
+_QUOTED = re.compile(r"(?<![^\[(, ])([\"'])([A-Za-z_][^\"']*)\1(?![^\]), ])")
+"""A type in quotes, as Python has those that are defined further below."""
+_MARKS = frozenset("&*?^~'\"")
+_WORDS = frozenset(
+    """
+    abstract async auto class const constexpr dyn enum extends final impl in infer inline mut mutable new out override
+    params private protected public readonly ref static struct super typename unsafe volatile
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Words before a type that do not name it."""
+_NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
+_NO_NAME = frozenset({"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"})
+_OPENING = {"<": ">", "[": "]", "(": ")"}
+
+
+@lru_cache(maxsize=1 << 12)
+def read_type(text: str) -> str:
+    """Return a type as its name with arguments in `<>`; empty: it has no name."""
+    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<"))
+    if len(tokens) > MAX_TOKENS:
+        return ""
+    return _Reader(tokens).union(0)
+
+
+def with_names(written: str, name: Callable[[str], str]) -> str:
+    """Replace each name of a type that `read_type` returned."""
+    return _NAME.sub(lambda match: name(match[0]), written)
+
+
+class _Reader:
+    """Reads tokens from the left."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def _next(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self, token: str) -> bool:
+        if self._next != token:
+            return False
+        self._at += 1
+        return True
+
+    def union(self, depth: int) -> str:
+        """Read `A | B`, of which the first counts that is no null."""
+        meant = self._array(depth)
+        while self._next in ("|", "/", "+", "&") and self._next:
+            is_union = self._next in ("|", "/")
+            self._at += 1
+            other = self._array(depth)
+            if is_union and meant in _NULLS:
+                meant = other
+        return meant
+
+    def _array(self, depth: int) -> str:
+        """Read a type and the `[]` behind it."""
+        meant = self._single(depth)
+        while self._next in ("[", "?", "...") or self._next in _MARKS:
+            if self._next == "[" and self._tokens[self._at + 1 : self._at + 2] != ["]"]:
+                break
+            if self._take("["):
+                self._at += 1
+                meant = f"[]<{meant}>" if meant else ""
+            else:
+                self._at += 1
+        return meant
+
+    def _single(self, depth: int) -> str:
+        while self._next in _MARKS or self._next in _WORDS or self._next == ".":
+            self._at += 2 if self._next == "'" else 1  # a lifetime of Rust is a quote and a name
+        token = self._next
+        if depth > MAX_TYPE_DEPTH or not token or token in _NO_NAME:
+            self._at = len(self._tokens)
+            return ""
+        if token == "[":
+            return self._slice(depth)
+        if token == "(":
+            return self._tuple(depth)
+        if not _NAME.match(token):
+            return ""
+        self._at += 1
+        if token == "chan":
+            return f"[]<{self.union(depth + 1)}>"
+        return self._with_arguments(token.replace("::", "."), depth)
+
+    def _slice(self, depth: int) -> str:
+        """Read `[]T`, `[4]T`, `[T]` or `[T; 4]`."""
+        self._at += 1
+        inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
+        self._skip_to("]")
+        if self._next and (_NAME.match(self._next) or self._next in "*[(&"):
+            inner = self._single(depth + 1)
+        return f"[]<{inner}>" if inner else ""
+
+    def _tuple(self, depth: int) -> str:
+        parts = self._list(")", depth)
+        if self._next in ("=>", "->"):
+            self._at = len(self._tokens)
+            return ""
+        return parts[0] if len(parts) == 1 else f"()<{','.join(parts)}>" if parts else ""
+
+    def _with_arguments(self, name: str, depth: int) -> str:
+        if self._next == "<":
+            return self._generic(name, self._list(">", depth))
+        if self._next != "[" or self._tokens[self._at + 1 : self._at + 2] in (["]"], []):
+            return name
+        arguments = self._list("]", depth)
+        if name == "map":  # `map[Key]Value`
+            arguments.append(self._single(depth + 1))
+        return self._generic(name, arguments)
+
+    def _generic(self, name: str, arguments: list[str]) -> str:
+        return f"{name}<{','.join(arguments)}>" if arguments else name
+
+    def _list(self, closing: str, depth: int) -> list[str]:
+        """Read types up to a closing bracket; in Go a type may stand behind a name, in C# before one."""
+        self._at += 1
+        parts: list[str] = []
+        while self._next and self._next != closing:
+            begins = self._at
+            part = self.union(depth + 1)
+            if self._take("="):  # `Iterator<Item = Store>`
+                part = self.union(depth + 1)
+            if self._next not in (",", closing, ""):
+                second = self.union(depth + 1)
+                part = second if second and part[:1].islower() and "<" not in part else part
+            parts.append(part)
+            if not self._take(",") and self._next != closing:
+                self._skip_to(closing, keeps=True)
+            if self._at == begins:
+                self._at += 1
+        self._take(closing)
+        return parts
+
+    def _skip_to(self, closing: str, *, keeps: bool = False) -> None:
+        depth = 0
+        while self._next:
+            if self._next in _OPENING:
+                depth += 1
+            elif self._next in _OPENING.values():
+                if depth == 0 and self._next == closing:
+                    self._at += 0 if keeps else 1
+                    return
+                depth -= 1
+            self._at += 1
