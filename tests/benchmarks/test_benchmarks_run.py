@@ -25,7 +25,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "vectors": ("--rows", "200"),
     "worktree": ("--runs", "1", "--packages", "click"),
 }
-ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "judgments", "lexical_docstrings", "peers"}
+ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "hook_economy", "judgments", "keyless", "lexical_docstrings", "peers"}
 """Benchmarks that need packages or programs that may be missing, or that have one large size only."""
 
 

@@ -9,8 +9,7 @@ from itertools import islice
 from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
-from xscore.platform.text import counted, escape_controls, format_place, one_line
-from xscore.prompts.telling_lines import telling_lines
+from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.calls import Usage
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
