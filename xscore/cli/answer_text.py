@@ -97,8 +97,14 @@ def _telling_lines(text: str, task: str) -> list[str]:
 
 def render_account(answer: Answer, *, verbose: bool) -> list[str]:
     """Render what was not chosen, what went wrong and who judged, each part by itself."""
-    parts = (render_near_misses, render_absent_reasons, render_unjudged, render_judges, render_carried)
+    parts = (render_filled, render_near_misses, render_absent_reasons, render_unjudged, render_judges, render_carried)
     return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
+
+
+def render_filled(answer: Answer) -> str:
+    """Say by which rule memories below the threshold are among the chosen; empty if none is."""
+    filled = sum(memory.placed_by == PlacedBy.FILLED for memory in answer.selected)
+    return faint(f"~ {filled:,} filled in: below {_cut(answer)}, and nearest to a free place") if filled else ""
 
 
 def render_near_misses(answer: Answer) -> str:
