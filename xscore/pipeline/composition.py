@@ -226,6 +226,8 @@ def words_of(text: str) -> frozenset[str]:
 
 def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float) -> tuple[Ranked, ...]:
     """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that boosts add."""
+    if not tested:
+        return tuple(ranked)
     scores = {each.candidate.id: each.score for each in ranked if each.candidate.id in tested}
     lent: dict[str, tuple[float, int]] = {}
     for test, targets in sorted(tested.items()):
@@ -248,7 +250,7 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
 
 def lenders(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the tests that lend, the best first."""
-    tests = [each for each in ranked if each.candidate.kind is Kind.TEST and each.score >= LENT_FROM]
+    tests = [each for each in ranked if each.score >= LENT_FROM and each.candidate.kind is Kind.TEST]
     return [each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)]
 
 

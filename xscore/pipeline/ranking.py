@@ -113,12 +113,15 @@ def select_by_words(
     """
     from xscore.pipeline import composition  # a model's turn needs none of it
 
-    passing = [each for each in ranked if thresholds.reached_by(each.candidate, each.score)]
-    passing.sort(key=by_rank)
-    passed_ids = {each.candidate.id for each in passing}
-    others = [each for each in ranked if each.candidate.id not in passed_ids]
-    below = _best(others, composition.CHOICE)
-    likely = composition.namesakes([*passing, *below]) if texts else []
+    least = thresholds.lowest - SCORE_TOLERANCE
+    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
+    passing = sorted([each for each in likely if thresholds.reached_by(each.candidate, each.score)], key=by_rank)
+    others = [each for each in ranked if each.score < least]
+    others += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    # Most memories have no word of the task; as equals they would all have to be sorted.
+    with_words = [each for each in others if each.score > 0]
+    below = _best(with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE)
+    alike = composition.namesakes([*passing, *below]) if texts else []
     places = composition.compose(
         passing,
         below,
@@ -126,7 +129,7 @@ def select_by_words(
         thresholds=thresholds,
         subjects=subjects,
         asks=asks,
-        words={id_: composition.words_of(text) for id_, text in texts(likely).items()} if texts and likely else {},
+        words={id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {},
         rules=rules or composition.FILL,
     )
     rest = composition.one_window_a_file(below, places)
