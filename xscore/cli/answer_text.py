@@ -9,8 +9,7 @@ from itertools import islice
 from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
-from xscore.platform.text import counted, escape_controls, format_place, one_line
-from xscore.prompts.telling_lines import telling_lines
+from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.calls import Usage
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
@@ -115,8 +114,14 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
     in_lines: what was chosen is printed a line each, and what passed without a place is too.
     """
     not_kept = render_unplaced if in_lines else render_near_misses
-    parts = (not_kept, render_absent_reasons, render_unjudged, render_judges, render_carried)
+    parts = (render_filled, not_kept, render_absent_reasons, render_unjudged, render_judges, render_carried)
     return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
+
+
+def render_filled(answer: Answer) -> str:
+    """Say by which rule memories below the threshold are among the chosen; empty if none is."""
+    filled = sum(memory.placed_by == PlacedBy.FILLED for memory in answer.selected)
+    return faint(f"~ {filled:,} filled in: below {_cut(answer)}, and nearest to a free place") if filled else ""
 
 
 def render_near_misses(answer: Answer) -> str:
