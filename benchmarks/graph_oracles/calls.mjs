@@ -56,7 +56,7 @@ function nameOf(declaration) {
 
 // Of overloads the implementation, and of a variable with a stated type the function that it holds.
 function defined(declaration) {
-  if (!declaration || declaration.body) return declaration
+  if (!declaration || declaration.body || !ts.isFunctionLike(declaration)) return declaration
   const holder = declaration.parent
   if (ts.isFunctionTypeNode(declaration) && holder?.initializer?.body) return holder.initializer
   return declaration.symbol?.declarations?.find((other) => other.body) ?? declaration
@@ -92,8 +92,10 @@ for (const source of program.getSourceFiles()) {
     } else if (ts.isTaggedTemplateExpression(node)) {
       emit(source, node.tag.getStart(source), checker.getResolvedSignature(node)?.declaration, 'plain')
     } else if (ts.isNewExpression(node)) {
-      const type = checker.getTypeAtLocation(node.expression).symbol?.valueDeclaration
-      emit(source, node.getStart(source), type, 'type')
+      // A class may have a namespace or an interface of its name: any of them is it.
+      for (const type of checker.getTypeAtLocation(node.expression).symbol?.declarations ?? []) {
+        emit(source, node.getStart(source), type, 'type')
+      }
     }
     ts.forEachChild(node, visit)
   }
