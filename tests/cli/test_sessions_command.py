@@ -25,9 +25,9 @@ def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
 
 
 def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """End to end: after an import the lexical judge keeps the exchange about the task and drops the other."""
+    """End to end: after an import the lexical judge keeps the exchange whose answer fits, and drops the other."""
     root = imported(xscore, make_repo, own_home)
-    task = "the zebra importer drops a trailing umlaut"
+    task = "the zebra importer loses the umlaut in latin-1"
     done = xscore("ask", task, "--judge", "lexical", "--no-answer", "--json", cwd=root)
     assert done.returncode == 0, done.stderr
     kept = [memory for memory in json.loads(done.stdout)["selected"] if memory["kind"] == "exchange"]

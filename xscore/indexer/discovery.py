@@ -2,11 +2,13 @@
 
 The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed, submodules and nested
 repositories keep their own stores. What is left out has a reason: nested_repository · outside · unreadable ·
-dependencies.
+dependencies · system. Every look on the way is guarded: a folder may be closed to this user, or its path longer than
+the system takes. Trade-off: a plain folder is walked whole before its first file is read.
 """
 
 import os
 import re
+import stat
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from xscore.platform.files import IGNORED_IN_NAMES, leads_out
+from xscore.platform.files import IGNORED_IN_NAMES, is_there, leads_out
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
@@ -35,6 +37,8 @@ PRUNED = frozenset(
 )
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
+SYSTEM_FOLDERS = frozenset({"proc", "sys", "dev", "run"})
+"""Below `/` the kernel shows itself and its devices there as files without end."""
 _UNUSUAL = (  # plain search is fast
     *("../", "..\0", ".git/", ".git\0", ".git ", ".git.", ".git:", "git~1", "\\", "\0/", *IGNORED_IN_NAMES),
     *("/\0", "\0.xscore/"),
@@ -109,11 +113,11 @@ def walk_folder(top: Path) -> FileListing:
             with os.scandir(top / folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            listing.excluded.append(Excluded(portable_name(folder), "unreadable"))
+            listing.excluded.append(Excluded(portable_name(folder) or "./", "unreadable"))
             continue
         for entry in entries:
             name = f"{folder}{entry.name}"
-            is_folder = entry.is_dir(follow_symlinks=False)
+            is_folder = _is_folder(entry)
             if _is_ignored(name + "/" if is_folder else name, rules):
                 continue
             if not is_folder and entry.name != ".git":
@@ -124,9 +128,20 @@ def walk_folder(top: Path) -> FileListing:
     return listing
 
 
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Return whether it is a folder; one that cannot be looked at is taken for a file, and refused as one."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
 def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
     base = name.rpartition("/")[2]
-    if base in PRUNED or (top / name / "pyvenv.cfg").is_file():
+    if name in SYSTEM_FOLDERS and top == Path("/"):
+        listing.excluded.append(Excluded(portable_name(name) + "/", "system"))
+        return False
+    if base in PRUNED or is_there(top / name / "pyvenv.cfg", stat.S_ISREG):
         if base not in _SILENT:
             listing.excluded.append(Excluded(portable_name(name) + "/", "dependencies"))
         return False
@@ -138,9 +153,9 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
 
 def read_ignore_rules(file: Path) -> list[str]:
     """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot be read."""
+    if not is_there(file, stat.S_ISREG, follow=False):
+        return []
     try:
-        if file.is_symlink() or not file.is_file():
-            return []
         with file.open("rb") as opened:
             read = opened.read(MAX_RULES_BYTES + 1)
     except OSError:

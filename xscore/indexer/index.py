@@ -241,11 +241,14 @@ class IndexRun(Struct, dict=True):
         present: set[str] = set()
         prefix = os.fspath(self.root.path) + "/"
         for name in listing.paths:
+            path = portable_name(name)
             try:
                 info = os.lstat(prefix + name)
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue  # listed by git's index, deleted from disk
-            path = portable_name(name)
+            except OSError:  # its folder may not be searched, or its path is longer than the system takes
+                self.excluded.append(Excluded(path, "unreadable"))
+                continue
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.mtime_ns == changed_ns(info) and stamp.size == info.st_size:
                 present.add(path)

@@ -79,6 +79,12 @@ class Places(Struct):
                 return head
         return None
 
+    def fold(self, ranked: Ranked, head: Ranked) -> None:
+        """Let a memory stand behind another; after a copied test the rest of its file does too."""
+        self.behind.setdefault(head.candidate.id, []).append(ranked)
+        if ranked.candidate.kind is Kind.TEST:
+            self._heads.setdefault(("tests", ranked.candidate.path), head)
+
     def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
         own, others = self.words.get(candidate.id, frozenset()), self.words.get(other.id, frozenset())
         return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(1, len(own | others))
@@ -113,7 +119,7 @@ def compose(
     for ranked in passing:
         head = places.head_of(ranked)
         if head is not None:
-            places.behind.setdefault(head.candidate.id, []).append(ranked)
+            places.fold(ranked, head)
         elif len(places.taken) == top_k:
             places.beyond.append(ranked)
         else:
@@ -220,6 +226,8 @@ def words_of(text: str) -> frozenset[str]:
 
 def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float) -> tuple[Ranked, ...]:
     """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that boosts add."""
+    if not tested:
+        return tuple(ranked)
     scores = {each.candidate.id: each.score for each in ranked if each.candidate.id in tested}
     lent: dict[str, tuple[float, int]] = {}
     for test, targets in sorted(tested.items()):
@@ -242,7 +250,7 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
 
 def lenders(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the tests that lend, the best first."""
-    tests = [each for each in ranked if each.candidate.kind is Kind.TEST and each.score >= LENT_FROM]
+    tests = [each for each in ranked if each.score >= LENT_FROM and each.candidate.kind is Kind.TEST]
     return [each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)]
 
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline import composition, receipt
+from xscore.pipeline import receipt
 from xscore.pipeline.boosts import BoostRules, boost
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.judgment import (
@@ -30,8 +31,10 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import is_question
 from xscore.settings import SelectionSettings
+
+if TYPE_CHECKING:
+    from xscore.pipeline.composition import FillRules
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
@@ -101,19 +104,24 @@ def select_by_words(
     subjects: AbstractSet[Kind] = frozenset(),
     asks: bool = True,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
-    rules: composition.FillRules = composition.FILL,
+    rules: "FillRules | None" = None,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
     subjects: the kinds beside code that the task is about. asks: it is a question. texts: reads the texts of
-    memories by id, to tell copies; None: nothing is taken for one.
+    memories by id, to tell copies; None: nothing is taken for one. rules: None: `composition.FILL`.
     """
-    passing = [each for each in ranked if thresholds.reached_by(each.candidate, each.score)]
-    passing.sort(key=by_rank)
-    passed_ids = {each.candidate.id for each in passing}
-    others = [each for each in ranked if each.candidate.id not in passed_ids]
-    below = _best(others, composition.CHOICE)
-    likely = composition.namesakes([*passing, *below]) if texts else []
+    from xscore.pipeline import composition  # a model's turn needs none of it
+
+    least = thresholds.lowest - SCORE_TOLERANCE
+    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
+    passing = sorted([each for each in likely if thresholds.reached_by(each.candidate, each.score)], key=by_rank)
+    others = [each for each in ranked if each.score < least]
+    others += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    # Most memories have no word of the task; as equals they would all have to be sorted.
+    with_words = [each for each in others if each.score > 0]
+    below = _best(with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE)
+    alike = composition.namesakes([*passing, *below]) if texts else []
     places = composition.compose(
         passing,
         below,
@@ -121,8 +129,8 @@ def select_by_words(
         thresholds=thresholds,
         subjects=subjects,
         asks=asks,
-        words={id_: composition.words_of(text) for id_, text in texts(likely).items()} if texts and likely else {},
-        rules=rules,
+        words={id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {},
+        rules=rules or composition.FILL,
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
@@ -164,6 +172,8 @@ def is_about_tests(turn: Turn) -> bool:
 
 def subjects_of(turn: Turn) -> frozenset[Kind]:
     """Return the kinds beside code that a task is about, for a selection by words."""
+    from xscore.pipeline import composition  # a model's turn needs none of it
+
     first_line = turn.task.strip().partition("\n")[0]
     about_tests = is_about_tests(replace(turn, task=first_line))
     return composition.subjects_of(turn, about_tests=about_tests)
@@ -262,6 +272,9 @@ def rank(
             about_tests=is_about_tests(turn),
         )
         return Ranking(ranked, selection)
+    from xscore.pipeline import composition  # a model's turn needs none of it
+    from xscore.scorer.mentions import is_question
+
     ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
     selection = select_by_words(
         ranked,
@@ -277,7 +290,9 @@ def rank(
 
 def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[str]]:
     """Return what each test that lends its evidence is about."""
-    tests = composition.lenders(ranked)
+    from xscore.pipeline.composition import lenders  # a model's turn needs none of it
+
+    tests = lenders(ranked)
     found: dict[str, list[str]] = {test: [] for test in tests}
     for edge in parts.store.edges_touching(tests) if tests else ():
         if edge.relation is Relation.TESTS and edge.source in found:

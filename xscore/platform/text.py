@@ -15,6 +15,7 @@ are lost.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
@@ -171,3 +172,19 @@ def encodable_text(text: str) -> str:
 def readable_text(text: str) -> str:
     """Return text typed on the command line with bytes that are not UTF-8 replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+_TELLING_WORD = re.compile(r"\w{4,}")
+_SAME_LETTERS = 5
+
+
+def telling_lines(lines: Sequence[str], task: str, *, most: int, only_hits: bool = False) -> list[int]:
+    """Return the numbers, from 0 and in order, of the first line and of those with most words of the task.
+
+    Words are compared by their first letters, so that `parses` finds `parsing`. only_hits: leave out lines without
+    any word of it, but the first.
+    """
+    words = {word[:_SAME_LETTERS] for word in _TELLING_WORD.findall(task.casefold())}
+    hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
+    best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:most]
+    return [at for at in sorted(best) if at == 0 or hits[at] or not only_hits]

@@ -290,19 +290,18 @@ def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
     return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
 
 
-def _own_name(candidates: Iterable[Candidate]) -> Set[int]:
+def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
     """Return the terms of the repository's own name.
 
     It is the README's title where that is one word, or the word of it that names a package's folder.
     """
-    titles, folders = set[str](), set[str]()
-    for candidate in candidates:
-        path = candidate.path
-        if path.upper().startswith("README"):
-            titles.add(candidate.entity.partition(" > ")[0])
-        elif "/" in path:
-            first, second, *_ = path.split("/")
-            folders.add((second if first in GENERIC_FOLDERS else first).lower())
+    paths = {candidate.path for candidate in candidates}  # of many memories few are different
+    readmes = {path for path in paths if path[:6].upper() == "README"}
+    titles = {one.entity.partition(" > ")[0] for one in candidates if one.path in readmes} if readmes else set()
+    folders = set[str]()
+    for path in paths if titles else ():
+        first, _, rest = path.partition("/")
+        folders.add((rest.partition("/")[0] if first in GENERIC_FOLDERS else first).lower())
     own = set[int]()
     for title in titles:
         words = re.findall(r"\w+", title)

@@ -2,10 +2,10 @@
 
 A ranking by words is often wrong about one memory and right about its file, so a body is shown whole only where it is
 short, scores high and is named by the task; of the others stand the first line and those that have words of the task,
-with their numbers. Pure. Trade-off: what is meant but bears another name is read by the agent itself.
+with their numbers. Trade-off: what is meant but bears another name is read by the agent itself.
 """
 
-from xscore.prompts.telling_lines import telling_lines
+from xscore.platform.text import telling_lines
 from xscore.records.memory import Kind
 from xscore.records.receipt import Selected
 
