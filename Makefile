@@ -44,7 +44,7 @@ help:
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
-	@printf '%s' "$$Q" | $(BIN)/xscore ask - --judge lexical --no-answer
+	@printf '%s' "$$Q" | $(BIN)/xscore ask - --judge lexical --no-answer || test $$? -eq 1  # 1: nothing was found
 
 test: .venv/.installed-test
 	$(BIN)/ruff check .

@@ -9,8 +9,8 @@ is 0. FILE keeps what it printed, since some take minutes: it is read if it is t
 
 Functions, methods, classes and tests count, on both ends, and each pair of them once. What an interface only declares
 is its interface's. Plain calls are by name or through a module, method calls through an object or a class; constructors
-count for precision alone, and overloads of one name in one class are one. Trade-off: a call that the oracle cannot follow, since a package is missing, counts against
-the graph where that has an edge.
+count for precision alone, and overloads of one name in one class are one. Trade-off: a call that the oracle cannot
+follow, since a package is missing, counts against the graph where that has an edge.
 """
 
 import argparse
@@ -25,8 +25,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-CHECKOUT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(CHECKOUT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
@@ -99,7 +98,14 @@ def first_overloads(spans: Iterable[Span]) -> dict[Span, Span]:
 
 def oracle_command(language: str, root: Path, options: argparse.Namespace) -> list[str]:
     """Return the command that prints the calls; empty: its program is not installed."""
-    program = {"go": "go", "java": "java", "typescript": "node", "python": options.python, "rust": "rustc", "ruby": "ruby"}[language]
+    program = {
+        "go": "go",
+        "java": "java",
+        "typescript": "node",
+        "python": options.python,
+        "rust": "rustc",
+        "ruby": "ruby",
+    }[language]
     if shutil.which(program) is None:
         return []
     match language:

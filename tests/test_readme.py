@@ -102,3 +102,18 @@ def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
 def test_the_readme_lists_every_manual() -> None:
     """Every page of the manual is linked from another."""
     assert [page.name for page in SHOWING[1:] if f"(docs/{page.name})" not in README] == []
+
+
+def what_leaves(page: str) -> list[str]:
+    """Return the rows of a page's table of what leaves the machine, without the targets of links."""
+    _, _, table = (ROOT / page).read_text("utf-8").partition("| to | what | when |\n")
+    rows = table.partition("\n\n")[0].splitlines()
+    return [re.sub(r"\]\([^)]*\)", "]", row) for row in rows]
+
+
+def test_what_leaves_the_machine_is_said_once() -> None:
+    """README.md and docs/privacy.md have the same table, and it names everything that prompts hold."""
+    rows = what_leaves("README.md")
+    assert rows == what_leaves("docs/privacy.md") and len(rows) > 5
+    for part in ("error text", "came near", "latest exchanges", "checkpoint", "doctor --probe", "uncommitted diff"):
+        assert any(part in row for row in rows)

@@ -246,3 +246,11 @@ def test_what_of_a_repository_is_not_read_is_said(tmp_path: Path) -> None:
     found = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert found.settings.selection.threshold == 0.7
     assert [".xscore.toml" in found.warnings[0], "pyproject.toml" in found.warnings[1]] == [True, True]
+
+
+@pytest.mark.parametrize(("text", "key"), [("k-123456\n", "k-123456"), (" k-1\r\n", "k-1"), ("  ", ""), ("\n", "")])
+def test_blanks_around_a_key_are_no_part_of_it(text: str, key: str) -> None:
+    """A key read from a file ends with a line break; one of blanks alone is none."""
+    loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": text})
+    secret = loaded.settings.openai.api_key
+    assert (secret.reveal(), bool(secret)) == (key, bool(key))

@@ -68,6 +68,8 @@ HOOKS: Mapping[str, list[Hook]] = {
     "environment_warnings": [Hook("xscore.extensions.agents.planted_environment:environment_warnings")],
     # (store, path of an agent's log, origin=, thread=, now=) -> str, why it could not be read; empty: it was
     "import_session": [Hook("xscore.extensions.sessions.importing:import_session")],
+    # (store, asked, answered, origin=, session=, thread=, now=) -> None, the exchange of a message is remembered
+    "remember_exchange": [Hook("xscore.extensions.sessions.importing:remember_exchange")],
     # (path of a store, connection to another, keys) -> None, the rows of the first are in the second as well
     "merge_store": [Hook("xscore.extensions.recovery.salvage:merge_store")],
     # (store, memory ids, now=) -> `Erasure`, whose `missing` names the ids that were not there

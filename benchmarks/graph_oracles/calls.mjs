@@ -20,6 +20,20 @@ function walk(folder) {
 }
 walk(root)
 const paths = {}
+const ENTRIES = ['src/index.ts', 'source/index.ts', 'index.ts']
+// Packages of the tree by their names, which lead to files that are not built.
+function packages(folder) {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const place = path.join(folder, entry.name)
+    if (entry.isDirectory() && !SKIPPED.has(entry.name) && !entry.name.startsWith('.')) packages(place)
+    else if (entry.name === 'package.json') {
+      const { name, exports } = JSON.parse(fs.readFileSync(place, 'utf8'))
+      const main = ENTRIES.map((file) => path.join(folder, file)).find((file) => fs.existsSync(file))
+      if (name && main && !JSON.stringify(exports ?? '').includes('source')) paths[name] = [main]
+    }
+  }
+}
+packages(root)
 for (const config of ['tsconfig.json', 'tsconfig.base.json']) {
   const place = path.join(root, config)
   if (fs.existsSync(place)) Object.assign(paths, ts.readConfigFile(place, ts.sys.readFile).config?.compilerOptions?.paths)
@@ -42,7 +56,7 @@ function nameOf(declaration) {
 
 // Of overloads the implementation, and of a variable with a stated type the function that it holds.
 function defined(declaration) {
-  if (!declaration || declaration.body) return declaration
+  if (!declaration || declaration.body || !ts.isFunctionLike(declaration)) return declaration
   const holder = declaration.parent
   if (ts.isFunctionTypeNode(declaration) && holder?.initializer?.body) return holder.initializer
   return declaration.symbol?.declarations?.find((other) => other.body) ?? declaration
@@ -78,8 +92,10 @@ for (const source of program.getSourceFiles()) {
     } else if (ts.isTaggedTemplateExpression(node)) {
       emit(source, node.tag.getStart(source), checker.getResolvedSignature(node)?.declaration, 'plain')
     } else if (ts.isNewExpression(node)) {
-      const type = checker.getTypeAtLocation(node.expression).symbol?.valueDeclaration
-      emit(source, node.getStart(source), type, 'type')
+      // A class may have a namespace or an interface of its name: any of them is it.
+      for (const type of checker.getTypeAtLocation(node.expression).symbol?.declarations ?? []) {
+        emit(source, node.getStart(source), type, 'type')
+      }
     }
     ts.forEachChild(node, visit)
   }

@@ -41,7 +41,7 @@ def main() -> None:
         for line, column, form in places:
             try:
                 targets = script.goto(line, column, follow_imports=True)
-            except Exception:  # noqa: BLE001, S112  a fault of jedi's is a name that it cannot follow
+            except Exception:
                 continue
             for target in targets:
                 place = target.module_path

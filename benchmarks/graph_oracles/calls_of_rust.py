@@ -16,10 +16,13 @@ from pathlib import Path
 _SPAN = re.compile(r"at (?P<file>[^: ]+):(?P<line>\d+):(?P<column>\d+): (?P<last>\d+):(?P<end>\d+)$")
 _CALLED = re.compile(r"^\s*_\d+ = (?P<path>[<\w].*?)\((?:copy|move|const|_|\)|&)")
 _BLOCK = re.compile(
-    r"^(?P<indent>[ ]*)(?:unsafe )?(?:impl(?:<.*?>)? (?:(?P<trait>[\w:<>, '&]+) for )?(?P<type>&?(?:'\w+ )?(?:mut )?[\w:]+)"
+    r"^(?P<indent>[ ]*)(?:unsafe )?(?:impl(?:<.*?>)? (?:(?P<trait>[\w:<>, '&]+) for )?"
+    r"(?P<type>&?(?:'\w+ )?(?:mut )?[\w:]+)"
     r"|(?:pub(?:\([^)]*\))? )?(?:unsafe )?trait (?P<own>\w+))"
 )
-_FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:default )?(?:const )?(?:async )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)")
+_FUNCTION = re.compile(
+    r"^\s*(?:pub(?:\([^)]*\))? )?(?:default )?(?:const )?(?:async )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)"
+)
 
 Place = tuple[str, int]
 
@@ -73,7 +76,9 @@ def _without_arguments(path: str) -> str:
     return path
 
 
-def target_of(path: str, owned: dict[tuple[str, str], list[Place]], free: dict[str, list[Place]]) -> tuple[str, list[Place]]:
+def target_of(
+    path: str, owned: dict[tuple[str, str], list[Place]], free: dict[str, list[Place]]
+) -> tuple[str, list[Place]]:
     """Return the name that a path of MIR ends in, and where it may be defined."""
     cast = re.match(r"^<(?P<type>.*) as (?P<trait>.*?)>::(?P<name>\w+)(?:::<.*>)?$", path)
     if cast:

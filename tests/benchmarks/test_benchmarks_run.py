@@ -25,7 +25,17 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "vectors": ("--rows", "200"),
     "worktree": ("--runs", "1", "--packages", "click"),
 }
-ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "hook_economy", "judgments", "keyless", "lexical_docstrings", "peers"}
+ONLY_IMPORTED = {
+    "anytime",
+    "definitions",
+    "graph",
+    "hook_economy",
+    "judgments",
+    "keyless",
+    "lexical_docstrings",
+    "links_of_tests",
+    "peers",
+}
 """Benchmarks that need packages or programs that may be missing, or that have one large size only."""
 
 

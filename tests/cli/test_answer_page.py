@@ -101,3 +101,14 @@ def test_hostile_names_are_harmless() -> None:
     page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,))))
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
     assert len(page.splitlines()) == 2
+
+
+def test_a_terminal_keeps_the_best_in_sight() -> None:
+    """Five memories with reason and text, the other ten in one line each, cut to the width."""
+    chosen = tuple(replace(WRITE, id=f"m_{n}", entity=f"Judgments.write_{n:02}") for n in range(15))
+    texts = {memory.id: "def write(self):\n    where = 1\n    judgment = 2\n    written = 3" for memory in chosen}
+    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80))
+    lines = page.split("\n")
+    assert len(lines) == 5 * 5 + 10
+    assert all(f"write_{n:02}" in line for n, line in enumerate(lines[25:], start=5))
+    assert all(len(line) <= 80 for line in lines[25:])

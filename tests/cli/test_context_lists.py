@@ -60,6 +60,22 @@ def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
     assert folder.returncode == 2 and "shop/" in folder.stderr
 
 
+def test_words_of_an_unquoted_task_are_not_called_paths(xscore: Run, shop: Path) -> None:
+    """The user is told to quote the task, and shown how; nothing is judged."""
+    done = xscore("ask", "where", "is", "the", "cart?", cwd=shop)
+    assert done.returncode == 2 and "quote the task" in done.stderr
+    assert '"where is the cart?"' in done.stderr
+
+
+def test_a_kind_is_named_by_one_word_everywhere(xscore: Run, shop: Path) -> None:
+    """`--kind` and `--type` both narrow a turn and a list of memories."""
+    for word in ("--kind", "--type", "-t"):
+        found = json.loads(xscore("context", TASK, word, "function", "--json", cwd=shop).stdout)
+        assert found["scope"]["kinds"] == ["function"]
+    for word in ("--kind", "--type"):
+        assert xscore("memory", "list", word, "decision", cwd=shop).returncode == 1  # there is none
+
+
 def test_outside_the_root(xscore: Run, shop: Path, tmp_path: Path) -> None:
     """A path outside the repository is refused, also through a symbolic link."""
     (tmp_path / "secret.py").write_text("x = 1\n")
@@ -88,6 +104,16 @@ def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Pat
     assert filled[:2] == done.stdout.splitlines() and " (below 0.7)  calls it" in filled[2]
     assert xscore(*wanted, "-o", str(tmp_path / "found"), cwd=shop).stdout == ""
     assert (tmp_path / "found").read_text() == done.stdout
+
+
+def test_what_passed_without_a_place_is_listed_too(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """On standard error, a line each in the form of the others, for --format lines and -l."""
+    whole = xscore("context", TASK, "--format", "lines", *scripted, cwd=shop).stdout.splitlines()
+    assert len(whole) > 1
+    for form in (["-l"], ["--format", "lines"]):
+        done = xscore("context", TASK, *form, "--top-k", "1", *scripted, cwd=shop)
+        assert len(done.stdout.splitlines()) == 1
+        assert set(whole[1:]) <= set(done.stderr.splitlines())
 
 
 def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:

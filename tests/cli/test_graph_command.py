@@ -53,6 +53,28 @@ def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscor
     assert none == "the index knows nothing that calls, imports or tests shop/pay.py::pay\n"
 
 
+def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> None:
+    """Of a function, or of each function in a file: who calls it and whom it calls, one step, without imports."""
+    files = FILES | {"shop/prices.py": FILES["shop/prices.py"] + "\n\ndef tax(lines):\n    return total(lines) / 5\n"}
+    root = make_repo(files)
+    xscore("index", cwd=root)
+    callers = json.loads(xscore("graph", "callers", "total", "--json", cwd=root).stdout)["found"]
+    assert {(one["path"], one["entity"], one["relation"]) for one in callers} == {
+        ("shop/prices.py", "tax", "calls"),
+        ("shop/cart.py", "checkout", "calls"),
+        ("tests/test_prices.py", "test_total", "tests"),
+    }
+    of_file = xscore("graph", "callers", "prices.py", cwd=root / "shop").stdout.splitlines()
+    assert sorted(line.split(maxsplit=2)[2] for line in of_file) == [
+        "shop/cart.py::checkout  calls total",
+        "tests/test_prices.py::test_total  tests total",
+    ]
+    callees = xscore("graph", "callees", "shop/cart.py::checkout", cwd=root).stdout
+    assert callees == "1 step   shop/prices.py::total  called by it\n"
+    none = xscore("graph", "callees", "total", cwd=root)
+    assert (none.returncode, none.stdout) == (0, "")
+
+
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
     """An unknown name prints nothing on stdout and near names on stderr, wherever a name is accepted."""
     root = indexed(make_repo, xscore)

@@ -52,3 +52,12 @@ def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -
     )
     assert done.stdout == f"{question} [ask - --judge lexical --no-answer]"
     assert not [path for path in checkout.iterdir() if path.name.startswith("made-by")]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("ends", "fails"), [(0, False), (1, False), (3, True)])
+def test_finding_nothing_is_no_error_of_make(ends: int, fails: bool, checkout: Path) -> None:
+    """Exit code 1 says that nothing was found; any other of xscore's is make's as well."""
+    (checkout / ".venv" / "bin" / "xscore").write_text(f"#!/bin/sh\nexit {ends}\n")
+    done = subprocess.run(["make", "ask", "Q=x"], cwd=checkout, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == fails and ("Error" in done.stderr) == fails

@@ -234,8 +234,10 @@ def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:
     for grouped in ((), ("--by", "model"), ()):
         ran = xscore("report", *every, *grouped, cwd=asked)
         assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
-    ran = xscore("report", "--format", "html", cwd=asked)
-    assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
+    for form in (["--format", "html"], ["--html"]):
+        ran = xscore("report", *form, cwd=asked)
+        assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
+    assert xscore("report", "--html", "--format", "csv", cwd=asked).returncode == 2
 
 
 def test_a_turn_of_another_repository_is_found(asked: Path, xscore: Run, tmp_path: Path) -> None:

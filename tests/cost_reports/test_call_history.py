@@ -20,6 +20,7 @@ from xscore.costs.call_history import (
     calls_handled,
     expected_duration,
     gaps_between_turns_s,
+    is_timed,
     output_tokens_per_memory,
     typical_latency_s,
 )
@@ -77,6 +78,7 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
     for name, changes in enumerate(({"host": "x"}, {"model": "x"}, {"stage": "primary"}, {"outcome": "timeout"})):
         add_call(reader, f"other{name}", "t", DAY + 999, duration_s=77.0, **changes)
     assert typical_latency_s(reader, host="h", model="small") == 3.0
+    assert is_timed(reader, host="h", model="small") and not is_timed(reader, host="h", model="new")
     assert typical_latency_s(reader, host="h", model="small", stage=Stage.PRIMARY) == 77.0
 
 

@@ -1,6 +1,6 @@
 """A few lines in every language of the table, by its name: path and text."""
 
-from tests.indexer.test_blocks_and_pages import CSS, DOCKERFILE, GRAPHQL, MAKEFILE, PROTO, SQL, TERRAFORM, VUE
+from tests.indexer.test_blocks_and_pages import CSS, DOCKERFILE, GRAPHQL, JENKINS, MAKEFILE, PROTO, SQL, TERRAFORM, VUE
 from tests.indexer.test_compiled_languages import SOURCES
 from xscore.indexer.languages import language_of
 
@@ -48,6 +48,7 @@ _MORE = {
     "Dockerfile": DOCKERFILE,
     "Makefile": MAKEFILE,
     "a.css": CSS,
+    "Jenkinsfile": JENKINS,
 }
 SAMPLES = {
     language_of(path).name: (path, text)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import MakeRepo, git
 from tests.cost_reports.gate_reports import MEASURED
 from tests.indexer.conftest import Index
 from xscore.cost_reports.gate import baseline_json
@@ -67,6 +67,44 @@ def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
 def test_text_of_other_encodings(data: bytes, text: str) -> None:
     """Byte order marks, older encodings and other line ends are read as text with plain line ends."""
     assert decode_text(data, "a.py", max_line_chars=5000) == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line"),
+    [
+        ("shift_jis", "# -*- coding: shift_jis -*-\nx = '日本語ソ'"),
+        ("gbk", '<?xml version="1.0" encoding="GBK"?>\n<a>中文</a>'),
+        ("cp1252", "# vim: set fileencoding=cp1252 :\nx = '€ “so”'"),
+        ("koi8-r", '<meta charset="koi8-r"><p>привет</p>'),
+        ("iso2022_jp", "# coding: iso-2022-jp\nx = '日本'"),
+    ],
+)
+def test_a_declared_encoding_is_read(encoding: str, line: str) -> None:
+    """What the first lines declare decides where the bytes are no UTF-8."""
+    assert decode_text(line.encode(encoding), "a.py", max_line_chars=5000) == line
+
+
+@pytest.mark.parametrize("declared", ["punycode", "unicode_escape", "zlib", "utf-7", "idna", "no_such", "shift_jis"])
+def test_an_encoding_that_is_none_is_not_believed(declared: str) -> None:
+    """Only encodings of human languages are decoded; bytes in another than the declared one are read as Latin-1."""
+    data = f"# coding: {declared}\n".encode() + b"caf\xe9 \\x41 \xff\xfe+ACo-"
+    assert decode_text(data, "a.py", max_line_chars=5000) == data.decode("latin-1")
+
+
+def test_a_vendored_path_that_gitignore_takes_back_is_own_code(make_repo: MakeRepo, index: Index) -> None:
+    """`!vendor/mine/` admits what git tracks below it, from the next run on; the rest of the folder stays out."""
+    names = ("vendor/mine/a.py", "vendor/other/b.py", "src/c.py")
+    root = make_repo(dict.fromkeys(names, "def f():\n    return 1\n"))
+
+    def indexed() -> list[tuple[object, ...]]:
+        return index.rows("SELECT path FROM file WHERE excluded = '' AND path LIKE '%.py' ORDER BY path")
+
+    index.run(root)
+    assert indexed() == [("src/c.py",)]
+    (root / ".gitignore").write_text("vendor/*\n!vendor/mine/\n")
+    (root / "vendor/mine/untracked.py").write_text("x = 1\n")
+    index.run(root)
+    assert indexed() == [("src/c.py",), ("vendor/mine/a.py",)]
 
 
 def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ CSS = """.order > .total,
     ("path", "text", "names"),
     [
         ("a.sql", SQL, ["CREATE TABLE shop.orders", "CREATE FUNCTION net", "create index paid_orders"]),
-        ("a.proto", PROTO, ['syntax = "proto3', "message Order", "service Shop"]),
+        ("a.proto", PROTO, ['syntax = "proto3"', "message Order", "service Shop"]),
         ("a.graphql", GRAPHQL, ["type Order", "type Query"]),
         ("main.tf", TERRAFORM, ["resource aws_s3_bucket logs", "variable region"]),
         ("docker/Dockerfile.dev", DOCKERFILE, ["FROM build", "FROM"]),
@@ -202,6 +202,52 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
     assert "def paid" in lines[spans["paid"] - 1] and "# Paid orders" in lines[spans["Paid orders"] - 1]
     assert [row[0] for row in by_file["packed.ipynb"]] == [row[0] for row in by_file["paid.ipynb"]]
     assert not any("iVBOR" in str(text) for *_, text in found)
+
+
+def test_a_notebook_of_the_third_format_is_its_cells(tmp_path: Path, index: Index) -> None:
+    """Cells on sheets, code as `input`, headings with a level; rows stay where they are."""
+    cells = [
+        {"cell_type": "heading", "level": 2, "metadata": {}, "source": ["Paid orders"]},
+        {"cell_type": "markdown", "metadata": {}, "source": ["How many are `paid`."]},
+        {"cell_type": "code", "input": ["def paid(orders):\n", "    return len(orders)"], "outputs": []},
+    ]
+    notebook = {"metadata": {"name": ""}, "nbformat": 3, "worksheets": [{"cells": cells, "metadata": {}}]}
+    (tmp_path / "old.ipynb").write_text(json.dumps(notebook, indent=1, sort_keys=True))
+    assert index.run(tmp_path).files.excluded.by_reason == {}
+    found = {row[1]: row[-1] for row in read_with_bodies(index.connection, "path, entity", "true")}
+    assert found["paid"] == "def paid(orders):\n    return len(orders)"
+    assert "Paid orders" in " ".join(found)
+
+
+JENKINS = """pipeline {
+  agent any
+  stages {
+    stage('Build') {
+      steps {
+        sh 'make'
+        sh 'make more'
+      }
+    }
+    stage("Test it") {
+      steps {
+        sh 'make test'
+      }
+    }
+  }
+}
+
+def notifyAll(String text) {
+  echo text
+  echo text
+  echo text
+}
+"""
+
+
+def test_stages_of_jenkins_are_blocks() -> None:
+    """A stage, a method and a block at the margin begin a memory, also in `Jenkinsfile.release`."""
+    assert list(pieces_of("Jenkinsfile", JENKINS)) == ["pipeline", "stage Build", "stage Test it", "notifyAll"]
+    assert language_of("ci/Jenkinsfile.release").name == language_of("build.gradle").name == "groovy"
 
 
 def test_asciidoc_is_cut_by_heading() -> None:

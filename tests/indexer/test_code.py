@@ -115,8 +115,8 @@ def test_module_code_stands_in_blocks() -> None:
 VALUES = {
     "a.py": ("import os\n\nlog = os.environ\nT = 1\nLIMIT: int = 3\nLOW, TOP = 1, 2\n", "log T LIMIT LOW TOP", "LIMIT"),
     "a.ts": (
-        "const fs = require('fs');\nexport const email = z.string(),\n  MOST = 3;\nexport type Id = string;\n",
-        "email MOST Id",
+        "const fs = require('fs');\nexport const email = z.string(),\n  MOST = 3;\n",
+        "email MOST",
         "email",
     ),
     "a.go": (
@@ -136,7 +136,7 @@ VALUES = {
 
 @pytest.mark.parametrize("path", VALUES)
 def test_a_block_knows_the_values_it_defines(path: str) -> None:
-    """Constants and one-line types are facts of their block; the first that tells something names it."""
+    """Constants are facts of their block; the first that tells something names it."""
     text, defined, name = VALUES[path]
     pieces = pieces_of(path, text)
     assert list(pieces) == [f"module:{name}"]
@@ -227,7 +227,7 @@ def test_an_object_keeps_what_its_functions_leave() -> None:
 
 
 def test_typescript_declarations() -> None:
-    """Interfaces, enums, long type aliases and overloads are entities; overloads join their implementation."""
+    """Interfaces, enums, type aliases and overloads are entities; overloads join their implementation."""
     text = dedent(
         """\
         export interface Shape extends Base {
@@ -265,6 +265,7 @@ def test_typescript_declarations() -> None:
     assert entities == {
         "Shape": (1, 3),
         "Color": (4, 6),
+        "Short": (7, 7),
         "Long": (8, 10),
         "f": (11, 15),
         "A": (16, 21),
@@ -314,3 +315,107 @@ def test_overloads_of_python_are_part_of_the_implementation() -> None:
     assert found["choose"].facts.signature.endswith("def choose(key):")
     assert ("choose", "") in [(use.name, use.hint) for use in found["Box.get"].uses]
     assert unseen_lines("pkg/box.py", OVERLOADS) == []
+
+
+def test_a_title_keeps_the_quotes_inside() -> None:
+    """The quotes around a test's title go, one pair of them."""
+    text = """it('opens "first" or "last"', () => {\n  open()\n})\n"""
+    assert list(pieces_of("a.test.js", text)) == ['opens "first" or "last"']
+
+
+ALIASES = """// What is sold.
+export type Item = { id: string }
+export type Items = Item[]
+
+export type Box<T> =
+  | T
+  | null
+
+export namespace util {
+  export type Deep<T> = {
+    [key in keyof T]: Deep<T[key]>
+  }
+}
+
+export function pay(item: Item) {
+  type Local = string
+  return item
+}
+"""
+
+
+def test_an_alias_of_a_type_is_a_memory_of_its_own() -> None:
+    """Also on one row, with the comment above it, and in a namespace; not in a function, nor on a row of a test."""
+    pieces = pieces_of("a.ts", ALIASES)
+    classes = {name for name, piece in pieces.items() if piece.kind is Kind.CLASS}
+    assert classes == {"Item", "Items", "Box", "util.Deep"}
+    assert pieces["Item"].text == "// What is sold.\nexport type Item = { id: string }"
+    assert not unseen_lines("a.ts", ALIASES)
+    assert "Items" not in pieces_of("a.test.ts", ALIASES)
+
+
+BOUND = """export const rename = mutation({
+  args: { id: v.id('x') },
+  handler: async (ctx, args) => {
+    await check(ctx)
+    return save(args)
+  },
+})
+
+export const Card = memo(
+  forwardRef(function CardInner(props, ref) {
+    return <Badge ref={ref} />
+  }),
+)
+
+const Badge = styled.span`
+  color: red;
+`
+
+export const store = defineStore('x', {
+  state: () => ({ n: 1 }),
+  actions: {
+    inc() {
+      this.n++
+    },
+    dec() {
+      this.n--
+    },
+  },
+})
+
+app.use({
+  onError: function (e) {
+    log(e)
+  },
+})
+
+const plain = wrap({ a: 1, b: 2 })
+"""
+
+
+def test_what_a_call_makes_of_an_object_keeps_the_name_it_is_bound_to() -> None:
+    """One function in the object: the name is its; several are named by it. No block ends inside of an object."""
+    pieces = pieces_of("a.tsx", BOUND)
+    assert [(name, piece.start + 1, piece.end + 1) for name, piece in pieces.items()] == [
+        ("rename", 1, 7),
+        ("Card", 9, 13),
+        ("Badge", 15, 17),
+        ("module:store", 19, 29),
+        ("store.actions.inc", 22, 24),
+        ("store.actions.dec", 25, 27),
+        ("module:app.use", 31, 35),
+        ("app.use.onError", 32, 34),
+        ("module:plain", 37, 37),
+    ]
+    assert pieces["rename"].facts.dependencies == ("mutation", "v.id", "check", "save")
+    assert not unseen_lines("a.tsx", BOUND)
+
+
+def test_a_long_object_is_not_cut_inside_of_its_parts() -> None:
+    """A statement of two windows is whole; of a longer one each memory begins with a part of the object."""
+    part = "  {\n    path: '/',\n    view: 'x',\n  },\n"
+    whole = pieces_of("a.ts", "const routes = [\n" + part * 9 + "]\n\nconst other = 1\n", window_lines=20)
+    assert [(piece.start, piece.end) for piece in whole.values()] == [(0, 37), (39, 39)]
+    pieces = pieces_of("a.ts", "const routes = [\n" + part * 40 + "]\n", window_lines=20)
+    assert all(piece.text.startswith(("const", "  {")) for piece in pieces.values())

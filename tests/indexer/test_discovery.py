@@ -1,16 +1,32 @@
 """Which files are found."""
 
 import hashlib
+import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo, git, write_files
+from tests.programs import run_without_root_powers
 from xscore.indexer import discovery
 from xscore.indexer.discovery import discover_files, walk_folder
 from xscore.platform.paths import find_root
 from xscore.records.memory import Excluded
+
+COUNT_FILES = """
+import asyncio
+from xscore.pipeline.build import Pipeline
+from xscore.settings import Settings
+
+async def count():
+    async with Pipeline.open(".", Settings()) as pipeline:
+        files = (await pipeline.index()).files
+        print(files.indexed, files.excluded.by_reason)
+
+asyncio.run(count())
+"""
 
 
 def found(root: Path) -> list[str]:
@@ -134,3 +150,45 @@ def test_the_walk_lists_what_git_lists(make_repo: MakeRepo, rules: list[str]) ->
     write_files(root, {**dict.fromkeys(TREE, ""), ".gitignore": "\n".join(rules)})
     git(root, "rm", "-q", "--cached", "a.py")
     assert sorted(walk_folder(root).paths) == found(root)
+
+
+def test_a_path_longer_than_the_system_takes_is_counted(tmp_path: Path) -> None:
+    """Folders are made below each other until no path reaches them; the rest is found all the same."""
+    write_files(tmp_path, {"a.py": ""})
+    before = Path.cwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(20):
+            Path("n" * 250).mkdir()
+            os.chdir("n" * 250)
+        Path("deep.py").touch()
+    finally:
+        os.chdir(before)
+    listing = walk_folder(tmp_path)
+    assert "a.py" in listing.paths
+    assert {one.reason for one in listing.excluded} == {"unreadable"}
+    shutil.rmtree(tmp_path / ("n" * 250))  # it goes by open folders, so it reaches what no path does
+
+
+def test_folders_closed_to_this_user_are_counted_and_the_rest_is_remembered(tmp_path: Path) -> None:
+    """A folder that may not be listed, one that may not be searched, and a file that may not be read."""
+    write_files(tmp_path, {"a.py": "A = 1\n", "closed/b.py": "", "half/c.py": "", "d.py": ""})
+    modes = {"closed": 0o000, "half": 0o444, "d.py": 0o000}
+    for name, mode in modes.items():
+        (tmp_path / name).chmod(mode)
+    try:
+        ended = run_without_root_powers(COUNT_FILES, cwd=tmp_path)
+    finally:
+        for name in modes:
+            (tmp_path / name).chmod(0o755)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["1", "{'unreadable':", "3}"]
+
+
+def test_the_kernels_own_folders_are_left_out(tmp_path: Path) -> None:
+    """Below `/` neither processes nor devices are entered; elsewhere a folder of such a name is an ordinary one."""
+    listing = discovery.FileListing()
+    assert not any(discovery._may_enter(Path("/"), name, listing) for name in ("proc", "sys", "dev"))
+    assert {one.reason for one in listing.excluded} == {"system"}
+    write_files(tmp_path, {"proc/a.py": ""})
+    assert walk_folder(tmp_path).paths == ["proc/a.py"]

@@ -32,9 +32,13 @@ index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSetti
 
 
 def big_repository(root: Path, count: int) -> Path:
-    """Write many small files and return their folder."""
-    texts = (f"def f{number}(x):\n    return f{(number + 1) % count}(x)\n" for number in range(count))
-    write_files(root, {f"d{number % 7}/m{number}.py": text for number, text in enumerate(texts)})
+    """Write many small files, each of which calls the next, and return their folder."""
+    files: dict[str, str] = {}
+    for number in range(count):
+        called = (number + 1) % count
+        imported = f"    from d{called % 7}.m{called} import f{called}\n\n"
+        files[f"d{number % 7}/m{number}.py"] = f"def f{number}(x):\n{imported}    return f{called}(x)\n"
+    write_files(root, files)
     return root
 
 

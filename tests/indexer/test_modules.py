@@ -23,7 +23,8 @@ from xscore.store.encoded_files import FileMentions
         ("../x.js", "src/a.js", "/", "./x.js"),
         ("../../x", "src/a.js", "/", ""),
         ("express", "src/a.js", "/", "express"),
-        ("@/lib/x", "src/a.ts", "/", "lib/x"),
+        ("@/lib/x", "src/a.ts", "/", "/lib/x"),
+        ("#db", "src/a.ts", "/", ":db"),
     ],
 )
 def test_references(module: str, path: str, separator: str, expected: str) -> None:
@@ -32,7 +33,8 @@ def test_references(module: str, path: str, separator: str, expected: str) -> No
 
 
 PATHS = """
-    src/flask/__init__.py src/flask/app.py examples/a/app.py examples/b/app.py examples/b/run.py tests/t.py
+    src/flask/__init__.py src/flask/app.py src/flask/json.py
+    examples/a/app.py examples/b/types.py examples/b/app.py examples/b/run.py tests/t.py
     lib/index.js lib/util.ts lib/View.jsx lib/page.tsx other/util.ts pkg/mod.pyi app.js
     """.split()  # noqa: SIM905  read as a list of names
 
@@ -51,17 +53,24 @@ MODULES = module_index(PATHS)
         ("flask", "tests/t.py", "src/flask/__init__.py"),
         ("flask/app", "tests/t.py", "src/flask/app.py"),
         ("app", "examples/b/run.py", "examples/b/app.py"),
-        ("app", "tests/t.py", "src/flask/app.py"),
+        ("app", "tests/t.py", ""),
         ("./src/flask/app", "tests/t.py", "src/flask/app.py"),
         ("./lib", "app.js", "lib/index.js"),
         ("./lib/util.js", "app.js", "lib/util.ts"),
         ("./lib/View", "lib/page.tsx", "lib/View.jsx"),
         ("os/path", "tests/t.py", ""),
+        ("json", "tests/t.py", ""),
+        ("types", "tests/t.py", ""),
+        ("types", "examples/b/run.py", "examples/b/types.py"),
+        ("json", "src/flask/app.py", "src/flask/json.py"),
         ("", "tests/t.py", ""),
     ],
 )
 def test_resolving(target: str, importer: str, expected: str) -> None:
-    """A reference finds the file by its language's rules; the nearest wins, and a tie finds nothing."""
+    """A reference finds the file by its language's rules; the nearest wins, a tie finds nothing.
+
+    A module in a package is known by the name of the package before its own, except beside it.
+    """
     assert MODULES.resolve(target, importer) == expected
 
 

@@ -91,8 +91,8 @@ https://example.org/issue/2179
         ("README", "How to begin", Kind.DOC),
         ("notes.txt", "How to begin", Kind.DOC),
         (".gitignore", "*.log", Kind.TEXT),
-        ("bin/release", "#!/bin/sh\necho hi", Kind.TEXT),
-        ("RELEASE", "#!/bin/sh\necho hi", Kind.TEXT),
+        ("bin/release", "#!/bin/sh\necho hi", Kind.BLOCK),
+        ("RELEASE", "#!/usr/bin/perl\nsay 1", Kind.TEXT),
         ("requirements.txt", "httpx", Kind.TEXT),
         ("changelog/unreleased/issue-2179", CHANGE, Kind.DOC),
         (

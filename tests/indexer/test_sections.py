@@ -2,11 +2,12 @@
 
 from textwrap import dedent
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.indexer.conftest import pieces_of
-from xscore.indexer.sections import prose_references, split_rows
+from xscore.indexer.sections import name_rows, prose_references, split_rows
 from xscore.indexer.syntax import NameUse
 from xscore.records.memory import Kind
 
@@ -114,6 +115,30 @@ def test_json_keys() -> None:
 
 
 TEXT = "\n".join(f"fn item_{i}() {{\n    body {i}\n    more {i}\n}}\n" for i in range(200))
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('<template><div @click="pay(1)">', "template"),
+        ("  <skipSource>${gson.skip}</skipSource>", "skipSource"),
+        ("<key>Total Time</key>", "key Total Time"),
+        ('<?xml version="1.0"?>', "xml"),
+        ("<!-- a comment -->", "a comment"),
+        ('syntax = "proto3";', 'syntax = "proto3"'),
+        ("module {whatever:null};", "module {whatever:null}"),
+        ("2013-06-21 A B <a@b.org>", "2013-06-21 A B <a@b.org>"),
+        ('print("hello', "print"),
+        ("if (x) {", "if (x)"),
+        ('"quoted"', "quoted"),
+        ("/* comment */", "comment"),
+        ('{% include "a" %}', 'include "a"'),
+        ("}", "lines"),
+    ],
+)
+def test_rows_have_a_name_that_a_person_would_choose(line: str, name: str) -> None:
+    """An element is named by its tag and its text; brackets and quotes are there in pairs or not at all."""
+    assert name_rows([line], 0, 0) == name
 
 
 def test_windows_have_names_and_bounds() -> None:

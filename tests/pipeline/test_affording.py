@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
+from tests.servers.scoring import table
 from xscore import Pipeline, Settings, Turn
 from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.receipt import Answer
@@ -37,7 +38,7 @@ class Listener(Observer):
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
     """A priced vendor, reached by name."""
-    with BillingServer() as running, vendor(running) as environ:
+    with BillingServer(score=table({"::total": 95}, default=4)) as running, vendor(running) as environ:
         for name in ("HTTP_PROXY", "NO_PROXY"):
             monkeypatch.setenv(name, environ[name])
         yield running

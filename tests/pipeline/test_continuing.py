@@ -37,7 +37,7 @@ async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer
     watch = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
         second = await pipeline.resume(first.turn_id)
-    assert second.coverage.carried > 0 and second.answer is not None
+    assert second.coverage.carried > 0
     assert any("shop/cart.py, README.md" in note for note in watch.notes)
 
 

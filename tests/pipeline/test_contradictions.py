@@ -4,10 +4,11 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.extensions.learning.conftest import NOW, decision, made, preference
 from xscore.pipeline.contradictions import ResolvedConflict, conflict_weight, resolve_conflicts
-from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import STATED_ELSEWHERE, Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.settings import Settings
 
 AUTHORITY = {str(layer): weight for layer, weight in Settings().bundle.authority.items()}
@@ -35,6 +36,15 @@ def test_a_choice_of_the_project_wins_over_a_stated_preference() -> None:
     """L07: the narrower scope wins even if the user stated the preference often."""
     stated = preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=99)
     assert settled(stated, DRIZZLE)[0].winner == DRIZZLE.id
+
+
+def test_a_stated_choice_that_was_imported_is_still_one() -> None:
+    """A project's decision that went through an export holds against the preference; an import of none says so."""
+    elsewhere = replace(DRIZZLE.particulars, origin=STATED_ELSEWHERE)
+    imported = replace(DRIZZLE, source=MemorySource.IMPORT, particulars=elsewhere)
+    assert settled(PRISMA, imported)[0] == settled(PRISMA, DRIZZLE)[0]
+    unstated = replace(DRIZZLE, source=MemorySource.IMPORT, confidence=0.2)
+    assert "only imported" in settled(PRISMA, unstated)[0].text
 
 
 def test_a_decision_without_a_key_joins_what_it_turned_down() -> None:

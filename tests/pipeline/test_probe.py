@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.pipeline.conftest import ask as ask_turn
 from tests.pipeline.conftest import settings_for
+from tests.pipeline.test_decision_turns import WIRES
+from tests.pipeline.test_decision_turns import settings_for as decisions_at
+from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.probe import REMEMBERED_HERE_S, adopt_capability, known_capability
+from xscore.pipeline.probe import REMEMBERED_HERE_S, SEPARATE_TRIES, adopt_capability, known_capability
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
 from xscore.records.calls import Capability, ReplyForm
@@ -58,6 +62,14 @@ def known(pipeline: Pipeline) -> Capability:
     found = known_at(pipeline, time.time())
     assert found is not None
     return found
+
+
+def without_answers(reply: dict[str, Any], *, all_but: int = 0) -> dict[str, Any]:
+    """Return the reply with its first answers only, of either wire."""
+    answers = reply["answers"]
+    first = list(answers)[:all_but]
+    kept = first if isinstance(answers, list) else {name: answers[name] for name in first}
+    return {**reply, "answers": kept}
 
 
 async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> None:
@@ -104,14 +116,12 @@ async def test_the_strongest_form_that_works_is_used(shop: Path, less: dict[str,
 
 
 async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
-    """If no format gives a readable reply the turn ends with 3 before any repository text is sent;
-    nothing is stored.
-    """
+    """If no format gives a readable reply, tried twice, no repository text is sent and nothing is stored."""
     with LesserServer(prose_under=("json_schema", "json_object", "text")) as server:
         with pytest.raises(NoUsableModel, match="no readable scores") as caught:
-            await ask(shop, server)
+            await ask(shop, server, fallback=())
         assert caught.value.exit_code == 3
-        assert [form_of(body) for body in server.counts.bodies] == ["json_schema", "json_object", "text"]
+        assert [form_of(body) for body in server.counts.bodies] == 2 * ["json_schema", "json_object", "text"]
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
         server.prose_under = ()
         assert (await ask(shop, server)).coverage.unjudged == 0
@@ -125,7 +135,7 @@ async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, 
     with LesserServer() as server:
         server.misbehave(fault, times=99)
         with pytest.raises(error):
-            await ask(shop, server)
+            await ask(shop, server, fallback=())
         assert server.counts.requests == 1
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
 
@@ -183,3 +193,39 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
             assert isinstance(judge, ModelJudgeFactory)
             assert await adopt_capability(replace(judge, provider=own), own) is None
         assert server.counts.requests == 0
+
+
+async def test_one_unlucky_round_of_replies_does_not_end_the_turn(shop: Path) -> None:
+    """A chat model that answers prose to its first three requests is asked again, and judges."""
+    with LesserServer() as server:
+        server.misbehave(Fault.MALFORMED_CONTENT, times=3)
+        answer = await ask(shop, server)
+        probes = [form_of(body) for body in server.counts.bodies if "hello {name}" in texts([body])]
+    assert probes == ["json_schema", "json_object", "text", "json_schema"]
+    assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_decision_host_that_leaves_out_answers_is_usable(shop: Path, wire: str) -> None:
+    """What the first probe left out is asked alone; one answer of two is enough, since judging asks again too."""
+    with DecisionServer() as server:
+        server.spoil = lambda reply: without_answers(reply) if server.requests <= 3 else reply
+        answer = await ask_turn(shop, decisions_at(server, wire, probe=True))
+        sizes = [len(body["questions"]) for body in server.bodies]
+    assert sizes[:4] == [2, 1, 1, 1]
+    assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
+    with DecisionServer() as server:
+        server.spoil = lambda reply: without_answers(reply, all_but=1) if server.requests <= 4 else reply
+        answer = await ask_turn(shop, decisions_at(server, wire, probe=True), OTHER)
+    assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_decision_host_without_any_answer_is_no_judge(shop: Path, wire: str) -> None:
+    """After a bounded number of questions without one answer, words rank, and no repository text was sent."""
+    with DecisionServer() as server:
+        server.spoil = without_answers
+        answer = await ask_turn(shop, decisions_at(server, wire, probe=True))
+        assert server.requests == 1 + 2 * SEPARATE_TRIES
+        assert OF_THE_REPOSITORY not in texts(server.bodies)
+    assert (answer.ranked_by, answer.exit_code) == ("lexical", 3)

@@ -35,7 +35,9 @@ async def asked(root: Path, settings: Settings, task: str, **more: object) -> An
 def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
     """Ask in a new process, up to the moment it waits for the judge."""
     before = server.counts.requests
-    process = programs.begin("ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url))
+    process = programs.begin(
+        "ask", task, "--answer-anyway", *models_of("openai"), cwd=root, environ=environment_at("openai", server.url)
+    )
     wait_until(lambda: server.counts.requests > before, process)
     return process
 
@@ -120,6 +122,7 @@ async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: Op
 async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenAIServer) -> None:
     """B06b: `session.persona` sets the tone; otherwise the checkpoint's, if any."""
     server.score = table({"total": 90})
+    server.score = table({"total": 90})
     settings = settings_for(server)
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:
@@ -153,6 +156,7 @@ async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(shop: Path, 
 
 async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(shop: Path, server: OpenAIServer) -> None:
     """H28: `continue` uses the turn's own session, also after --fresh, and its checkpoint."""
+    server.score = table({"total": 90})
     settings = settings_for(server)
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:

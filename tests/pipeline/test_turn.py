@@ -111,11 +111,11 @@ async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer
 
 
 async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, server: OpenAIServer) -> None:
-    """Exit 3: every candidate has its cause, words do not rank instead, and no answering call is made."""
+    """Exit 3: every candidate has its cause, words rank instead, and no answering call is made."""
     server.api_key = "right"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
-    assert (answer.exit_code, answer.ranked_by, answer.selected) == (3, "", ())
+    assert (answer.exit_code, answer.ranked_by) == (3, "lexical")
     assert answer.partial
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
     assert answer.unjudged.by_cause == {"provider": answer.coverage.unjudged}

@@ -80,11 +80,16 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET]))
 async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
-    """Exit 3, all unjudged with the cause, and no answer; if the host is unreachable words rank, exit 1."""
+    """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is unreachable, else 3.
+
+    A wrong model name or base URL stays without a ranking.
+    """
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
         ended = await ask(root, settings_at(dialect, host.url, concurrency=1), answer=True)
-        code, ranked_by = (1, "lexical") if fault is Fault.RESET else (3, "")
+        code = 1 if fault is Fault.RESET else 3
+        is_mistake = fault in (Fault.UNKNOWN_MODEL, Fault.REDIRECT)
+        ranked_by = "" if is_mistake else "lexical"
         assert (ended.answer.exit_code, ended.answer.ranked_by, len(ended.lost)) == (code, ranked_by, MEMORIES)
         assert host.counts.requests == (1 if fault in STOPS else PACKS)
         assert ended.answer.answer is None and host.counts.answering_requests == 0

@@ -1,5 +1,6 @@
 """The machine's proxies and certificates: a real forward proxy and a real TLS server, both on loopback."""
 
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ import trustme
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import OpenAIServer
 from tests.servers.proxy import ForwardProxy
-from xscore.platform.errors import AuthenticationFailed, Unreachable, UsageError
+from xscore.platform.errors import AuthenticationFailed, TlsFailed, Unreachable, UsageError
+from xscore.providers.attempts import may_retry
 from xscore.providers.transport import Route, route_to
 
 ELSEWHERE = "http://models.example.test/v1"
@@ -156,6 +158,31 @@ async def test_an_unknown_authority_is_named_as_the_cause(
             await provider.complete(judging())
     assert "SSL_CERT_FILE" in caught.value.hint
     assert secure.counts.requests == 0
+
+
+async def test_a_plain_host_behind_https_is_named_as_the_cause(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base URL's scheme is in doubt, not the network: one attempt, whose hint names it."""
+    async with connected(server.url.replace("http:", "https:"), key=KEY) as provider:
+        with pytest.raises(TlsFailed) as caught:
+            await provider.complete(judging())
+        with pytest.raises(TlsFailed):
+            await provider.complete(judging(), lambda _: None)  # an answer goes by the vendor's SDK
+    assert "http://" in caught.value.hint and not may_retry(caught.value)
+
+
+async def test_a_silent_port_behind_https_is_named_as_the_cause(
+    judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port of this machine that takes the connection and never begins to encrypt it."""
+    monkeypatch.setattr("xscore.providers.connection.CONNECT_TIMEOUT_S", 0.2)
+    with socket.socket() as ear:
+        ear.bind(("127.0.0.1", 0))
+        ear.listen()
+        async with connected(f"https://127.0.0.1:{ear.getsockname()[1]}/v1", key=KEY) as provider:
+            with pytest.raises(TlsFailed):
+                await provider.complete(judging())
 
 
 async def test_certificates_that_cannot_be_read_are_a_usage_error(

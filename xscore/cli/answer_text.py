@@ -17,6 +17,8 @@ from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 MISSES_SHOWN = 3
 BEST_SHOWN = 5
 """Nearest memories shown where nothing reached the threshold."""
+SHOWN_WITH_TEXT = 5
+"""Memories that a terminal shows with their reason and the lines nearest to the task; the others take a line each."""
 DETAILS_SHOWN = 3
 CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""
@@ -47,7 +49,11 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
     lines = [] if answer.selected else [_nothing_chosen(answer)]
     if answer.ranked_by and answer.selected:
         lines.append("Ranked by words alone, since the judge scored nothing:")
-    for memory in shown_memories(answer):
+    for place, memory in enumerate(shown_memories(answer)):
+        # a terminal of 24 rows keeps in sight what is best
+        if texts is not None and place >= SHOWN_WITH_TEXT:
+            lines.append(truncate(_one_line_entry(memory), width))
+            continue
         lines += _entry(memory)
         for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
             lines.append(truncate(f"{_INDENT}{line}", width))
@@ -61,10 +67,17 @@ def render_lines(answer: Answer) -> str:
 
     A memory below the threshold, filled in or kept because of --min-keep, is marked `~`.
     """
-    return "\n".join(
-        f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
-        for memory in answer.selected
-    )
+    return "\n".join(map(_grep_line, answer.selected))
+
+
+def render_unplaced(answer: Answer) -> str:
+    """Render in the same way all that passed and found no place, under a heading; empty if all did."""
+    passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
+    return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed]) if passed else ""
+
+
+def _grep_line(memory: Selected) -> str:
+    return f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
 
 
 def render_paths(answer: Answer) -> str:
@@ -95,9 +108,13 @@ def _telling_lines(text: str, task: str) -> list[str]:
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
-def render_account(answer: Answer, *, verbose: bool) -> list[str]:
-    """Render what was not chosen, what went wrong and who judged, each part by itself."""
-    parts = (render_filled, render_near_misses, render_absent_reasons, render_unjudged, render_judges, render_carried)
+def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> list[str]:
+    """Render what was not chosen, what went wrong and who judged, each part by itself.
+
+    in_lines: what was chosen is printed a line each, and what passed without a place is too.
+    """
+    not_kept = render_unplaced if in_lines else render_near_misses
+    parts = (render_filled, not_kept, render_absent_reasons, render_unjudged, render_judges, render_carried)
     return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
 
 
@@ -268,9 +285,20 @@ def _below(memory: Selected) -> str:
     return f" (below {memory.threshold:g})" if memory.below_threshold else ""
 
 
-def _entry(memory: Selected) -> list[str]:
+def _one_line_entry(memory: Selected) -> str:
+    """Return score, place, name and reason, in this order of importance."""
+    marks = f"{_below(memory)}{' (stale)' if memory.is_stale else ''}"
+    why = f"  {one_line(memory.reason)}" if memory.reason else ""
+    return f"{_score(memory)}  {_place(memory)}  {_shown_name(memory)}{marks}{why}"
+
+
+def _shown_name(memory: Selected) -> str:
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
-    head = f"{bold(_score(memory))}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
+    return one_line(name) or memory.kind
+
+
+def _entry(memory: Selected) -> list[str]:
+    head = f"{bold(_score(memory))}  {_place(memory)}  {bold(_shown_name(memory))}"
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:

@@ -1,5 +1,6 @@
 """`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost on stderr."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +30,12 @@ from xscore.cli.options import (
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.extension import load
+from xscore.pipeline.factories import NO_KEY
 from xscore.pipeline.json_form import to_json
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import ExitCode, UsageError
+from xscore.platform.files import is_there
+from xscore.platform.paths import user_cache_dir
 from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
 from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
@@ -39,13 +44,11 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+HINT_MARK = "hinted"
+"""File of the user's cache folder whose date is that of the latest hint."""
 NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
-ANYWAY = [
-    tuning(
-        "--answer-anyway", is_flag=True, help="Call the answering model even if words alone ranked and chose nothing."
-    )
-]
+ANYWAY = [tuning("--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen.")]
 OUTPUTS = [
     option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
     tuning(
@@ -145,8 +148,9 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
     """Print the chosen context for TASK, and nothing else, on standard output.
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK from standard input.
-    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory; it and -l exit
-    with 1 if nothing was chosen. `--json` prints the whole receipt, with the context (but no lines) in it.
+    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory, and on standard
+    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json` prints the whole
+    receipt, with the context (but no lines) in it.
     """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
@@ -180,7 +184,7 @@ def _print_list(answer: Answer, flags: Flags) -> int:
         _write_result(listed, flags.terminal, flags.given["output"])
     if not answer.selected:
         flags.terminal.lines(answer_text.render_selection(answer))
-    _print_remarks(answer, flags.terminal)
+    _print_remarks(answer, flags.terminal, in_lines=True)
     return answer.exit_code or int(not listed)
 
 
@@ -224,16 +228,37 @@ def print_turn(
     return answer.exit_code
 
 
-def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False) -> None:
-    """Say what was not chosen, what went wrong and what it cost. wants_answer: say how to get one."""
+def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False) -> None:
+    """Say what was not chosen, what went wrong and what it cost.
+
+    wants_answer: say how to get one. in_lines: name all that passed without a place, a line each.
+    """
     from xscore.cli import answer_text
 
-    terminal.notes(answer.warnings)
-    for text in answer_text.render_account(answer, verbose=terminal.verbose):
+    hint = ""
+    if wants_answer and answer.primary is None and _is_hint_due():
+        hint = NO_ANSWERER if answer.judge.is_model else NO_JUDGE
+    # the last line says in any case that no model judged
+    is_told = wants_answer and not hint
+    terminal.notes([said for said in answer.warnings if not (is_told and said == NO_KEY)])
+    for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
-    if wants_answer and answer.primary is None:
-        terminal.note(NO_ANSWERER if answer.judge.is_model else NO_JUDGE)
+    if hint:
+        terminal.note(hint)
     terminal.lines(answer_text.render_cost_line(answer))
+
+
+def _is_hint_due() -> bool:
+    """Whether this user was not told today how to get a model; notes that it is said now."""
+    mark = user_cache_dir() / HINT_MARK
+    try:
+        if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:
+            return False
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError:  # said once too often rather than never
+        pass
+    return True
 
 
 def _write_result(text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
-from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
+from xscore.cli.phrases import describe_binding_limit, describe_seconds, describe_tokens, format_maximum, format_total
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
@@ -73,7 +73,7 @@ def _render_ways(found: Estimate) -> str:
             one_line(one.judge),
             format_dollars(one.cost_usd, estimated=True),
             f"{one.calls:,}",
-            format_seconds(one.seconds) if one.calls else "",
+            f"{'≤ ' if one.is_assumed else ''}{format_seconds(one.seconds)}" if one.calls else "",
             one.limits.in_words(),
             "" if one.tariff == one.judge.replace(":", "/") else one.tariff,
         )
@@ -106,7 +106,7 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         counted(judge.calls, "call"),
         describe_tokens(judge.input_tokens, judge.output_tokens),
         format_dollars(judge.cost_usd, estimated=True),
-        format_seconds(judge.seconds),
+        describe_seconds(judge),
         one_line(judge.sends_to) or "nothing is sent",
     )
     return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
@@ -121,7 +121,7 @@ def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
             yield f"above {describe_cap(cap)}: what does not fit under it is left undone"
         elif cap.of != "turn":
             yield cap_left_rounded(cap)
-    if budget.deadline_s is not None and judge.seconds > budget.deadline_s:
+    if budget.deadline_s is not None and judge.seconds > budget.deadline_s and not judge.is_assumed:
         left = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
         limit = format_seconds(budget.deadline_s)
         yield f"a deadline of {limit} would leave about {left:,} unjudged, for `xscore continue`"

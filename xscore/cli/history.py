@@ -51,17 +51,24 @@ ONE_LINE_FROM = 110
 @command()
 @click.option("--last", metavar="PERIOD", type=period_s, help="Only turns of the last 30s, 90m, 24h, 7d, 2w.")
 @click.option(
-    "--limit", metavar="N", type=COUNT, help=f"Only the newest N. Default: {TURNS_SHOWN}, or all that --last covers."
+    "--limit",
+    metavar="N",
+    type=COUNT,
+    help=f"Only the newest N. Default: {TURNS_SHOWN}, or all that --last or --grep covers.",
 )
 @click.option("--state", type=click.Choice(STATES), help="Only turns in this state; unfinished: its process died.")
 @click.option("--session", metavar="S", default="", help="Only turns of this working session (an ID or a prefix).")
-def list_history(*, last: float | None, limit: int | None, state: str | None, session: str, flags: Flags) -> int:
+@click.option("--grep", metavar="TEXT", default="", help="Only turns whose task holds this text, in any case.")
+def list_history(
+    *, last: float | None, limit: int | None, state: str | None, session: str, grep: str, flags: Flags
+) -> int:
     """List past turns, newest first: when, how they ended, dollars, seconds, what was kept of how much, the task.
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """
-    is_narrow, terminal = bool(last or state or session), flags.terminal
-    most = TURNS_SHOWN if limit is None and last is None else limit
+    is_narrow, terminal = bool(last or state or session or grep), flags.terminal
+    is_bounded = last is not None or bool(grep)  # what is looked for may be older than the latest
+    most = TURNS_SHOWN if limit is None and not is_bounded else limit
     with opened_store(flags, make=False) as store:
         now = store.clock()
         wanted = TurnFilter(
@@ -69,6 +76,7 @@ def list_history(*, last: float | None, limit: int | None, state: str | None, se
             since=None if last is None else now - last,
             state=state or "",
             thread=session,
+            text=grep,
         )
         found = list_turns(store.connection, wanted, now=now)
     shown, left_out = found.turns[:most], found.damaged_turns + found.damaged_calls
@@ -104,7 +112,9 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
     took = "" if turn.total_s is None else format_seconds(turn.total_s)
     if turn.coverage is not None:
         missing = f", {turn.coverage.unjudged:,} unjudged" if turn.coverage.unjudged else ""
-        kept = f"{turn.kept:,} of {turn.coverage.candidates:,}{missing}"
+        # where the model judged nothing, what was kept was ranked by words, under the lexical judge's threshold
+        is_by_words = turn.kept and turn.coverage.unjudged == turn.coverage.candidates
+        kept = f"{turn.kept:,} of {turn.coverage.candidates:,}{' by words' if is_by_words else ''}{missing}"
     by = one_line(f"{turn.command} ({turn.judge})" if turn.judge else turn.command)
     task = next((line.strip() for line in turn.task.splitlines() if line.strip()), "(no task)")
     task = "(the task was erased)" if turn.task_is_erased else one_line(task)

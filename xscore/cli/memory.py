@@ -61,7 +61,15 @@ NARROWING = [
         multiple=True,
         help="Only this scope. Repeatable.",
     ),
-    option("--kind", metavar="KIND", type=click.Choice(list(map(str, Kind))), multiple=True, help="Only this kind."),
+    option(
+        "--kind",
+        "--type",
+        "kind",
+        metavar="KIND",
+        type=click.Choice(list(map(str, Kind))),
+        multiple=True,
+        help="Only this kind.",
+    ),
 ]
 CHOICE = [
     *NARROWING,
@@ -118,7 +126,9 @@ def _stated(flags: Flags) -> dict[str, Any]:
 
 @command(STATEMENT)
 @click.argument("text")
-@click.option("--kind", metavar="KIND", type=click.Choice(_STATED_KINDS), help=f"{', '.join(_STATED_KINDS)}.")
+@click.option(
+    "--kind", "--type", "kind", metavar="KIND", type=click.Choice(_STATED_KINDS), help=f"{', '.join(_STATED_KINDS)}."
+)
 @click.option("--layer", type=click.Choice(["project", "user", "governance"]), help="Default: the layer of the kind.")
 @click.option(
     "--scope",

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
+from xscore.platform.files import is_there
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import readable_text
 from xscore.records.memory import Kind, Layer
@@ -131,7 +132,9 @@ SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),
     option(
         "-t",
+        "--kind",
         "--type",
+        "type",
         metavar="KIND",
         type=click.Choice(list(map(str, Kind))),
         multiple=True,
@@ -306,7 +309,7 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
 
 def _file_and_line(given: str) -> tuple[str, int]:
     name, colon, line = given.rpartition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,9}", line) or Path(given).exists():
+    if not colon or not re.fullmatch(r"[0-9]{1,9}", line) or is_there(Path(given)):
         return given, 0
     return name, int(line)
 

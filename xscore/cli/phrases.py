@@ -25,16 +25,25 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
         case "none":
             return "nothing is left to judge"
         case "latency":
-            return f"bound by the latency of the host, with {counted(judge.concurrency, 'call')} in flight"
+            calls = f"with {counted(judge.concurrency, 'call')} in flight"
+            unknown = ", whose speed is not known yet" if judge.is_assumed else ""
+            return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)
     return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
+
+
+def describe_seconds(judge: JudgeEstimate, *, about: bool = False) -> str:
+    """Say how long judging takes; at most so long where no call to this model was timed yet."""
+    if judge.is_assumed:
+        return f"at most {format_seconds(judge.seconds)}"
+    return f"{'about ' if about else ''}{format_seconds(judge.seconds)}"
 
 
 def describe_forecast(forecast: JudgeEstimate) -> str:
     """Say before a long judging what it takes."""
     dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
     return (
-        f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
+        f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes {describe_seconds(forecast, about=True)}"
         f"{dollars} in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)};"
         " the most promising come first"
     )
@@ -48,7 +57,7 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
     sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
     sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
     calls = judge.calls + (1 if estimate.primary else 0)
-    took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
+    took = f" {describe_seconds(judge)}," if judge.calls else ""
     lines = [f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends {sends}."]
     if estimate.cost_usd is None and estimate.caps:
         lines.append("A model has no known price, so caps in dollars cannot limit its calls.")

@@ -37,6 +37,8 @@ _NOTHING = {
     "related": "the index knows no link from or to {}",
     "deps": "the index knows nothing that {} calls, imports or tests",
     "affected": "the index knows nothing that calls, imports or tests {}",
+    "callers": "the index knows no function or test that calls {}",
+    "callees": "the index knows no function that {} calls",
 }
 
 
@@ -63,24 +65,29 @@ def _render_diagnosis(found: Diagnosis) -> str:
 
 
 @command()
-@click.argument("question", metavar="related|deps|affected", type=click.Choice(list(_NOTHING)))
-@click.argument("path", metavar="PATH")
-@click.option("--depth", metavar="N", type=COUNT, help="Follow at most N links; default 1 for related, else 5.")
+@click.argument("question", metavar="related|deps|affected|callers|callees", type=click.Choice(list(_NOTHING)))
+@click.argument("path", metavar="NAME")
+@click.option(
+    "--depth", metavar="N", type=COUNT, help="Follow at most N links; default 5 for deps and affected, else 1."
+)
 def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
-    """Follow the links of PATH: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of a memory.
+    """Follow the links of NAME: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of a memory.
 
     related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change to
-    it may break.
+    it may break. callers: the functions and tests that call it. callees: the functions that it calls.
     """
-    from xscore.store.graph import ends_named, follow_links
+    from xscore.store.graph import ends_named, entity_names, follow_links
     from xscore.store.naming import name_forms
 
     with opened_store(flags, make=False) as store:
         known = (form for form in name_forms(path, store.root.path) if ends_named(store.connection, form))
         name = next(known, decode_path_argument(path).removeprefix("./"))
         found = follow_links(store.connection, question, name, depth=depth)
+        starts = ends_named(store.connection, name, question)
+        # With one start the line says "it"; with several, which of them.
+        names = entity_names(store.connection, starts) if len(starts) > 1 else {}
     body = {"of": name, "found": [record_json(one) for one in found]}
-    names = {one.id: one.entity or one.path for one in found}
+    names |= {one.id: one.entity or one.path for one in found}
     lines = [_link_line(one, via=names.get(one.via, "")) for one in found]
     flags.terminal.print_result(body, "\n".join(lines), none=_NOTHING[question].format(one_line(name)))
     if found:

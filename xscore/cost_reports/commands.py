@@ -60,6 +60,7 @@ PERIOD_OPTIONS = [
 ]
 OUTPUT_OPTIONS = [
     option("--format", type=click.Choice(FORMATS), help="Form on stdout; default: text."),
+    option("--html", is_flag=True, help="The same as --format html."),
     option(
         "-o",
         "--output",
@@ -84,6 +85,8 @@ def report(flags: Flags) -> int:
     --update-baseline nothing else is printed, unless --json or --format ask for it.
     """
     _refuse_contradictions(flags)
+    if flags.given["html"]:
+        flags = replace(flags, given={**flags.given, "format": "html"})
     given = flags.given
     uses_baseline = given["check"] or given["update_baseline"]
     check_outputs(given["output"], given["baseline"] if uses_baseline else None, writes=given["update_baseline"])
@@ -94,7 +97,8 @@ def report(flags: Flags) -> int:
 def _refuse_contradictions(flags: Flags) -> None:
     given = flags.given
     pairs = {
-        "--json and --format both want stdout": flags.terminal.as_json and given["format"],
+        "--json and --format both want stdout": flags.terminal.as_json and (given["format"] or given["html"]),
+        "--html and --format contradict each other": given["html"] and given["format"] not in (None, "html"),
         "--check and --update-baseline contradict each other": given["check"] and given["update_baseline"],
         "--last and --since contradict each other": given["last"] is not None and given["since"] is not None,
         "--turn names one turn: leave out --last, --since and --until": given["turn"] is not None

@@ -128,6 +128,11 @@ def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, 
     return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
 
 
+def is_timed(connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE) -> bool:
+    """Whether a call of this stage to this model here was answered lately; else its pace is an assumption."""
+    return connection.execute(_DURATIONS, (host, model, stage)).fetchone() is not None
+
+
 def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> int:
     """Return how many concurrent judging calls were answered here in the latest minutes.
 

@@ -8,6 +8,7 @@ long_lines · baseline. A run without new or changed files asks for none.
 import os
 import re
 import stat
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,13 @@ _LOCKFILES = """
 _SESSIONS = (".aider.chat.history.md", ".aider.input.history", ".aider.llm.history")
 """Agent transcripts: past sessions are imported, and would count twice as documents."""
 _BY_NAME = dict.fromkeys(_LOCKFILES, "lockfile") | dict.fromkeys(_SESSIONS, "session")
+VENDORED = "vendored"
 _OWN_SETTINGS = ".xscore.toml"
 _BY_PATTERN = (
     ("agent_setup", r"(^|/)(skills/xscore/SKILL|agents/xscore)\.md\Z"),
     ("minified", r"(?i)[.-]min\.[^/]*\Z"),
     (
-        "vendored",
+        VENDORED,
         r"(^|/)(_?vendor|vendored|third[-_]?party|3rd[-_]?party|node_modules|bower_components|site-packages"
         r"|googletest|gtest)/|^deps/",
     ),
@@ -81,7 +83,9 @@ _BASELINE = r'\{\s*"attempts": \d+,\s*"calls": \d+,\s*"cost_usd": "'
 class AdmissionRules:
     """Which files are indexed, by name, size and text."""
 
-    def __init__(self, settings: "IndexSettings") -> None:
+    def __init__(self, settings: "IndexSettings", taken_back: Callable[[str], bool] = lambda _path: False) -> None:
+        """taken_back: whether a vendored path is the repository's own (`TakenBack`)."""
+        self._taken_back = taken_back
         self._max_bytes, self._max_line_chars = settings.max_file_bytes, settings.max_line_chars
         self._include = _spec(settings.include)
         self._exclude = _spec(settings.exclude)
@@ -111,7 +115,10 @@ class AdmissionRules:
         verdict = self._exclude.verdict(path) if self._exclude is not None else None
         if verdict:
             return "excluded"
-        return refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
+        if verdict is not None:
+            return ""  # `!*.po` readmits a built-in class
+        reason = refusal_by_name(path)
+        return "" if reason == VENDORED and self._taken_back(path) else reason
 
 
 def _spec(globs: tuple[str, ...]) -> "GlobList | None":
@@ -138,6 +145,11 @@ def refusal_by_name(path: str) -> str:
         return "settings"
     by_suffix = _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""
     return next((reason for reason, pattern in _BY_PATTERN if re.search(pattern, path)), by_suffix)
+
+
+def is_vendored(path: str) -> bool:
+    """Whether the name of a folder on the path says that its files are copies of another project's."""
+    return refusal_by_name(path) == VENDORED
 
 
 def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
@@ -173,8 +185,21 @@ def _text(data: bytes) -> str:
     if not is_wide and b"\0" in data[:8192]:
         raise FileRefused("binary")
     try:
-        return data.decode("utf-16" if is_wide else "utf-8-sig")
+        text = data.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError:  # an older encoding, unless control characters say it is binary
         if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data) > len(data) // 1000:
             raise FileRefused("binary") from None
-        return data.decode("latin-1")
+        return _in_declared_encoding(data) or data.decode("latin-1")
+    if "\x1b$" in text:  # the encoding of Japanese mail looks like ASCII
+        return _in_declared_encoding(data) or text
+    return text
+
+
+def _in_declared_encoding(data: bytes) -> str:
+    """Return the text in the encoding that the file declares; empty if it declares none, or is in another."""
+    from xscore.indexer.first_lines import declared_encoding  # few files have one
+
+    try:
+        return data.decode(declared_encoding(data) or "ascii")
+    except UnicodeDecodeError:
+        return ""

@@ -1,9 +1,9 @@
 """Write an expression as a chain: the name that it begins with, and the steps from there to the member that is called.
 
-`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a path of modules or types one name with `::`. What
-has a stated type begins with it: `new Store().get` is `:Store|get`. The nodes of all grammars are in the tables below;
-arguments are left out. Trade-off: other expressions, literals among them, have no chain, and each chain is at most
-`MAX_STEPS` long, so that chains of calls cost no more than they have links.
+`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a path of modules or
+types one name with `::`. What has a stated type begins with it: `new Store().get` is `:Store|get`. The nodes of all
+grammars are in the tables below. Trade-off: other expressions, literals among them, have no chain, and each chain is at
+most `MAX_STEPS` long, so that chains of calls cost no more than they have links.
 """
 
 import re
@@ -23,6 +23,18 @@ MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
+COUNT_MARK = "~"
+"""Before the number of arguments, at the end of a hint."""
+DECLARED = "()"
+"""Behind the name of a method that a class only declares."""
+PARAMETERS = "("
+"""Under which the number of parameters of a method stands, where others may have its name."""
+EXTENDED = "+"
+"""Under which the type stands that methods are given to apart from its definition."""
+ALTERNATIVE = " "
+"""Between the values that a function returns."""
+OWN_TYPES = frozenset({"Self", "self", "this", "static"})
+"""Written for the type of the object itself."""
 _PLAIN = re.compile(r"[@$#]{0,2}\w[\w$]*(?:::\w+)*(?:(?:[?!]?\.|->)#?[\w$]+)*\Z")
 _JOINTS = re.compile(r"[?!]?\.#?|->")
 _NAME = re.compile(r"[@$#]{0,2}\w[\w$?!]*\Z")
@@ -87,8 +99,7 @@ _THROUGH = {
 
 def chain_of(node: "Node", data: bytes) -> str:
     """Return the chain of an expression; empty: it has none."""
-    size = node.end_byte - node.start_byte
-    if size <= MAX_CHAIN_CHARS:
+    if node.end_byte - node.start_byte <= MAX_CHAIN_CHARS:
         text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
         if _PLAIN.match(text):
             return STEP.join(_JOINTS.split(text))
@@ -96,28 +107,42 @@ def chain_of(node: "Node", data: bytes) -> str:
     inner: Node | None = node
     while inner is not None and len(steps) <= MAX_STEPS:
         kind = inner.type
-        if kind in _CALLS:
-            steps.append(f"({_argument_count(inner) or ''})")
-            called = inner.child_by_field_name("function")
-            if called is not None and called.type == "import":
-                return _joined([*steps[:-1], _imported(inner, data)])
-            if called is None:
-                inner = _step_into(inner, _METHODS, steps, data)
-                if inner is None:
-                    return _joined(steps)
-            else:
-                inner = called
-        elif kind in _MEMBERS:
-            inner = _step_into(inner, _MEMBERS[kind], steps, data)
-        elif kind in _INDEXES:
-            steps.append(INDEXED)
-            inner = _child(inner, _INDEXES[kind]) or _child(inner, "")
-        elif kind in _THROUGH:
-            inner = _child(inner, _THROUGH[kind])
-        else:
+        if kind not in _INNER:
             head = _head(inner, kind, data)
             return _joined([*steps, head]) if head else ""
-    return ""
+        inner = _INNER[kind](inner, steps, data)
+    return _joined(steps) if inner is None and steps else ""
+
+
+def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
+    called = node.child_by_field_name("function")
+    if called is not None and called.type == "import":
+        steps.append(_imported(node, data))
+        return None
+    steps.append(f"({_argument_count(node) or ''})")
+    return _step_into(node, _METHODS, steps, data) if called is None else called
+
+
+def _into_index(node: "Node", steps: list[str], _data: bytes) -> "Node | None":
+    steps.append(INDEXED)
+    return _child(node, _INDEXES[node.type]) or _child(node, "")
+
+
+def _into_member(node: "Node", steps: list[str], data: bytes) -> "Node | None":
+    return _step_into(node, _MEMBERS[node.type], steps, data)
+
+
+def _through(node: "Node", _steps: list[str], _data: bytes) -> "Node | None":
+    return _child(node, _THROUGH[node.type])
+
+
+_INNER = {
+    **dict.fromkeys(_CALLS, _into_call),
+    **dict.fromkeys(_MEMBERS, _into_member),
+    **dict.fromkeys(_INDEXES, _into_index),
+    **dict.fromkeys(_THROUGH, _through),
+}
+"""Nodes around another, and the function that adds their step and returns that one; None: the chain begins there."""
 
 
 def chain_before(data: bytes, start: int, end: int) -> str:
@@ -133,7 +158,7 @@ def chain_before(data: bytes, start: int, end: int) -> str:
 
 
 def _chain_start(text: str) -> int:
-    """Return where the chain at the end of a text begins: behind what is neither a name nor in brackets before a dot."""
+    """Return where the chain at the end of a text begins."""
     at, depth = len(text) - 1, 0
     while at >= 0:
         char = text[at]
@@ -193,9 +218,7 @@ def type_chars(node: "Node", data: bytes) -> str:
     return " ".join(text.split()).replace(STEP, " / ") if STEP in text else " ".join(text.split())
 
 
-def _step_into(
-    node: "Node", fields: tuple[str, str], steps: list[str], data: bytes
-) -> "Node | None":
+def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: bytes) -> "Node | None":
     """Add the name of a member to the steps; return the object that has it, None without one."""
     name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
     written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")

@@ -1,33 +1,27 @@
-"""Bring changed files into the store: read, parse and write them, then link what a change may affect.
+"""Bring changed files into the store: read, parse and write them; `relinking` then links what a change may affect.
 
-After a large change all definitions and mentions are read at once; after a small one only those that its mentions lead
-to, so that an edit costs the same in a large repository. Trade-off: the list of files is read whole in both cases.
+Files that another worktree has parsed are adopted, the others are parsed in processes of their own. Trade-off: what is
+read of a file waits for its batch to be written, so a deadline can lose one batch.
 """
 
 import os
-import sqlite3
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
-from xscore.indexer.languages import language_of
-from xscore.indexer.receiver_types import ReceiverIndex
+from xscore.indexer.first_lines import MOST_FIRST_CHARS, language_of_file
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.records.memory import Excluded, FileStamp
-from xscore.store import index_rows, link_rows
-from xscore.store.encoded_files import EncodedFile, FileMentions, in_batches
-from xscore.store.file_rows import TotalChanges, change_totals, file_names, replace_files
+from xscore.store import index_rows
+from xscore.store.encoded_files import EncodedFile, in_batches
+from xscore.store.file_rows import replace_files
 from xscore.store.file_versions import find_version, is_sound
-from xscore.store.mention_links import relink_mentions
 from xscore.store.worktrees import worktree_names
-from xscore.store.written_rows import chain_names, last_name, module_names
 
 if TYPE_CHECKING:
     from xscore.indexer.index import ChangedFile, IndexRun
@@ -93,12 +87,16 @@ def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp 
             if not run.is_late:
                 with suppress(FileRefused, OSError):
                     data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
-                    language, file_hash = language_of(path).name, file_digest(data)
+                    language, file_hash = _language_name(path, data), file_digest(data)
                     is_same = own is not None and own.file_hash == file_hash and not own.excluded
                     if not is_same and find_version(run.connection, path, file_hash, run.rules_of(language)):
                         mtime_ns = settled_ns(info, now=run.now)
                         stamp = FileStamp(path, info.st_size, mtime_ns, file_hash, language)
             yield changed, stamp
+
+
+def _language_name(path: str, data: bytes) -> str:
+    return language_of_file(path, data[:MOST_FIRST_CHARS].decode("latin-1")).name
 
 
 def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
@@ -201,79 +199,3 @@ def _settle(run: "IndexRun") -> None:
 
 def _is_large(run: "IndexRun") -> bool:
     return len(run.changed) > MANY_FILES
-
-
-_Rows = defaultdict[str, list[link_rows.EntityRow]]
-
-
-def link_changes(connection: sqlite3.Connection) -> None:
-    """Resolve the mentions of every file that a change may affect.
-
-    Reads and writes under one lock: a second run may not change entities in between.
-    """
-    with transaction(connection):
-        due = index_rows.links_due(connection)
-        paths = None if due.everything else due.paths | _affected(connection, due.names)
-        languages = index_rows.file_languages(connection)
-        known = _all_names(connection, languages) if paths is None else _looked_up_names(connection, languages)
-        stated = languages.keys() if paths is None else paths & languages.keys()
-        edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path)]
-        if paths is None:
-            link_rows.replace_all_edges(connection, edges)
-            index_rows.write_index_meta(connection, index_rows.TOTALS, "")
-        else:
-            change = link_rows.replace_edges(connection, paths, edges)
-            change_totals(connection, TotalChanges(edges=change))
-        everything_stated = due.everything or due.all_stated
-        relink_mentions(connection, None if everything_stated else due.names, due.stated)
-        index_rows.note_linked(connection)
-
-
-def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
-    """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
-
-    Names reach others as aliases of imports, by files that export all of another, by classes with that base, and by
-    functions, members and variables with that type.
-    """
-    paths, known, new = set[str](), set(names), set(names)
-    while new:
-        found = link_rows.paths_mentioning(connection, new)
-        reached = {name for path in found for name in _reaching(connection, path, new)}
-        paths |= found
-        new = reached - known
-        known |= new
-    return paths
-
-
-def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Iterator[str]:
-    mentions = link_rows.file_mentions(connection, path)
-    for name, hint in mentions.imports:
-        if name in names or module_names(hint) & names:
-            yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
-    heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
-    for source, members in mentions.types.items():
-        reaching = [member for member, chain in members.items() if chain_names(chain) & names]
-        yield from (member.removesuffix("()") for member in reaching if member)
-        heirs |= {source} if reaching else set()
-    if heirs:
-        yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
-
-
-def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
-    """Read all definitions and mentions at once."""
-    mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
-    for row in link_rows.entity_rows(connection):
-        in_file[row.path].append(row)
-        named[last_name(row.entity)].append(row)
-    nothing = FileMentions()
-    return ReceiverIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
-
-
-def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
-    """Read the definitions and mentions that are asked for."""
-    return ReceiverIndex(
-        languages,
-        partial(link_rows.file_mentions, connection),
-        partial(link_rows.entities_in, connection),
-        partial(link_rows.entities_named, connection),
-    )

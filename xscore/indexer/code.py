@@ -19,15 +19,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from xscore.indexer.captures import Syntax
+from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
-from xscore.indexer.receivers import PARAMETERS, Receivers, Scope
+from xscore.indexer.receivers import Receivers, Scope
 from xscore.indexer.sections import split_rows
-from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
+LONG_STATEMENT = 2
+"""Windows that one statement may take without being cut."""
 _DOC_CHARS = 300
 _HEADING_CHARS = 200
 
@@ -64,7 +68,7 @@ _LOGGERS = frozenset({"log", "logger"})
 def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
     """Cut one file of code into drafts, in source order; also return the uses of the file itself."""
     facts = FileFacts(source, found)
-    entities = outline(found, facts.lines)
+    entities = outline(found, facts.lines, is_test=source.is_test)
     tops = [entity for entity in entities if entity.parent is None]
     runs = _runs_between(facts, tops)
     receivers, scopes = Receivers(facts), dict[str, Scope]()
@@ -117,9 +121,7 @@ def _neighbour(
     return following if is_short and not set(calls) - {"require"} else None
 
 
-def _entity_draft(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
-) -> MemoryDraft:
+def _entity_draft(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
@@ -131,7 +133,9 @@ def _entity_draft(
         docstring=facts.docstring(entity),
         imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
         dependencies=tuple(calls),
-        complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
+        complexity=0
+        if entity.is_container or d.kind in {"type", "alias"}
+        else facts.complexity(d.start_byte, d.end_byte),
         defines=(entity.name,) if d.kind == "scope" else (),
     )
     scope = scopes[entity.name]
@@ -153,11 +157,9 @@ def _entity_draft(
     return with_test_card(draft, facts, cases=cases)
 
 
-def _types(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
-) -> dict[str, str]:
+def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> dict[str, str]:
     scope = scopes[entity.name]
-    if entity.definition.kind in {"class", "extension", "type"}:
+    if entity.definition.kind in {"class", "extension", "type", "alias"}:
         members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
         alias = receivers.alias_of(entity)
         return {"": alias, **members} if alias else members
@@ -195,7 +197,7 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     in_test_class = bool(marks) and re.search(marks, facts.signature(outer))
     if facts.source.is_test or kind in {"test", "suite"} or in_test_class:
         return Kind.TEST
-    if kind in {"class", "type", "extension"}:
+    if kind in {"class", "type", "alias", "extension"}:
         return Kind.CLASS
     if kind == "scope":
         return Kind.BLOCK
@@ -233,12 +235,16 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
 def _blocks(
     facts: FileFacts, receivers: Receivers, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]
 ) -> list[MemoryDraft]:
-    """Draft the rows between entities; a long run is cut where statements begin, a long statement by rows."""
+    """Draft the rows between entities; a long run is cut where statements begin."""
     source, statements = facts.source, facts.found.statements
 
-    def border(_lines: Sequence[str], start: int, window: int) -> int:
+    def border(lines: Sequence[str], start: int, window: int) -> int:
         last = bisect_right(statements, start + window) - 1
-        return statements[last] if last >= 0 and statements[last] > start else start + window
+        if last >= 0 and statements[last] > start:
+            return statements[last]
+        following = statements[last + 1] if last + 1 < len(statements) else len(lines)
+        # A statement that is not much longer stays whole; another is cut where its parts begin.
+        return following if following - start <= LONG_STATEMENT * window else _part_border(lines, start, window)
 
     spans = [span for run in runs for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)]
     ends = [-1, *(top.end for top in tops)]
@@ -272,6 +278,16 @@ def _blocks(
         )
         drafts.append(with_test_card(draft, facts))
     return drafts
+
+
+def _part_border(lines: Sequence[str], start: int, window: int) -> int:
+    """Return the last of the least indented rows in the second half of a window: the next part of an object."""
+    indents: dict[int, int] = {}
+    for row in range(start + max(1, window // 2), start + window + 1):
+        text = lines[row]
+        if text.strip() and not _REST_OF_ROW.match(text):
+            indents[len(text) - len(text.lstrip())] = row
+    return indents[min(indents)] if indents else start + window
 
 
 def _block_name(found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None) -> str:

@@ -2,18 +2,21 @@
 
 The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed, submodules and nested
 repositories keep their own stores. What is left out has a reason: nested_repository · outside · unreadable ·
-dependencies.
+dependencies · system. Every look on the way is guarded: a folder may be closed to this user, or its path longer than
+the system takes. Trade-off: a plain folder is walked whole before its first file is read.
 """
 
 import os
 import re
+import stat
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from xscore.platform.files import IGNORED_IN_NAMES, leads_out
+from xscore.platform.files import IGNORED_IN_NAMES, is_there, leads_out
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
@@ -34,6 +37,8 @@ PRUNED = frozenset(
 )
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
+SYSTEM_FOLDERS = frozenset({"proc", "sys", "dev", "run"})
+"""Below `/` the kernel shows itself and its devices there as files without end."""
 _UNUSUAL = (  # plain search is fast
     *("../", "..\0", ".git/", ".git\0", ".git ", ".git.", ".git:", "git~1", "\\", "\0/", *IGNORED_IN_NAMES),
     *("/\0", "\0.xscore/"),
@@ -108,11 +113,11 @@ def walk_folder(top: Path) -> FileListing:
             with os.scandir(top / folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            listing.excluded.append(Excluded(portable_name(folder), "unreadable"))
+            listing.excluded.append(Excluded(portable_name(folder) or "./", "unreadable"))
             continue
         for entry in entries:
             name = f"{folder}{entry.name}"
-            is_folder = entry.is_dir(follow_symlinks=False)
+            is_folder = _is_folder(entry)
             if _is_ignored(name + "/" if is_folder else name, rules):
                 continue
             if not is_folder and entry.name != ".git":
@@ -123,9 +128,20 @@ def walk_folder(top: Path) -> FileListing:
     return listing
 
 
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Return whether it is a folder; one that cannot be looked at is taken for a file, and refused as one."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
 def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
     base = name.rpartition("/")[2]
-    if base in PRUNED or (top / name / "pyvenv.cfg").is_file():
+    if name in SYSTEM_FOLDERS and top == Path("/"):
+        listing.excluded.append(Excluded(portable_name(name) + "/", "system"))
+        return False
+    if base in PRUNED or is_there(top / name / "pyvenv.cfg", stat.S_ISREG):
         if base not in _SILENT:
             listing.excluded.append(Excluded(portable_name(name) + "/", "dependencies"))
         return False
@@ -135,19 +151,26 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
     return True
 
 
-def _ignore_rules(file: Path) -> "GlobList | None":
-    if file.is_symlink() or not file.is_file():
-        return None
-    from xscore.platform.globs import GlobList, is_glob
-
+def read_ignore_rules(file: Path) -> list[str]:
+    """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot be read."""
+    if not is_there(file, stat.S_ISREG, follow=False):
+        return []
     try:
         with file.open("rb") as opened:
             read = opened.read(MAX_RULES_BYTES + 1)
     except OSError:
-        return None
+        return []
     if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
         read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
-    lines = read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+    return read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+
+
+def _ignore_rules(file: Path) -> "GlobList | None":
+    lines = read_ignore_rules(file)
+    if not lines:
+        return None
+    from xscore.platform.globs import GlobList, is_glob
+
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):
@@ -161,3 +184,40 @@ def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
         if verdict is not None:
             return verdict
     return False
+
+
+class TakenBack:
+    """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says vendored.
+
+    `!vendor/mine/` says that somebody chose to keep it. Only the file at the top is read, and only what git tracks
+    counts.
+    """
+
+    def __init__(self, root: RepositoryRoot, *, git: bool) -> None:
+        self._root, self._has_git = root, git and root.is_git
+
+    @cached_property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that take back a vendored folder, in order."""
+        lines = read_ignore_rules(self._root.path / ".gitignore") if self._has_git else []
+        taken_back = [line for line in lines if line.startswith("!")]
+        if not taken_back:
+            return ()
+        from xscore.indexer.admission import is_vendored  # in most turns no file is admitted
+
+        return tuple(line for line in taken_back if is_vendored(f"{line[1:].strip('/')}/x"))
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is taken back, and tracked."""
+        return bool(self.rules) and self._globs.verdict(path) is False and path in self._tracked
+
+    @cached_property
+    def _globs(self) -> "GlobList":
+        from xscore.platform.globs import GlobList, is_glob  # few repositories have such a rule
+
+        return GlobList(filter(is_glob, read_ignore_rules(self._root.path / ".gitignore")))
+
+    @cached_property
+    def _tracked(self) -> frozenset[str]:
+        printed = run_git(self._root.path, "ls-files", "-c", "-z", timeout_s=LISTING_S) or ""
+        return frozenset(map(portable_name, printed.split("\0")))

@@ -75,8 +75,9 @@ def notebook_text(text: str) -> str:
     Where every row holds one line of source at most, rows stay where they are in the file.
     """
     try:
-        cells = json.loads(text)["cells"]
-        wanted = [_cell_lines(cell) for cell in cells]
+        notebook = json.loads(text)
+        sheets = notebook.get("worksheets", [notebook])  # of nbformat 3
+        wanted = [_cell_lines(cell) for sheet in sheets for cell in sheet["cells"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not a notebook") from error
     try:
@@ -89,8 +90,11 @@ def notebook_text(text: str) -> str:
 
 
 def _cell_lines(cell: Mapping[str, Any]) -> list[str]:
-    written = cell["source"]
+    written = cell["source"] if "source" in cell else cell["input"]  # of nbformat 3
     source = written if isinstance(written, str) else "".join(written)
+    level = cell.get("level") if cell["cell_type"] == "heading" else None
+    if isinstance(level, int):
+        source = "#" * min(max(level, 1), 6) + " " + source
     return [CELL if cell["cell_type"] == "code" else MARKDOWN_CELL, *source.split("\n")]
 
 
@@ -105,7 +109,7 @@ def _rows_in_place(text: str) -> list[str]:
         elif marked := _CELL_TYPE.match(said):
             shown = CELL if marked[1] == "code" else MARKDOWN_CELL
         else:
-            in_source = said == '"source": ['
+            in_source = said in ('"source": [', '"input": [')
         rows.append(shown)
     return rows
 

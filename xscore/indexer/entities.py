@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.syntax import Definition, LeadingComment, Syntax, number_names
+from xscore.indexer.captures import Definition, LeadingComment, Syntax
+from xscore.indexer.syntax import number_names
 
 LEAD_ROWS = 60
 """A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""
@@ -19,7 +20,7 @@ MAX_NESTING = 12
 """Deeper definitions are part of the entity around them."""
 MAX_ON_ROW = 8
 """Entities that begin on one row, since each shows all of it."""
-_CLOSED = frozenset({"function", "test", "type", "overload"})
+_CLOSED = frozenset({"function", "test", "type", "alias", "overload"})
 """Definitions inside these are not entities."""
 _NAMELESS = frozenset({"module.exports", "exports", "default"})
 _TITLED = frozenset({"test", "suite"})
@@ -57,18 +58,22 @@ class Entity(Struct):
     @property
     def is_scope(self) -> bool:
         """Whether it is an object, kept only for its functions."""
-        return self.definition.kind == "scope"
+        return self.definition.kind in {"scope", "binding"}
 
 
-def outline(found: Syntax, lines: Sequence[str]) -> list[Entity]:
-    """Return the entities of a file in source order, members after their container, without empty objects."""
-    entities = _without_idle_scopes(_without_namespaces(_nested(found, lines)))
+def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
+    """Return the entities of a file in source order, members after their container, without empty objects.
+
+    is_test: the file holds tests, where a type on one row is no memory.
+    """
+    entities = _without_namespaces(_with_bindings(_nested(found, lines, is_test=is_test)))
+    entities = _without_idle_scopes(entities)
     for entity, name in zip(entities, number_names([entity.name for entity in entities]), strict=True):
         entity.name = name
     return entities
 
 
-def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
+def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
     entities: list[Entity] = []
     stack: list[Entity] = []
     leads = {lead.end: lead for lead in found.leads if _OWN_ROW.match(lines[lead.start])}
@@ -84,7 +89,7 @@ def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
             if parent.name in _NAMELESS and definition.body_byte == parent.definition.body_byte:
                 parent.name = definition.name  # `module.exports = function render …` is named render
             continue
-        if definition.kind in {"type", "overload"} and (definition.end == definition.start or parent is not None):
+        if _is_slight(definition, parent, is_test=is_test):
             continue
         floor = -1  # the last row already taken
         if entities:
@@ -96,6 +101,15 @@ def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
         entities.append(entity)
         stack.append(entity)
     return entities
+
+
+def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) -> bool:
+    """Whether a type or a signature goes with the text around it."""
+    is_row = definition.end == definition.start
+    if definition.kind == "alias":
+        in_object = parent is not None and parent.definition.kind not in {"scope", "namespace"}
+        return in_object or (is_row and is_test)
+    return definition.kind in {"type", "overload"} and (is_row or parent is not None)
 
 
 def _leads_above(
@@ -126,14 +140,50 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _qualified(parent: Entity | None, definition: Definition) -> str:
-    name = _NOISE.sub("", _NOISE.sub("", definition.name.strip()) or definition.kind)
+    if definition.kind == "namespace" and definition.name.startswith('"'):
+        return parent.qualifier if parent is not None else ""  # `extern "C" {` names nothing
     if definition.kind in _TITLED:
-        name = " ".join(name.split())[:120]
+        name = _title(definition)
+    else:
+        name = _NOISE.sub("", _NOISE.sub("", definition.name.strip()) or definition.kind)
     if definition.owner and definition.kind != "extension":
         name = f"{definition.owner}.{name}"
     if parent is None or (parent.is_scope and parent.name in _NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
-    return parent.qualifier + (" > " if parent.definition.kind == "suite" else ".") + name
+    joint = " > " if parent.definition.kind == "suite" else "."
+    return parent.qualifier + joint + name if parent.qualifier else name
+
+
+def _title(definition: Definition) -> str:
+    """Return the title of a test without the quotes around it; those inside stay."""
+    words = " ".join(definition.name.split())
+    if words[:1] in ("'", '"', "`") and words.endswith(words[0]):
+        words = words[1:-1]
+    return words[:120].strip() or definition.kind
+
+
+def _with_bindings(entities: list[Entity]) -> list[Entity]:
+    """Turn what a call makes of an object into a function, if the object holds one, else into a scope."""
+    held: Counter[int] = Counter()
+    for entity in entities:
+        outer = entity.parent
+        is_long = entity.definition.end > entity.definition.start and not entity.is_scope
+        while outer is not None and is_long:
+            held[id(outer)] += 1
+            outer = outer.parent
+    whole: set[int] = set()
+    kept: list[Entity] = []
+    for entity in entities:
+        if entity.parent is not None and id(entity.parent) in whole:
+            whole.add(id(entity))  # a part of the function around it
+            continue
+        if entity.definition.kind == "binding":
+            is_function = held[id(entity)] == 1
+            entity.definition = replace(entity.definition, kind="function" if is_function else "scope")
+            if is_function:
+                whole.add(id(entity))
+        kept.append(entity)
+    return kept
 
 
 def _without_namespaces(entities: list[Entity]) -> list[Entity]:

@@ -9,16 +9,17 @@ the text states.
 import inspect
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
+from xscore.indexer.captures import Definition, Import, Syntax
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import BUILTIN_NAMES
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
+from xscore.indexer.syntax import NameUse, SourceFile, local_name
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
@@ -26,8 +27,6 @@ MAX_SIGNATURE_CHARS = 2_000
 MAX_DECORATOR_ROWS = 3
 """Longer decorators are left out of the signature."""
 
-_GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
-_CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)
 _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
@@ -40,7 +39,7 @@ _COMMENT_MARKS = re.compile(
 """The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
 
 
-Place = TypeVar("Place", bound="tuple[int, Unpack[tuple[Any, ...]]]")
+Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
 """What stands at a byte, which comes first."""
 
 
@@ -67,10 +66,11 @@ class FileFacts:
         self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
         self._library = frozenset(source.language.library.split())
-        self.own_names: frozenset[str] = frozenset(d.name for d in found.definitions) if source.is_test else frozenset()
+        self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
-        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind == "type")]
+        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
         self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
@@ -128,7 +128,9 @@ class FileFacts:
         """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
         holes = [(member.definition.start_byte, member.definition.end_byte) for member in entity.members]
-        return [name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))]
+        return [
+            name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))
+        ]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the file."""
@@ -217,7 +219,8 @@ class FileFacts:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
-        if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
+        is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
+        if is_usual and (rest or name not in self.defined_names):
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""
@@ -260,18 +263,6 @@ def _first_from(places: Sequence[Place], byte: int) -> int:
 
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
-
-
-def declared_modules(source: SourceFile) -> list[NameUse]:
-    """Return the name that a `go.mod` or `Cargo.toml` gives to its folder."""
-    if source.language.name == "gomod":
-        names = _GO_MODULE.findall(source.text)[:1]
-    elif source.path.rpartition("/")[2] == "Cargo.toml":
-        given = sorted(_CRATE.findall(source.text))[:1]  # `lib` before `package`
-        names = [name.replace("-", "_") for _, name in given]
-    else:
-        names = []
-    return [NameUse(name.rpartition("/")[2], f"module:{name}") for name in names]
 
 
 def _import_name(imported: Import, separator: str) -> str:

@@ -13,6 +13,7 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from xscore.indexer.conditionals import with_whole_definitions
 from xscore.indexer.languages import Language, language_named
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ NOT_INSTALLED = "the grammar is not installed"
 _MACRO = (
     rb"(?m)^[ \t]*#(?:[^\n\\]++|\\[\s\S])*+"
     rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
-    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
+    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)(?!\s{1,80}(?!(?:if|for|while|switch)\b)\w++\s{0,80}\([^;{}()]{0,300}\)\s{0,80}\{)"
     rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
 )
-"""A line of the preprocessor, which stays, or a macro to blank."""
+"""A line of the preprocessor, which stays, or a macro to blank; what a function behind it returns is none."""
 _KOTLIN_MODIFIER = (
     rb"\b(?:actual|annotation|data|enum|expect|inner|value)(?=(?:[ \t]+[a-z]+){0,6}[ \t]+"
     rb"(?:class|constructor|fun|interface|object|typealias|va[lr])\b)"
@@ -120,5 +121,9 @@ def _in_plain_kotlin(data: bytes) -> bytes:
     return re.sub(_KOTLIN_CONSTRUCTOR, lambda found: b" " * len(found[1]) + b"constructor(\n", data)
 
 
-_PREPARED: dict[str, Callable[[bytes], bytes]] = {"c": _without_macros, "kotlin": _in_plain_kotlin}
+def _in_plain_c(data: bytes) -> bytes:
+    return _without_macros(with_whole_definitions(data))
+
+
+_PREPARED: dict[str, Callable[[bytes], bytes]] = {"c": _in_plain_c, "kotlin": _in_plain_kotlin}
 """Family of languages -> what is done to a file before its grammar reads it."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.indexer.discovery import discover_files
+from xscore.indexer.discovery import TakenBack, discover_files
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.files import changed_ns
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "18"
+INDEX_VERSION = "21"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 _SAMPLE = 1_000
 _RULES_CHARS = 12
@@ -148,14 +148,20 @@ class IndexRun(Struct, dict=True):
         relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
         names = ["secrets.json"] if self.allow_pii else ["secrets.json", "pii.json"]
         rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
-        return digest(INDEX_VERSION, rules, repr(relevant + self.languages), str(settings.window_lines))
+        decisive = relevant + self.languages + self.taken_back.rules
+        return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))
+
+    @cached_property
+    def taken_back(self) -> TakenBack:
+        """What the repository takes back of vendored folders."""
+        return TakenBack(self.root, git=self.settings.git)
 
     @cached_property
     def rules(self) -> "AdmissionRules":
         """Which files are indexed."""
         from xscore.indexer.admission import AdmissionRules  # lazy: in most turns nothing changed
 
-        return AdmissionRules(self.settings)
+        return AdmissionRules(self.settings, self.taken_back.holds)
 
     @property
     def is_late(self) -> bool:
@@ -224,7 +230,7 @@ class IndexRun(Struct, dict=True):
             index_rows.write_index_meta(connection, index_rows.FILES_LEFT, "")
         index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
         if not (self.files_left or self.is_late) and index_rows.links_due(connection):
-            from xscore.indexer.changes import link_changes  # lazy: in most turns nothing changed
+            from xscore.indexer.relinking import link_changes  # lazy: in most turns nothing changed
 
             link_changes(connection)
 
@@ -235,11 +241,14 @@ class IndexRun(Struct, dict=True):
         present: set[str] = set()
         prefix = os.fspath(self.root.path) + "/"
         for name in listing.paths:
+            path = portable_name(name)
             try:
                 info = os.lstat(prefix + name)
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue  # listed by git's index, deleted from disk
-            path = portable_name(name)
+            except OSError:  # its folder may not be searched, or its path is longer than the system takes
+                self.excluded.append(Excluded(path, "unreadable"))
+                continue
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.mtime_ns == changed_ns(info) and stamp.size == info.st_size:
                 present.add(path)

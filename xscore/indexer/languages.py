@@ -2,7 +2,7 @@
 
 A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
 lists. One without a grammar may have a pattern of the lines that begin its blocks. All other files are cut into windows
-of lines. Trade-off: a file is known by its name alone.
+of lines. Trade-off: a file is known by its name; `first_lines` knows scripts whose name tells nothing.
 """
 
 import re
@@ -36,6 +36,21 @@ class FileShape(StrEnum):
     """Windows of lines."""
 
 
+class Reach(StrEnum):
+    """Whose objects a file may hold, so that it may mean their methods by a name alone."""
+
+    IMPORTS = "imports"
+    """Those of the files that it imports, and that these import."""
+    PACKAGE = "package"
+    """Those of its own folder and of the packages that it imports, too."""
+    HEADERS = "headers"
+    """Those of its own folder and of files that include a header with it."""
+    CRATE = "crate"
+    """Those of its own crate, and of the files that it imports."""
+    REPOSITORY = "repository"
+    """All: the language does not say in a file what it uses."""
+
+
 class Language(Struct, frozen=True, kw_only=True):
     """One row of the table. Lists are separated by spaces."""
 
@@ -55,6 +70,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is named by its file."""
     has_folder_modules: bool = False
     """A module is a folder, and is called by the last part of its name."""
+    reach: Reach = Reach.REPOSITORY
+    """Which files' entities it may mean by a name alone."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
     has_implicit_receiver: bool = False
@@ -103,9 +120,10 @@ def _code(name: str, claims: str, **own: Any) -> Language:
 
 _PYTHON = _code(
     "python",
-    ".py .pyi .pyw",
+    ".py .pyi .pyw .bzl .star SConstruct SConscript wscript BUILD.bazel WORKSPACE.bazel MODULE.bazel",
     module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
     module_separator=".",
+    reach=Reach.IMPORTS,
     receivers=("self", "cls", "super()"),
     test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
     test_classes=r"\bTestCase\b",
@@ -119,6 +137,7 @@ _JAVASCRIPT = _code(
     queries="ecmascript javascript jsx",
     family="javascript",
     module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
+    reach=Reach.IMPORTS,
     receivers=("this", "super"),
     test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
     library="",
@@ -136,25 +155,35 @@ _CLASSES = {
     "has_implicit_receiver": True,
     "has_overloads": True,
 }
+_PACKAGED = _CLASSES | {"reach": Reach.PACKAGE}
 _MORE_CODE = (
-    _code("go", ".go", has_folder_modules=True, has_open_classes=True, test_files=r"_test\.go$"),
+    _code("go", ".go", has_folder_modules=True, has_open_classes=True, reach=Reach.PACKAGE, test_files=r"_test\.go$"),
     _code(
         "rust",
         ".rs",
         module_suffixes=(".rs", "/mod.rs", "/lib.rs", "/main.rs"),
         module_separator="::",
+        reach=Reach.CRATE,
         receivers=("self", "Self"),
         has_open_classes=True,
         test_files=r"(^|/)tests?\.rs$",
     ),
-    _code("java", ".java", **_CLASSES, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
-    _code("c", ".c", family="c", module_separator="", test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_]test)\.c$"),
+    _code("java", ".java", **_PACKAGED, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
+    _code(
+        "c",
+        ".c",
+        family="c",
+        module_separator="",
+        reach=Reach.HEADERS,
+        test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_]test)\.c$",
+    ),
     _code(
         "cpp",
-        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp",
+        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp .cu .cuh .ino .pde",
         queries="c cpp",
         family="c",
         module_separator="",
+        reach=Reach.HEADERS,
         receivers=("this",),
         has_implicit_receiver=True,
         has_overloads=True,
@@ -171,7 +200,7 @@ _MORE_CODE = (
     ),
     _code(
         "ruby",
-        ".rb .rake Rakefile Gemfile .gemspec .ru",
+        ".rb .rake Rakefile Gemfile .gemspec .ru Vagrantfile Podfile Brewfile Fastfile Guardfile",
         module_suffixes=(".rb",),
         receivers=("self", "super"),
         has_implicit_receiver=True,
@@ -184,13 +213,21 @@ _MORE_CODE = (
         ".php .phtml",
         grammar="tree_sitter_php:language_php",
         module_separator="\\",
+        reach=Reach.PACKAGE,
         receivers=("$this", "self", "static", "parent"),
         test_files=r"Test\.php$",
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
-    _code("kotlin", ".kt .kts", **_CLASSES, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
-    _code("swift", ".swift", receivers=("self", "super"), has_implicit_receiver=True, has_open_classes=True, test_files=r"Tests?\.swift$|Tests/"),
-    _code("scala", ".scala .sc", **_CLASSES, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
+    _code("kotlin", ".kt .kts", **_PACKAGED, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
+    _code(
+        "swift",
+        ".swift",
+        receivers=("self", "super"),
+        has_implicit_receiver=True,
+        has_open_classes=True,
+        test_files=r"Tests?\.swift$|Tests/",
+    ),
+    _code("scala", ".scala .sc", **_PACKAGED, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
         "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."
     ),
@@ -225,6 +262,14 @@ _BY_LINES = (
         "make",
         ".mk .mak Makefile makefile GNUmakefile",
         r"(?:define\s+(\S+)|([^\s:#=][^:#=\n]{0,200}?)\s*::?(?![=:]))",
+    ),
+    _blocks(
+        "groovy",
+        ".groovy .gradle Jenkinsfile",
+        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"
+        r"|(?:(?:public|private|static|final)\s+)*(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
+        r"|(task)\s+(\w+)|(\w+)\s*\{",
+        quote=r"'''|\"\"\"",
     ),
     _blocks("css", ".css .scss .sass .less", r"([@.#:&*\w\[][^{};]{0,200}?)\s*(?:[{,]|\Z)"),
 )
@@ -321,7 +366,7 @@ def module_suffixes() -> tuple[str, ...]:
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 
-_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile"})
+_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile", "Jenkinsfile"})
 
 
 @cache

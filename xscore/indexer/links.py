@@ -1,8 +1,8 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has; in Go, a name of the package. A Go file imports the files whose names it
-uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
+that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the
+files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
 
@@ -15,34 +15,33 @@ Hints of a mention, as `file_facts` and `sections` write them:
     ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
-    value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
+    value:REF        a value in the module REF         module:…      what a manifest calls its folder: see `manifests`
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
-Python's order only in diamonds.
+linked only if its name is unique and within reach; bases are searched breadth first, which differs from Python's order
+only in diamonds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 
+from xscore.indexer.class_members import MemberIndex, only_entity
 from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
-from xscore.indexer.modules import ModuleIndex, folder_of
+from xscore.indexer.modules import folder_of
+from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name, tested_name
 
-REEXPORT_STEPS = 5
-"""Re-exports followed from an import to a definition."""
-MAX_BASES = 30
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
-class NameIndex(ModuleIndex):
+class NameIndex(MemberIndex):
     """Resolves the mentions of a file to edges."""
 
     def __init__(
@@ -56,17 +55,11 @@ class NameIndex(ModuleIndex):
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
-        super().__init__(languages, mentions)
-        self._rows = cache(lambda path: [*in_file(path)])
-        self._in_file = cache(lambda path: _by_name(self._rows(path)))
-        self._overloads = cache(self._find_overloads)
-        self._bases = cache(self._find_bases)
-        self._with_bases = cache(self._find_with_bases)
-        self._class_here = cache(self._find_class_here)
+        super().__init__(languages, mentions, in_file, named)
         self._stars = cache(self._find_stars)
+        self._all_stars = cache(self._find_all_stars)
         self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
-        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
 
     def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
@@ -88,7 +81,7 @@ class NameIndex(ModuleIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self.resolve(subject, path)
+        found = self.find_beside(subject, path)
         if not found or is_test_path(found, row):
             return []
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
@@ -99,13 +92,11 @@ class NameIndex(ModuleIndex):
         if kind == "value":
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
-            file = self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
-            return [*filter(None, (self._named_file(rest, path) if kind == "path" else file,))]
+            return [*filter(None, (self.file_imported(name, hint, path),))]
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
+        if entity is None and kind == "mod" and "#" not in rest:
+            return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
         return [] if entity is None else [*self._twins(entity)]
-
-    def _imported_file(self, name: str, module: str, path: str) -> str:
-        return self.resolve(f"{module}/{name}", path) or self.resolve(module, path) or self._package_file(module, path)
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
@@ -128,27 +119,14 @@ class NameIndex(ModuleIndex):
             t
             for t in self._named(last_name(entity.entity))
             if (folder_of(t.path), t.plain, t.kind) == (folder_of(entity.path), entity.plain, entity.kind)
+            and self._has_packages(t.path)
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
         found = [t for t in self._named(name) if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain]
-        return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
-
-    def _named_file(self, place: str, path: str) -> str:
-        beside = path.rpartition("/")[0]
-        for candidate in (place, f"{beside}/{place}" if beside else place):
-            if candidate in self._languages:
-                return candidate
-        named = self._by_file_name.get(place.rpartition("/")[2], ()) if "/" in place else ()
-        ending = [p for p in named if p.endswith("/" + place)]
-        return ending[0] if len(ending) == 1 else ""
-
-    @cached_property
-    def _by_file_name(self) -> dict[str, list[str]]:
-        named: dict[str, list[str]] = {}
-        for path in self._languages:
-            named.setdefault(path.rpartition("/")[2], []).append(path)
-        return named
+        return only_entity(
+            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True
+        )
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind is not Kind.TEST]
@@ -158,7 +136,7 @@ class NameIndex(ModuleIndex):
             ]
         elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
             return None
-        return _only(found)
+        return only_entity(found)
 
     def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
@@ -170,20 +148,21 @@ class NameIndex(ModuleIndex):
             case "self" | "super":
                 owner = rest.partition("#")[0]
                 return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
-            case "of":
-                holder = self._unique(rest, path, frozenset({Kind.CLASS}))
-                held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
-                return held or self._reached(name, rest, path)
-            case "typed":
-                return self._typed(name, rest, path)
-            case "in":
-                return self._own_or_bare(name, rest, path, int(count or -1))
-            case "at":
-                return self._reached(name, rest, path, int(count or -1))
+            case "of" | "typed":
+                return (self._of if kind == "of" else self._typed)(name, rest, path)
+            case "in" | "at":
+                find = self._own_or_bare if kind == "in" else self._reached
+                return find(name, rest, path, int(count or -1))
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
+        own = self._in_file(path)
+        found = own.get(holder) or self._class(holder, path)
+        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        return held or self._reached(name, holder, path)
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         """Return a method of what a chain leads to."""
@@ -197,27 +176,12 @@ class NameIndex(ModuleIndex):
         """Return a method of a class, its bases or a class around it, else what the bare name means."""
         raise NotImplementedError
 
-    def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
-        """Return the class whose methods stand in this file, though it may be defined in another."""
-        own = self._in_file(path).get(owner)
-        if own is not None or not self._row(path).has_open_classes:
-            return own
-        named = self._named(last_name(owner))
-        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
-
-    def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
-        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
-        family = family_of(self._languages.get(path, ""))
-        rows = [t for t in rows if family_of(t.language) == family]
-        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
-        return _only([t for t in rows if t.path == path]) or _only(beside, by_folder=True) or _only(rows)
-
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
         if holder in self._crates and self._is_rust(path):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
         own = self._in_file(path)
-        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        found = own.get(holder) or self._class(holder, path)
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or (self._reached(name, holder, path) if found is None else None)
 
@@ -232,23 +196,21 @@ class NameIndex(ModuleIndex):
     ) -> EntityRow | None:
         """Return the only entity of this name that `importer` could mean. dotted: whether it must have an owner."""
         family = family_of(self._languages.get(importer, ""))
-        found = _only(
+        found = only_entity(
             t
             for t in self._named(name)
             if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
         )
         return found if found is not None and dotted in (None, "." in found.plain) else None
 
+    def _class(self, name: str, path: str) -> EntityRow | None:
+        """Return the only class of this name, if the file may hold objects of it."""
+        found = self._unique(name, path, frozenset({Kind.CLASS}))
+        return found if found is not None and self._sees(path, found.path) else None
+
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
         return None if found is None or found.overrides or not self._sees(path, found.path) else found
-
-    def _sees(self, path: str, other: str) -> bool:
-        """Whether a file may hold objects of another: in Go, of its own package and of those it imports."""
-        if not self._has_packages(path):
-            return True
-        imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
-        return folder_of(other) in {folder_of(path), *imported}
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
@@ -258,76 +220,19 @@ class NameIndex(ModuleIndex):
             if found or own.get(f"{owner}.{name}"):
                 return found or own[f"{owner}.{name}"]
             owner = owner.rpartition(".")[0]
-        found = None if is_own else self._inherited(
-            self._class_here(owner, path), name, skips_first=True, count=count
-        )
+        found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
-    def _inherited(
-        self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
-    ) -> EntityRow | None:
-        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
-        nearest: EntityRow | None = None
-        for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and this.plain == holder.plain
-            found = None if is_skipped else self._own_member(this, name)
-            if found is not None and count >= 0:
-                nearest = nearest or found
-                found = self._overload(found, count)
-            if found is not None:
-                return found
-        return nearest
-
-    def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
-        """Return the definition of a method's name in its class that takes a number of arguments."""
-        types = self._mentions(row.path).types
-        for other in self._overloads(row.path)[row.plain]:
-            if types.get(other.id, {}).get("(", "") in ("", str(count)):
-                return other
-        return None
-
-    def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
-        """Return the definitions of each name of a file."""
-        found: dict[str, list[EntityRow]] = {}
-        for row in self._rows(path):
-            found.setdefault(row.plain, []).append(row)
-        return found
-
-    def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
-        """Return a class and its bases, breadth first, each once."""
-        waiting, seen = [holder], dict[str, EntityRow]()
-        while waiting and len(seen) < MAX_BASES:
-            this = waiting.pop(0)
-            if this.id not in seen:
-                seen[this.id] = this
-                waiting += self._bases(this)
-        return [*seen.values()]
-
-    def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
-        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
-        plain = f"{holder.plain}.{name}"
-        found = self._in_file(holder.path).get(plain)
-        if found is not None or not self._row(holder.path).has_open_classes:
-            return found
-        rows = [t for t in self._named(name) if t.plain == plain]
-        if rows and self._has_packages(holder.path):
-            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
-        return self._nearest_of(rows, holder.path) if rows else None
-
     def _find_stars(self, path: str) -> list[str]:
         return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
-
-    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
-        stated = self._mentions(holder.path).bases.get(holder.id, ())
-        found = (self._resolved(name, hint, holder.path) for _, name, hint in stated)
-        return [base for base in found if base is not None and base.kind is not Kind.METHOD]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
-        return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        unique = starred or self._unique(name, path, _TOP_KINDS, dotted=False)
+        return unique if starred or (unique and self._sees_bare(path, unique.path)) else None
 
     def _static_star(self, name: str, path: str) -> EntityRow | None:
         """Return a member of a class all of whose members a file imports, as `import static a.Store.*` does."""
@@ -339,8 +244,18 @@ class NameIndex(ModuleIndex):
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
-        known = (self._in_file, self._defined) if has_values else (self._in_file,)
-        return next((file for file in self._stars(path) if any(name in names(file) for names in known)), "")
+        known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
+        return next((file for file in self._all_stars(path) if any(name in names(file) for names in known)), "")
+
+    def _find_all_stars(self, path: str) -> list[str]:
+        """Return the files that a file imports all of, and those that these import all of: barrels of barrels."""
+        reached: dict[str, None] = {}
+        waiting = self._stars(path)
+        for _ in range(REEXPORT_STEPS):
+            waiting = [file for file in waiting if file and file not in reached]
+            reached |= dict.fromkeys(waiting)
+            waiting = [deeper for file in waiting for deeper in self._stars(file)]
+        return list(reached)
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
@@ -430,11 +345,6 @@ class NameIndex(ModuleIndex):
         return next(iter(tops.values())) if len(tops) == 1 else None
 
 
-def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
-    """Return the last definition of each entity of a file."""
-    return {name: target for target in targets for name in (target.plain, target.entity)}
-
-
 def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the name and the module of the first import under each name."""
     return {hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)}
@@ -448,14 +358,3 @@ def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
 
 def _module_of(hint: str) -> str:
     return hint.removeprefix("import:").partition("#")[0]
-
-
-def _only(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
-    """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
-    last, meant = None, ("", "")
-    for last in found:
-        one = folder_of(last.path) if by_folder else last.path, last.plain
-        if meant[1] and one != meant:
-            return None
-        meant = one
-    return last

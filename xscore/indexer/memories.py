@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from xscore.indexer import code, embedded, sections
-from xscore.indexer.file_facts import declared_modules
+from xscore.indexer.captures import Syntax
+from xscore.indexer.first_lines import language_of_file
 from xscore.indexer.grammars import grammar_problem, has_grammar
-from xscore.indexer.languages import FileShape, add_languages, is_test_path, language_of
+from xscore.indexer.languages import FileShape, add_languages, is_test_path
+from xscore.indexer.manifests import declared_modules
 from xscore.indexer.parse_jobs import ParseJob
-from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
+from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
@@ -34,7 +36,7 @@ def parse_file(job: ParseJob) -> EncodedFile:
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:
     """Return the file with its language and whether it holds tests."""
-    language = language_of(path)
+    language = language_of_file(path, text)
     return SourceFile(path, text, language, is_test_path(path, language), window_lines)
 
 

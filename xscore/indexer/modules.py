@@ -1,20 +1,25 @@
 """Resolve module names to files.
 
-A *reference* is how the store names a module: `./src/pkg/x` is a path in this repository, `pkg/x` a name that some path
-may end in. `ModuleIndex` resolves it by the paths, and by what `go.mod` and `Cargo.toml` call their modules. Trade-off:
-path aliases of bundlers and installed packages are not known; a module that cannot be resolved counts as external.
+A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a name that some path
+may end in, `/x` one that is no package's, `:x` what a script package calls `#x` itself. `ModuleIndex` resolves it by
+the paths, and by what manifests call their modules (see `manifests`). Trade-off: path aliases of bundlers and installed
+packages are not known; a module that cannot be resolved counts as external.
 """
 
 import posixpath
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
 from xscore.indexer.languages import Language, family_of, language_named, module_suffixes, path_ends_of
+from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages
 from xscore.store.encoded_files import FileMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
 _CRATE_FOLDERS = frozenset({"bin", "tests", "examples", "benches"})
 """Files in Rust whose modules stand beside them, not in a folder of the file's name."""
+_PACKAGE_FILES = ("__init__.py", "__init__.pyi")
+_PYTHON_FILES = (".py", ".pyi")
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
@@ -29,7 +34,11 @@ def module_reference(module: str, *, path: str, separator: str = "/", is_relativ
     if is_relative or module.startswith("."):
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), module))
         return "" if joined.startswith("..") else "./" + joined
-    return module.removeprefix("@/").removeprefix("~/").split("?")[0]
+    if module.startswith("#"):  # private to its package; `#` divides the parts of a hint
+        return ":" + module[1:].partition("?")[0]
+    if module.startswith(("@/", "~/")):  # what bundlers call the folder of the sources
+        module = module[1:]
+    return module.split("?")[0]
 
 
 def _in_crate(module: str, path: str) -> str:
@@ -96,14 +105,43 @@ class ModuleIndex:
         if target.startswith("./"):
             return self._at(target[2:], row.path_ends)
         folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
+        if target.startswith("/"):
+            target = target[1:]
+        elif family == "javascript":
+            own = self._script_packages.resolve(target, importer)
+            is_package = target.startswith(("@", ":")) or "/" not in target
+            if own is not None or is_package:  # a name that no package of this repository has is another's
+                return own or ""
         if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
             return next(filter(None, (self._nearest(end, folder, family) for end in _tails(target))), "")
         return self._nearest(target, folder, family)
 
-    def _find_nearest(self, target: str, folder: str, family: str) -> str:
+    def find_beside(self, name: str, path: str) -> str:
+        """Return the module of this name that is nearest to a file; empty if there is none, or several fit equally."""
+        return self._nearest(name, folder_of(path), family_of(self._languages.get(path, "")), is_import=False)
+
+    def _find_nearest(self, target: str, folder: str, family: str, *, is_import: bool = True) -> str:
         below = self._below(target, family)
-        nearest = next((below[place] for place in (*_with_those_above(folder), "") if place in below), [])
-        return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+        for place in (*_with_those_above(folder), ""):
+            nearest = below.get(place, [])
+            if is_import:
+                nearest = [found for found in nearest if self._is_importable(*found, target, folder)]
+            if nearest:
+                return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+        return ""
+
+    def _is_importable(self, stem: str, path: str, target: str, folder: str) -> bool:
+        """Whether a file may be what a module of this name means in a folder.
+
+        In a package of Python it has the name of the package before its own, and a name of Python's library means that
+        library. A script in the package, or below, may name its neighbours.
+        """
+        top = stem[: -len(target)].rstrip("/")
+        if not top or f"{folder}/".startswith(f"{top}/"):
+            return True
+        in_package = any(f"{top}/{name}" in self._languages for name in _PACKAGE_FILES)
+        is_library = path.endswith(_PYTHON_FILES) and target.partition("/")[0] in sys.stdlib_module_names
+        return not (in_package or is_library)
 
     def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
         """Return for each folder the stems and paths below it that end in a name, those of the shortest stem."""
@@ -150,6 +188,14 @@ class ModuleIndex:
     def _crates(self) -> dict[str, str]:
         """The folder of each Rust crate, by its name in code."""
         return dict(self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml")))
+
+    @cached_property
+    def _script_packages(self) -> ScriptPackages:
+        """The packages of `package.json` and their workspaces."""
+        names = (MANIFEST, *WORKSPACE_FILES)
+        manifests = [path for path in self._languages if path.rpartition("/")[2] in names]
+        hints = [(folder_of(path), [hint for _, hint in self._mentions(path).imports]) for path in manifests]
+        return ScriptPackages(hints, lambda place: self._at(place, path_ends_of("javascript")))
 
     def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         for path in paths:

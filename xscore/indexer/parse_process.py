@@ -11,8 +11,9 @@ import resource
 import signal
 from contextlib import suppress
 
+from xscore.indexer.first_lines import language_of_file
 from xscore.indexer.grammars import has_grammar
-from xscore.indexer.languages import add_languages, language_of
+from xscore.indexer.languages import add_languages
 from xscore.indexer.memories import parse_file
 from xscore.indexer.parse_jobs import ENCODER, JOBS, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
 from xscore.indexer.syntax import load_queries
@@ -51,7 +52,7 @@ def set_limits() -> None:
 def parse_within_limits(job: ParseJob) -> EncodedFile:
     """Cut one file; the process ends if that takes too much."""
     add_languages(job.languages)
-    language = language_of(job.stamp.path)
+    language = language_of_file(job.stamp.path, job.text)
     if not job.without_grammar and has_grammar(language):
         load_queries(language)  # once a process, so it is not on the file's account
     signal.setitimer(signal.ITIMER_PROF, cpu_limit_s(job.stamp.size))

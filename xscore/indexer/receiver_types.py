@@ -1,50 +1,24 @@
 """Follow the chain of a call's object to its class, through what files state of results, members and variables.
 
 A class of this repository has methods and members; of a type that is none of it only the arguments are known, so that
-`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known, the
-rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off:
-arguments of generic classes of the repository itself are not followed, and of overloads the last one's result counts.
+`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known,
+the rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep.
+Trade-off: arguments of generic classes of the repository itself are not followed.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
-from xscore.indexer.chains import CALL_MARK, INDEXED, STEP, TYPE_MARK
+from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
+from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.languages import BUILTIN_NAMES, language_named
-from xscore.indexer.links import NameIndex
-from xscore.indexer.receivers import ALTERNATIVE, DECLARED, EXTENDED, OWN_TYPES, PARAMETERS
+from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-_WRAPPERS = frozenset(
-    """
-    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
-    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
-    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Types whose first argument has the members that are asked for."""
-_SAME = frozenset(
-    """
-    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
-    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
-    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Methods of such types and of containers that give one of the same."""
-_ITEMS = frozenset(
-    """
-    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
-    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
-    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
-    sample detect take_first front_mut last_mut first_mut get_mut
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Methods of them that give what they hold."""
-
-
 NOT_CALLED = -2
 """In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
@@ -68,11 +42,18 @@ class Value(NamedTuple):
 OUTSIDE = Value()
 
 
-class ReceiverIndex(NameIndex):
+class ReceiverIndex(ClassNameIndex):
     """Resolves the mentions of a file, those of methods by the class of their object."""
 
     _depth = 0
-    _followed: dict[tuple[str, str], Value | None]
+
+    @cached_property
+    def _followed(self) -> dict[tuple[str, str], Value | None]:
+        return {}
+
+    @cached_property
+    def _known_variables(self) -> dict[str, dict[str, str]]:
+        return {}
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         value = self._value_of(chain, path)
@@ -92,8 +73,7 @@ class ReceiverIndex(NameIndex):
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
-        followed = self.__dict__.setdefault("_followed", {})
-        key = chain, path
+        followed, key = self._followed, (chain, path)
         if key not in followed:
             if self._depth >= MAX_FOLLOWED:
                 return None
@@ -109,25 +89,27 @@ class ReceiverIndex(NameIndex):
         for step, behind in zip(steps, [*steps[1:], ""], strict=False):
             if value is None:
                 return None
-            value = self._step(value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED)
+            value = self._step(
+                value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
+            )
         return value
 
+    def _types(self, path: str) -> dict[str, dict[str, str]]:
+        return self._mentions(path).types
+
     def _begin(self, head: str, path: str) -> Value | None:
-        if head.startswith(TYPE_MARK):
-            return self._type(head[1:], path)
         if not head:
             return None
+        if head.startswith(TYPE_MARK):
+            return self._type(head[1:], path)
         if head[0] in "@^":
             own = self._class_here(head[1:], path)
-            if own is None or head[0] == "@":
-                return None if own is None else Value(own)
-            return next((Value(base) for base in self._bases(own)), OUTSIDE)
+            objects = [] if own is None else [own] if head[0] == "@" else self._bases(own)
+            return next(map(Value, objects), None if own is None else OUTSIDE)
         place, mark, name = head.rpartition("!")
-        if not mark:
-            return self._bare_value(name, path)
-        if place.startswith("in:"):
-            return self._own_value(name, place[3:], path)
-        return self._imported_value(name, place, path)
+        if mark and not place.startswith("in:"):
+            return self._imported_value(name, place, path)
+        return self._own_value(name, place[3:], path) if mark else self._bare_value(name, path)
 
     def _own_value(self, name: str, owner: str, path: str) -> Value | None:
         """Return a member of a class or of one around it, else what the bare name means."""
@@ -156,8 +138,8 @@ class ReceiverIndex(NameIndex):
 
     def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
         target, _, held_by = hint.removeprefix("mod:").partition("#")
-        if not name or (held_by == "default" and name == "default"):
-            return self._module(target, path, is_default=held_by == "default")
+        if not name or held_by == "default":
+            return self._module(target, path, alias=name)
         row = self._resolved(name, hint, path)
         if row is not None:
             return Value(row)
@@ -173,10 +155,10 @@ class ReceiverIndex(NameIndex):
         folder = self._package(target) if self._has_packages(path) else None
         return OUTSIDE if folder is None else self._in_folder(name, folder)
 
-    def _module(self, target: str, path: str, *, is_default: bool) -> Value | None:
+    def _module(self, target: str, path: str, *, alias: str) -> Value | None:
         file = self.resolve(target, path)
         if file:
-            return Value(module=file, written="default" if is_default else "")
+            return Value(module=file, written=alias)
         folder = self._package(target) if self._has_packages(path) else None
         return OUTSIDE if folder is None else Value(module=folder)
 
@@ -206,10 +188,10 @@ class ReceiverIndex(NameIndex):
 
     def _variables(self, path: str) -> dict[str, str]:
         """The chains of a file's module-level variables."""
-        known = self.__dict__.setdefault("_known_variables", {})
+        known = self._known_variables
         if path not in known:
             known[path] = {}
-            types = self._mentions(path).types
+            types = self._types(path)
             for row in dict.fromkeys(self._in_file(path).values()):
                 if row.entity.startswith("module:") and row.id in types:
                     known[path] |= types[row.id]
@@ -217,7 +199,7 @@ class ReceiverIndex(NameIndex):
 
     def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
-        name, _, arguments = written.partition("<")
+        name = written.partition("<")[0]
         if name in OWN_TYPES:
             return None if own is None else Value(own)
         place, mark, last = name.rpartition("!")
@@ -226,54 +208,12 @@ class ReceiverIndex(NameIndex):
             return Value(row)
         return Value(written=written, path=path)
 
-    def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
-        """Return the class that a bare name means in a file. within: the class or namespace where it stands."""
-        while within:
-            within = within.rpartition(".")[0]
-            plain = f"{within}.{name}" if within else name
-            beside = [t for t in self._named(name.rpartition(".")[2]) if t.plain == plain and self._is_class(t)]
-            found = self._nearest_of(beside, path)
-            if found is not None:
-                return found
-        own = self._in_file(path)
-        row = own.get(name)
-        if row is not None and self._is_class(row):
-            return row
-        last = name.rpartition(".")[2]
-        classes = [t for t in self._named(last) if self._is_class(t)]
-        here = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
-        if here:
-            return here[0] if len({t.plain for t in here}) == 1 else None
-        if self._has_packages(path):
-            return self._in_package(name, path.rpartition("/")[0])
-        starred = self._in_file(self._star(name, path)).get(name)
-        if starred is not None:
-            return starred
-        exact = self._nearest_of([t for t in classes if t.plain == name], path)
-        return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
-
-    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
-        bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
-        stated = list(bases.get(holder.id, ()))
-        for id_ in bases:
-            if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
-                stated += bases[id_]
-        found = [self._base(holder, name, hint) for _, name, hint in stated]
-        return [*self._parts(holder), *(base for base in found if base is not None and self._is_class(base))]
-
-    def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
-        if hint.startswith("mod:"):
-            return self._resolved(name, hint, holder.path)
-        kind, _, place = hint.partition(":")
-        written = f"{place}.{name}" if kind in ("typed", "of") and place else name
-        return self._class_named(written, holder.path, within=holder.plain)
-
-    def _parts(self, holder: EntityRow) -> list[EntityRow]:
-        """Return the other definitions of a class, where a language lets it have several."""
-        if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
-            return []
-        named = self._named(last_name(holder.entity))
-        return [t for t in named if t.plain == holder.plain and t.language == holder.language and self._is_class(t)]
+    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
+        own = self._class_here(owner, path) if is_own else None
+        found = None if own is None else self._member(Value(own), name, count=count)
+        if found is not None and found.holder is not None:
+            return found.row
+        return super()._method(owner, name, path, is_own=is_own, count=count)
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
@@ -298,51 +238,62 @@ class ReceiverIndex(NameIndex):
             name, path
         )
 
-    def _is_class(self, row: EntityRow) -> bool:
-        """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
-        return row.kind is Kind.CLASS or (row.kind is Kind.TEST and row.plain in self._holders(row.path))
-
-    def _holders(self, path: str) -> set[str]:
-        known = self.__dict__.setdefault("_known_holders", {})
-        if path not in known:
-            types = self._mentions(path).types
-            rows = {*self._in_file(path).values()}
-            known[path] = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            known[path] |= {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
-        return known[path]
-
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
-        """Return what a call, an index or a member of a value is. count: of arguments, with which the next step calls the member."""
+        """Return what a call, an index or a member of a value is.
+
+        count: of arguments, with which the next step calls the member.
+        """
+        if self._depth >= MAX_FOLLOWED:
+            return None
+        self._depth += 1
+        try:
+            return self._next_value(value, step, count)
+        finally:
+            self._depth -= 1
+
+    def _next_value(self, value: Value, step: str, count: int) -> Value | None:
         if step.startswith(CALL_MARK):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
-            return self._of_module(value, step)
-        if value.row is None:
-            return self._of_foreign(value, step)
-        if not self._is_class(value.row):  # a property, or a method that a language calls without brackets
-            given = self._called(value, 0)
-            return None if given is None or given.row is value.row else self._step(given, step, count=count)
-        found = None if step == INDEXED else self._member(value, step, count=count)
-        if found is None and step == "new" and self._languages.get(value.row.path) == "ruby":
-            return value
-        meant = "" if found is not None else self._mentions(value.row.path).types.get(value.row.id, {}).get("", "")
-        alias = self._value_of(meant, value.row.path) if meant else None
-        if alias is not None and alias.row is not value.row:
-            return self._step(alias, step, count=count)
-        if step == INDEXED:
-            return None
-        return OUTSIDE if found is None else found
+            return self._of_module(value, step, count)
+        return (
+            self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
+        )
 
-    def _of_module(self, value: Value, step: str) -> Value | None:
+    def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
+        if not self._is_class(row):  # a property, or a method that a language calls without brackets
+            given = self._called(value, 0)
+            return None if given is None or given.row is row else self._step(given, step, count=count)
+        found = None if step == INDEXED else self._member(value, step, count=count)
+        if found is not None:
+            return found
+        if step == "new" and self._languages.get(row.path) == "ruby":
+            return Value(row, holder=row)
+        meant = self._types(row.path).get(row.id, {}).get("", "")
+        alias = self._value_of(meant, row.path) if meant else None
+        if alias is not None and alias.row is not row:
+            return self._step(alias, step, count=count)
+        # A member that nobody gives a type may be anything; a method that no class has is of none of them.
+        return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
+
+    def _of_module(self, value: Value, step: str, count: int) -> Value | None:
         place = value.module or ""
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
         found = Value(row) if row is not None else self._exported_variable(step, place)
-        if found is None and value.written:
-            default = self._default_export(step, place)
-            found = self._member(Value(default), step) if default is not None else None
-        return found
+        if found is not None or not value.written:
+            return found
+        default = self._default_value(value.written, place)
+        return None if default is None else self._step(default, step, count=count)
+
+    def _default_value(self, alias: str, file: str) -> Value | None:
+        """Return what a module exports without a name."""
+        variables = self._variables(file)
+        if "default" in variables:
+            return self._value_of(variables["default"], file)
+        row = self._default_export(alias, file)
+        return None if row is None else Value(row)
 
     def _called(self, value: Value, count: int) -> Value | None:
         """Return what a function gives. count: of arguments, by which overloads differ."""
@@ -351,10 +302,10 @@ class ReceiverIndex(NameIndex):
         row = value.row
         if row is None or self._is_class(row):
             return value
-        types = self._mentions(row.path).types.get(row.id, {})
+        types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
-        stated = self._mentions(row.path).types.get(row.id, {}).get("", "")
+        stated = self._types(row.path).get(row.id, {}).get("", "")
         return self._result(stated, value) if stated else None
 
     def _result(self, stated: str, value: Value) -> Value | None:
@@ -390,7 +341,7 @@ class ReceiverIndex(NameIndex):
             if row is not None and count >= 0:
                 nearest = nearest or Value(row, holder=value.row)
                 row = self._overload(row, count)
-            members = self._mentions(this.path).types.get(this.id, {})
+            members = self._types(this.path).get(this.id, {})
             chain = members.get(name) or members.get(f"@{name}")
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
@@ -400,22 +351,23 @@ class ReceiverIndex(NameIndex):
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
         return nearest
 
-    def _of_foreign(self, value: Value, step: str) -> Value | None:
+    def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments say."""
         name, _, rest = value.written.partition("<")
         if not rest:
             return OUTSIDE
         arguments = _arguments(value.written)
-        if step == INDEXED or step in _ITEMS:
-            is_first = last_name(name.rpartition("!")[2]) in _WRAPPERS
-            inner = self._type(arguments[0 if is_first else -1], value.path)
-            return inner if inner is None or step == INDEXED else inner._replace(result="")
-        if step in _SAME:
+        is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
+        inner = self._type(arguments[0 if is_wrapper else -1], value.path)
+        if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
+            found = self._member(inner, step, count=count)
+            if found is not None:
+                return found
+        if step == INDEXED or step in ITEM_METHODS:
+            return inner
+        if step in SAME_METHODS:
             return value
-        if last_name(name.rpartition("!")[2]) in _WRAPPERS and arguments[0]:
-            inner = self._type(arguments[0], value.path)
-            return OUTSIDE if inner is None else self._step(inner, step)
-        return OUTSIDE
+        return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
 
 
 def _arguments(written: str) -> list[str]:

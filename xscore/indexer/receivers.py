@@ -14,7 +14,17 @@ a variable has at each place what was last assigned above it, whatever the branc
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from xscore.indexer.chains import CALL_MARK, MAX_CHAIN_CHARS, MODULE_MARK, STEP, TYPE_MARK
+from xscore.indexer.chains import (
+    ALTERNATIVE,
+    CALL_MARK,
+    COUNT_MARK,
+    DECLARED,
+    EXTENDED,
+    MAX_CHAIN_CHARS,
+    MODULE_MARK,
+    STEP,
+    TYPE_MARK,
+)
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.syntax import NameUse
@@ -28,18 +38,6 @@ MAX_RETURNED = 3
 """Distinct values that a function returns, which are kept."""
 MAX_FACTS = 200
 """Members whose types are kept of one class, or of one file."""
-DECLARED = "()"
-"""Behind the name of a method that a class only declares."""
-COUNT_MARK = "~"
-"""Before the number of arguments, at the end of a hint."""
-PARAMETERS = "("
-"""Under which the number of parameters of a method stands, where others may have its name."""
-EXTENDED = "+"
-"""Under which the type stands that methods are given to apart from its definition."""
-ALTERNATIVE = " "
-"""Between the values that a function returns."""
-OWN_TYPES = frozenset({"Self", "self", "this", "static"})
-"""Written for the type of the object itself."""
 FOREIGN_TYPES = frozenset(
     """
     any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32 float64 i128 i16
@@ -61,7 +59,10 @@ class Receivers:
         self._facts = facts
         self._language = facts.source.language
         self._closures = sorted(
-            [*facts.found.closures, *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")]
+            [
+                *facts.found.closures,
+                *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"),
+            ]
         )
         generics: _Bound = {}
         self._given = {name for _, name, _ in facts.found.variables}
@@ -72,6 +73,7 @@ class Receivers:
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
+        self._super = {name.rstrip("()") for name in self._language.receivers}
 
     def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
@@ -129,35 +131,47 @@ class Receivers:
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
-        if head.startswith(MODULE_MARK):
-            place = self._facts.reference(head[1:])
-            return _joined(f"mod:{place}!", steps) if place else ""
-        if head.startswith(TYPE_MARK):
-            begins = self.type_of(head[1:], at)
-            return _joined(TYPE_MARK + begins, steps) if begins else ""
         bound = scope.last(head, at)
         if bound is not None:
-            begins = self.expand(bound[1], bound[0], scope, depth + 1)
-            return _joined(begins, steps) if begins else ""
+            begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
+        elif head.startswith(TYPE_MARK):
+            stated = self.type_of(head[1:], at)
+            begins = TYPE_MARK + stated if stated else ""
+        elif head.startswith(MODULE_MARK):
+            place = self._facts.reference(head[1:])
+            begins = f"mod:{place}!" if place else ""
+        else:
+            return self._of_name(head, steps, scope)
+        return _joined(begins, steps) if begins else ""
+
+    def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
+        is_super = head in _SUPER and head in self._super
         if first in self._own:
-            return _joined(f"@{scope.owner}", [*rest, *steps]) if scope.owner else ""
-        if head in _SUPER and head in {name.rstrip("()") for name in self._language.receivers}:
-            behind = steps[1:] if steps and steps[0].startswith(CALL_MARK) else steps
-            return _joined(f"^{scope.owner}", behind) if scope.owner else ""
-        if head[0] in "@$":  # a variable of the object, in Ruby
-            return _joined(f"@{scope.owner}", [head, *steps]) if scope.owner else ""
-        if not (head[0].isalpha() or head[0] == "_"):
-            return ""
-        return self._looked_up(head, steps, scope)
+            steps = [*rest, *steps]
+        elif is_super and steps and steps[0].startswith(CALL_MARK):
+            steps = steps[1:]
+        elif head[0] in "@$":  # a variable of the object, in Ruby
+            steps = [head, *steps]
+        elif not is_super:
+            is_name = head[0].isalpha() or head[0] == "_"
+            return self._looked_up(head, steps, scope) if is_name else ""
+        return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps) if scope.owner else ""
 
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
-        if "::" in head:
+        if "::" in head and self._language.module_separator == "::":
             name, hint = self._facts.path_of(head.split("::"))
-            return _joined(*((hint.partition(":")[2], [name, *steps]) if hint.startswith("typed:") else (f"{hint}!{name}", steps)))
-        if head not in self._facts.imported:
-            is_own = self._language.has_implicit_receiver and scope.owner
-            return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
+            is_here = hint.startswith("typed:")
+            return _joined(
+                hint.partition(":")[2] if is_here else f"{hint}!{name}", [name, *steps] if is_here else steps
+            )
+        head = head.replace("::", ".")
+        if head in self._facts.imported:
+            return self._of_imported(head, steps)
+        is_own = self._language.has_implicit_receiver and scope.owner
+        return _joined(f"in:{scope.owner}!{head}" if is_own else head, steps)
+
+    def _of_imported(self, head: str, steps: list[str]) -> str:
         imported = self._facts.imported[head]
         place = self._facts.reference(imported.module)
         if not place:
@@ -168,7 +182,7 @@ class Receivers:
         if not imported.alias and self._language.module_separator == "." and [head, *steps][: len(module)] == module:
             return _joined(f"mod:{place}!", steps[len(module) - 1 :])
         is_script = self._language.module_separator == "/" and imported.alias
-        return _joined(f"mod:{place}{'#default' if is_script else ''}!", steps)
+        return _joined(f"mod:{place}#default!{head}" if is_script else f"mod:{place}!", steps)
 
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""
@@ -290,7 +304,7 @@ class Scope:
         given = self.bound.get(name)
         if given is None:
             return None if self._outer is None else self._outer.last(name, at)
-        above = bisect_left(given, (at, ""))
+        above = bisect_left(given, (at + 1, ""))
         for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
                 return place, chain

@@ -12,13 +12,18 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from xscore.indexer.captures import Syntax
 from xscore.indexer.languages import Language
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.platform.hashing import digest
 from xscore.records.memory import CodeFacts, Kind
 
 NAME_CHARS = 60
+_MARKS_AROUND = "#/*-=<>!;:,%| "
+_QUOTED = ('"', "'", "`")
+_ELEMENT = re.compile(r"<[?!/]?([A-Za-z][\w:.-]*)")
+_ELEMENTS = re.compile(r"<[^<>]*+>?")
 NamedSpan = tuple[str, int, int]
 """Name, first row, last row."""
 Border = Callable[[Sequence[str], int, int], int]
@@ -96,10 +101,13 @@ def _drafts(
 def split_rows(
     lines: Sequence[str], start: int, end: int, *, window: int, border: Border | None = None
 ) -> list[tuple[int, int]]:
-    """Cut rows start..end into runs of at most `window` rows, trimmed. border: returns the next run's first row."""
+    """Cut rows start..end into runs of at most `window` rows, trimmed.
+
+    border: returns the next run's first row, which may be farther where nothing nearer is a border.
+    """
     runs = []
     while end - start + 1 > window:
-        following = (border or _window_border)(lines, start, window)
+        following = min((border or _window_border)(lines, start, window), end + 1)
         runs.append((start, following - 1))
         start = following
     runs.append((start, end))
@@ -109,10 +117,35 @@ def split_rows(
 def name_rows(lines: Sequence[str], start: int, end: int) -> str:
     """Name rows by their first line with words, so that the name survives edits further down."""
     for row in range(start, end + 1):
-        words = " ".join(lines[row].split()).strip("#/*-=<>!;{}()[]\"' ")
-        if len(words) > 1:
-            return words[:NAME_CHARS].rstrip()
+        name = _line_name(lines[row])
+        if len(name) > 1:
+            return name
     return "lines"
+
+
+def _line_name(line: str) -> str:
+    """Return the words of a line without the marks around them; of markup, its first element and what it says."""
+    words = " ".join(line.split())
+    element = _ELEMENT.match(words)
+    if element:
+        inner = _ELEMENTS.sub(" ", words).strip()
+        return f"{element[1]} {inner if _WORDS.match(inner) else ''}"[:NAME_CHARS].rstrip()
+    if words.startswith(("{%", "{{")):
+        words = words.strip("{%} ")
+    name = words.lstrip(_MARKS_AROUND)
+    # `>` may end `<who@example.org>`.
+    name = name.rstrip(_MARKS_AROUND.replace(">", "") if "<" in name else _MARKS_AROUND)
+    if name[:1] in _QUOTED and name.endswith(name[0]) and name.count(name[0]) == 2:
+        name = name[1:-1]
+    name = name[:NAME_CHARS].lstrip(")]}").rstrip()
+    for opening, closing in ("()", "[]", "{}"):
+        if name.count(opening) > name.count(closing):
+            name = name[: name.rindex(opening)] or name[1:]  # half a pair says nothing, nor what is in it
+        elif name.count(opening) < name.count(closing):
+            name = name.rstrip(")]}")
+    if name.count('"') % 2:
+        name = name[: name.rindex('"')] or name[1:]
+    return name.strip(_MARKS_AROUND.replace(">", "")).removesuffix("()")
 
 
 def _window_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -259,6 +292,8 @@ _KIND_OF_BLOCKS = {"sql": Kind.BLOCK, "protobuf": Kind.BLOCK, "graphql": Kind.BL
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
 _KEY_CHARS = 80
+_NAME, _QUOTES = re.compile(r"[\w.\-\"'`\[\]]+"), re.compile(r"[\"'`\[\]]")
+"""A name with quotes around its parts, as SQL writes them, and those quotes."""
 
 
 def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
@@ -304,7 +339,7 @@ def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, s
 
 
 def _block_name(match: re.Match[str]) -> str:
-    words = [word.strip("\"'`[]") for word in match.groups() if word]
+    words = [_QUOTES.sub("", word) if _NAME.fullmatch(word) else word for word in match.groups() if word]
     return " ".join(" ".join(words).split())[:_KEY_CHARS] or "block"
 
 

@@ -1,9 +1,9 @@
 """Read a type as it is written in any language: `*Store`, `Optional["Store"]`, `Vec<&dyn Store>`, `(Store, error)`.
 
-A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a tuple `()<Store,error>`,
-a map `map<Key,Store>`. Marks of pointers, references and nullability are left out, and of a union the first that is no
-null is taken. Pure text, bounded in length and depth. Trade-off: types of functions and objects written in place have no
-name, so they count as unknown.
+A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a tuple
+`()<Store,error>`, a map `map<Key,Store>`. Marks of pointers, references and nullability are left out, and of a union
+the first that is no null is taken. Pure text, bounded in length and depth. Trade-off: types of functions and objects
+written in place have no name, so they count as unknown.
 """
 
 import re
@@ -25,14 +25,41 @@ _WORDS = frozenset(
 )
 """Words before a type that do not name it."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
-_NO_NAME = frozenset({"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"})
+_NO_NAME = frozenset(
+    {"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"}
+)
+WRAPPERS = frozenset(
+    """
+    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
+    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
+    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Types whose first argument has the members that are asked for."""
+SAME_METHODS = frozenset(
+    """
+    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
+    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
+    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of such types and of containers that give one of the same."""
+ITEM_METHODS = frozenset(
+    """
+    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
+    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
+    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
+    sample detect take_first front_mut last_mut first_mut get_mut
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Methods of them that give what they hold."""
 _OPENING = {"<": ">", "[": "]", "(": ")"}
 
 
 @lru_cache(maxsize=1 << 12)
 def read_type(text: str) -> str:
     """Return a type as its name with arguments in `<>`; empty: it has no name."""
-    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<"))
+    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<").replace("<-", ""))
     if len(tokens) > MAX_TOKENS:
         return ""
     return _Reader(tokens).union(0)
@@ -87,20 +114,20 @@ class _Reader:
     def _single(self, depth: int) -> str:
         while self._next in _MARKS or self._next in _WORDS or self._next == ".":
             self._at += 2 if self._next == "'" else 1  # a lifetime of Rust is a quote and a name
-        token = self._next
-        if depth > MAX_TYPE_DEPTH or not token or token in _NO_NAME:
+        word = self._next
+        if depth > MAX_TYPE_DEPTH or not word or word in _NO_NAME:
             self._at = len(self._tokens)
             return ""
-        if token == "[":
+        if word == "[":
             return self._slice(depth)
-        if token == "(":
+        if word == "(":
             return self._tuple(depth)
-        if not _NAME.match(token):
+        if not _NAME.match(word):
             return ""
         self._at += 1
-        if token == "chan":
+        if word == "chan":
             return f"[]<{self.union(depth + 1)}>"
-        return self._with_arguments(token.replace("::", "."), depth)
+        return self._with_arguments(word.replace("::", "."), depth)
 
     def _slice(self, depth: int) -> str:
         """Read `[]T`, `[4]T`, `[T]` or `[T; 4]`."""

@@ -25,7 +25,8 @@ from msgspec import Struct, field
 from msgspec.msgpack import Decoder
 from msgspec.structs import replace
 
-from xscore.indexer.languages import Language, add_languages, language_of
+from xscore.indexer.first_lines import language_of_file
+from xscore.indexer.languages import Language, add_languages
 from xscore.indexer.parse_jobs import ENCODER, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
 from xscore.store.encoded_files import EncodedFile, encode_file
 
@@ -264,5 +265,5 @@ def _left_out(job: ParseJob) -> EncodedFile:
     """Return a file without memories."""
     add_languages(job.languages)
     path = job.stamp.path
-    stamp = replace(job.stamp, language=language_of(path).name)
+    stamp = replace(job.stamp, language=language_of_file(path, job.text).name)
     return encode_file(stamp, [], note=_LEFT_OUT.format(path))

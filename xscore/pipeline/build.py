@@ -4,6 +4,7 @@ Opening costs no time or money: an SDK is imported at the first call, numpy at t
 only some commands need when they run.
 """
 
+import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
@@ -20,6 +21,7 @@ from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
 from xscore.platform.errors import NothingMatched, UsageError, require_kind
+from xscore.platform.files import is_there
 from xscore.platform.paths import find_root, user_config_file
 from xscore.platform.processes import random_hex
 from xscore.records.events import ForwardingObserver, IndexProgress, Observer, TurnEvent
@@ -71,7 +73,7 @@ class Pipeline:
         require_kind(Settings, LoadedSettings, type(None), settings=settings)
         require_kind(Observer, type(None), observer=observer)
         require_kind(Callable, type(None), listener=listener)
-        if not Path(path).is_dir():
+        if not is_there(Path(path), stat.S_ISDIR):
             raise UsageError(f"there is no folder {path}", hint="Name a folder that exists.")
         root = find_root(Path(path))
         loaded = settings if isinstance(settings, LoadedSettings) else None

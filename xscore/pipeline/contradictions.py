@@ -157,11 +157,9 @@ def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: floa
 
 
 def _exception(best_first: Sequence[Memory]) -> Memory | None:
-    """Return the explicit memory of the narrowest scope, if there is a wider one that it is an exception to."""
+    """Return the stated memory of the narrowest scope, if there is a wider one that it is an exception to."""
     widest = max(_BREADTH[memory.scope] for memory in best_first)
-    said = [
-        memory for memory in best_first if memory.source is MemorySource.EXPLICIT and _BREADTH[memory.scope] < widest
-    ]
+    said = [memory for memory in best_first if memory.is_stated and _BREADTH[memory.scope] < widest]
     return min(said, key=lambda memory: _BREADTH[memory.scope], default=None)
 
 
@@ -171,12 +169,13 @@ def _sentence(winner: Memory, other: Memory) -> str:
     if not named:
         here, there = f"“{here}”", f"“{there}”"
     if _BREADTH[winner.scope] < _BREADTH[other.scope]:
-        explicitly = "explicitly chose" if winner.source is MemorySource.EXPLICIT else "is seen to use"
+        explicitly = "explicitly chose" if winner.is_stated else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")
         exception = f"{'an' if here[:1].lower() in 'aeiou' else 'a'} {here} exception" if named else "an exception"
         return f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place} as {exception}."
     if _BREADTH[winner.scope] > _BREADTH[other.scope]:
-        weaker = "named" if other.source is MemorySource.EXPLICIT else "only inferred"
+        inferred = "only inferred" if other.source is MemorySource.INFERRED else "only imported"
+        weaker = "named" if other.is_stated else inferred
         return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
     where = _WHERE[winner.scope].capitalize()
     return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."

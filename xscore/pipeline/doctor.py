@@ -330,9 +330,10 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
             hint = _among(names) if names else error.hint
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
     scores, usage = " and ".join(map(str, found.scores)), found.usage
+    memories = "two memories" if len(found.scores) > 1 else "one of two memories"
     counted = "" if found.capability.reports_usage else ", by our estimate"
     return [
-        DoctorFinding("probe", True, f"two memories judged, {scores} of 100, in {found.took_s:.1f} s"),
+        DoctorFinding("probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"),
         DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
     ]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.costs.call_history import Workload, expected_duration, typical_latency_s
+from xscore.costs.call_history import Workload, expected_duration, is_timed, typical_latency_s
 from xscore.pipeline.model_opening import cached_model
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
@@ -134,6 +134,8 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
         output_tokens=work.output_tokens,
         cost_usd=cost_of_calls(asked_for, work, prices),
         seconds=took.seconds,
+        is_assumed=took.binding_limit == "latency"
+        and not is_timed(factory.store.connection, host=host, model=asked_for.model),
         binding_limit=took.binding_limit,
         host=host,
         limits=limits,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
+NO_KEY = "no model judged: there is no key, so the lexical judge scored"
+"""Warning of a turn without a key."""
 REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
 """Warning of a replay; dropped for a list that is all cached."""
 
@@ -35,7 +37,7 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
         return parse_model_spec(judge.model), ()
     found = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
     if found is None:
-        return ModelSpec(LEXICAL, ""), ("no model judged: there is no key, so the lexical judge scored",)
+        return ModelSpec(LEXICAL, ""), (NO_KEY,)
     return with_wire(found, settings), ()
 
 

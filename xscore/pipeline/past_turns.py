@@ -24,6 +24,7 @@ from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.files import is_there
 from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
@@ -121,7 +122,7 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
             continue
-        threshold, score, is_kept = shown.threshold, _score_sum(shown), place <= len(receipt.selected)
+        threshold, score, is_kept = shown.threshold, _score_sum(shown, receipt), place <= len(receipt.selected)
         short = threshold - shown.score
         if is_kept and shown.placed_by == PlacedBy.FILLED:
             said = (
@@ -160,7 +161,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
     in_scope = [one.id for one in candidates if one.id in ids]
     if not in_scope:
-        said = "It was left out by PATH, --glob, --type or --layer."
+        said = "It was left out by PATH, --glob, --kind or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
     judged_by, carried = judges if receipt.judge.is_model else (), _carried_judgments(parts, past, receipt)
@@ -191,7 +192,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
 
 
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
-    score = _score_sum(shown)
+    score = _score_sum(shown, receipt)
     if shown.below_threshold:
         said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
         return "below_threshold", f"{said}, {_ordinal(place)} of {judged:,} judged."
@@ -233,13 +234,14 @@ def _stored_outcomes(
     )
 
 
-def _score_sum(shown: Selected) -> str:
+def _score_sum(shown: Selected, receipt: Answer) -> str:
     """Format the score as a sum."""
+    by = "by words" if receipt.ranked_by else "from the judge"
     drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
     if not shown.boosts:
         return f"{shown.score_text}{drawn and f' ({drawn[2:]})'}"
     parts = [
-        f"{shown.raw_score:.2f} from the judge{drawn}",
+        f"{shown.raw_score:.2f} {by}{drawn}",
         *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
     ]
     return f"{shown.score_text} ({' + '.join(parts)})"
@@ -309,7 +311,8 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
         turn = replace(turn, checkpoint="")
     within = turn.scope.within
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
-    found = {name: path for name in named if (path := parts.root.path / native_name(name)).exists()}
+    places = {name: parts.root.path / native_name(name) for name in named}
+    found = {name: place for name, place in places.items() if is_there(place)}
     gone = [name for name in named if name not in found]
     if gone:
         parts.observer.note(f"gone since turn {turn.id}, and left out: {', '.join(gone)}")

@@ -134,7 +134,7 @@ def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Can
     is_about_files = bool(scope.paths or scope.within) and not (scope.kinds or scope.layers)
     if not all_candidates or any(one.path or not is_about_files for one in inside):
         return
-    named = [("", scope.within), ("--glob", scope.paths), ("--type", scope.kinds), ("--layer", scope.layers)]
+    named = [("", scope.within), ("--glob", scope.paths), ("--kind", scope.kinds), ("--layer", scope.layers)]
     asked = " ".join(one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words)
     hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
     raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` lists them.")

@@ -212,8 +212,9 @@ _TASK_WORDS: Mapping[TaskType, str] = {
         move""",
     TaskType.DESIGN: r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure",
     TaskType.RESEARCH: r"compare survey research investigate alternatives options evaluate benchmark\w* audit",
-    TaskType.EXPLAIN: r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who understand describe
-        document""",
+    TaskType.EXPLAIN: r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who which understand
+        describe document walk\s(?:me|us)\sthrough show\s(?:me|us) tell\s(?:me|us) overview (?:is|are)\sthere
+        \A(?:is|are|does|did|was|were)""",
     TaskType.EDIT: r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w* support write
         build migrate bump handle""",
 }

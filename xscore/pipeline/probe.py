@@ -2,15 +2,18 @@
 
 Hosts that speak a vendor's dialect differ: some refuse a strict schema,
 some accept it and answer prose, some report no usage. Reply forms are tried from the strictest, and the first that
-gives readable scores for both memories is kept. The vendor's own host is never probed. What later replies show is
-learned as well (`remember_host`). It decides nothing about packs or limits. Trade-off: one reply decides, so a
-model that failed once by chance is asked in a weaker form until the record expires.
+gives readable scores for both memories is kept. A host that fails in every form is asked once more: replies are drawn
+by chance, and one that came out badly must not end a turn. Independent questions (decisions) add up over the tries.
+The vendor's own host is never probed. What later replies show is learned as well (`remember_host`). It decides nothing
+about packs or limits. Trade-off: one reply decides about a form, so a model that failed once by chance is asked in a
+weaker form until the record expires.
 """
 
+from collections.abc import Mapping, Sequence
 from math import ceil, inf
 from sqlite3 import Connection
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +46,11 @@ REMEMBERED_HERE_S = 86_400.0
 END_OF_THINKING = "</think>"
 NO_DECISIONS = "decisions"
 """Stands in `Capability.without` for the route itself."""
+PROBE_ROUNDS = 2
+"""How often every reply form is tried before a host counts as one that cannot judge."""
+SEPARATE_TRIES = 3
+"""How often a decision host is asked, each open question alone, after both were asked together. A host that leaves out
+one answer in three fails to answer at all once in two thousand probes."""
 SHARE_OF_DEADLINE = 1 / 4
 """Most of the time left for judging that a probe may take; then the host is judged with as it is."""
 
@@ -52,11 +60,19 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
     capability: Capability
     scores: tuple[int, ...]
-    """Of the two memories, 0..100."""
+    """Of the two memories, 0..100; a decision host that left one out has one."""
     usage: Usage
     """Of the call that was readable."""
     took_s: float
     """All calls of the probe together."""
+
+
+class ReadProbe(NamedTuple):
+    """A reply to the probe, and what of it is valid."""
+
+    completion: Completion
+    scores: Mapping[str, int]
+    """Id of a probe's memory -> 0..100."""
 
 
 async def adopt_capability(judge: "ModelJudgeFactory", wrapped: Provider, *, left_s: float = inf) -> Capability | None:
@@ -102,7 +118,9 @@ async def probe_host(judge: "ModelJudgeFactory", wrapped: Provider) -> ProbeResu
     connection, provider, model, began = judge.store.connection, judge.provider, judge.drafts.model.name, monotonic()
     blank = Capability(provider=provider.name, host=provider.host, model=model, probed_at=0.0)
     capabilities.delete_capability(connection, provider=provider.name, host=provider.host, model=model)
-    completion, scores = await _try_forms(judge, wrapped, blank)
+    read = await _try_forms(judge, wrapped, blank)
+    completion = read.completion
+    scores = tuple(read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores)
     found = _learned(provider, blank)
     if isinstance(provider, Adaptable):
         context = await provider.context_tokens(model)
@@ -144,39 +162,88 @@ def takes_decisions(connection: Connection, provider: Provider, model: str, *, n
     return known is None or NO_DECISIONS not in known.without
 
 
-def _probe_request(drafts: "PromptDrafts") -> Request:
-    """Return the probe: two built-in memories, judged like any others."""
+def _probe_request(drafts: "PromptDrafts", entries: Sequence[PackEntry] = PROBE_PACK) -> Request:
+    """Return the probe: built-in memories, judged like any others."""
     model = drafts.model
     judging = drafts.layout.render(
-        PROBE_PACK,
+        entries,
         turn_block(PROBE_TASK),
         PromptOptions(model, PROBE_OUTPUT_TOKENS + model.reasoning_reserve, cache_key=PROBE_CACHE_KEY, is_kept=False),
     )
     return replace(judging, stage=Stage.PROBE)
 
 
-async def _try_forms(
-    judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability
-) -> tuple[Completion, tuple[int, ...]]:
-    """Try the reply forms from the strictest until one is readable."""
-    asked, provider, found = _probe_request(judge.drafts), judge.provider, blank
+class _Unreadable(NamedTuple):
+    """Why no reply form was readable."""
+
+    failure: XscoreError
+    may_be_chance: bool
+    """Whether the last reply came to its end and was badly made, so that another may be better."""
+
+
+async def _try_forms(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability) -> ReadProbe:
+    """Try the reply forms from the strictest until one is readable, all of them up to `PROBE_ROUNDS` times."""
+    if judge.drafts.layout.is_independent:
+        return await _try_questions(judge, wrapped, blank)
+    rounds_left = PROBE_ROUNDS
+    while True:
+        read = await _try_each_form(judge, wrapped, blank)
+        if isinstance(read, ReadProbe):
+            return read
+        rounds_left -= 1
+        if not (rounds_left and read.may_be_chance):
+            raise read.failure
+
+
+async def _try_each_form(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability) -> ReadProbe | _Unreadable:
+    """Try each reply form once, from the strictest."""
+    provider, found = judge.provider, blank
     while True:
         if isinstance(provider, Adaptable):
             provider.adopt(found)
-        failure: XscoreError
         try:
-            completion = await wrapped.complete(asked)
+            read = await _ask_probe(judge, wrapped, PROBE_PACK)
         except RequestRejected as error:  # refused without naming a field: a weaker form may still pass
-            failure = error
+            unreadable = _Unreadable(error, may_be_chance=False)
         else:
-            scores = judge.drafts.layout.read(completion.text, frozenset(asked.reply_ids)).scores
-            if len(scores) == len(PROBE_PACK) and completion.finish is not Finish.REFUSAL:
-                return completion, tuple(round(scores[id_]) for id_ in asked.reply_ids)
-            failure = _unusable(judge, completion)
+            if len(read.scores) == len(PROBE_PACK):
+                return read
+            is_whole = read.completion.finish not in (Finish.LENGTH, Finish.REFUSAL)
+            unreadable = _Unreadable(_unusable(judge, read.completion), may_be_chance=is_whole)
         found = _learned(provider, blank)
         if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:
-            raise failure
+            return unreadable
         found = replace(found, reply_form=provider.forms[provider.forms.index(found.reply_form) + 1])
+
+
+async def _try_questions(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability) -> ReadProbe:
+    """Ask both questions together, and those without an answer again, each alone.
+
+    Judging asks again for what a reply leaves out, so one answer shows that the host can judge.
+    """
+    if isinstance(judge.provider, Adaptable):
+        judge.provider.adopt(blank)
+    read = await _ask_probe(judge, wrapped, PROBE_PACK)
+    for _ in range(SEPARATE_TRIES):
+        for entry in PROBE_PACK:
+            if entry.code_id not in read.scores:
+                again = await _ask_probe(judge, wrapped, (entry,))
+                read = ReadProbe(again.completion, {**read.scores, **again.scores})
+    if not read.scores:
+        raise _unusable(judge, read.completion)
+    return read
+
+
+async def _ask_probe(judge: "ModelJudgeFactory", wrapped: Provider, entries: Sequence[PackEntry]) -> ReadProbe:
+    """Ask about these memories, and read what is valid in the reply."""
+    request = _probe_request(judge.drafts, entries)
+    completion = await wrapped.complete(request)
+    if completion.finish is Finish.REFUSAL:
+        return ReadProbe(completion, {})
+    scores = judge.drafts.layout.read(completion.text, frozenset(request.reply_ids)).scores
+    # a decision's questions are named by their place, so the ids of the probe's own memories are used
+    by_entry = zip(entries, request.reply_ids, strict=True)
+    return ReadProbe(completion, {entry.code_id: round(scores[id_]) for entry, id_ in by_entry if id_ in scores})
 
 
 def _reasoning_tokens(completion: Completion) -> int:

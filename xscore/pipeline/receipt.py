@@ -287,10 +287,10 @@ def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:
     ends = (
         (run.interrupted, ExitCode.INTERRUPTED),
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
-        (coverage.unjudged > 0 and run.nothing_judged and not (run.ranked_by or run.left_by), ExitCode.NOTHING_JUDGED),
+        (coverage.unjudged > 0 and run.nothing_judged and not run.left_by, run.unjudged_exit),
         (run.primary_failed, ExitCode.NO_ANSWER),
         (coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0, ExitCode.PARTLY),
-        (run.found_nothing and run.answer_text is None, ExitCode.PARTLY),
+        (run.is_left_open, ExitCode.PARTLY),
     )
     return next((code for holds, code in ends if holds), ExitCode.DONE)
 
@@ -328,14 +328,20 @@ _EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS
 
 
 def turn_figures(
-    answer: Answer, scores: Iterable[float], *, command: str, forecast: JudgeEstimate | None = None
+    answer: Answer,
+    scores: Iterable[float],
+    *,
+    command: str,
+    forecast: JudgeEstimate | None = None,
+    threshold: float | None = None,
 ) -> TurnFigures:
     """Return the figures of a finished turn.
 
     scores: final scores, 0..1, of every judged candidate. forecast: made before judging; None: none was made.
+    threshold: of the judge, where words ranked by one of their own in its place; None: the answer's.
     """
     ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
-    judge, threshold = answer.judge, answer.threshold
+    judge, threshold = answer.judge, answer.threshold if threshold is None else threshold
     near_from, near_to = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE, threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
     return TurnFigures(
         command=command,

@@ -67,6 +67,8 @@ def _state(answer: Answer) -> turns.TurnState:
             return turns.TurnState.PARTIAL if answer.partial else turns.TurnState.DONE
         case ExitCode.BUDGET:
             return turns.TurnState.PARTIAL
+        case ExitCode.NOTHING_JUDGED if answer.ranked_by:  # `continue` has the model judge once its host is mended
+            return turns.TurnState.PARTIAL
         case ExitCode.INTERRUPTED:
             return turns.TurnState.INTERRUPTED
         case _:

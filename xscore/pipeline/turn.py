@@ -18,7 +18,7 @@ from xscore.pipeline.parts import ClosedTurn, Deadline, PipelineParts, Stopwatch
 from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
-from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
+from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
@@ -31,6 +31,7 @@ from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_judging import WordsInstead
     from xscore.prompts.bundle_parts import Bundle
 
 NEAREST_BY_WORDS = 5
@@ -113,8 +114,12 @@ class TurnRun(Struct):
     taken_over: dict[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
+    no_judge: str = ""
+    """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
     ranked_by: str = ""
-    """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
+    """`lexical` where the judge's host failed; see `Answer.ranked_by`."""
+    unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
+    """How the turn ends if nothing was judged."""
     second_draws: SecondDraws = SecondDraws()
     reasons: Mapping[str, str] = {}
     """Reasons of the kept and near memories that their judgments do not hold, by content hash."""
@@ -159,7 +164,13 @@ class TurnRun(Struct):
         with self._answer_comes_first():
             ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
             scores = [entry.score for entry in ranked if not others or entry.candidate.content_hash not in others]
-            self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
+            self.figures = receipt.turn_figures(
+                finished,
+                scores,
+                command=self.options.command,
+                forecast=self.forecast,
+                threshold=self.parts.judge.thresholds.default if self.ranked_by else None,
+            )
             said = save_turn(self, finished, self.ranking.selection)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
@@ -221,11 +232,11 @@ class TurnRun(Struct):
         parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
-            if why := self._why_lexical_ranks():
-                self.ranked_by = "lexical"
+            if instead := self._words_instead():
+                self.ranked_by, self.unjudged_exit = "lexical", instead.exit_code
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self.warn(
-                    f"{why}, so no model judged: the lexical judge ranked instead",
+                    f"{instead.why}, so no model judged: the lexical judge ranked instead",
                     f"`xscore continue {turn.id}` has the model judge.",
                 )
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
@@ -239,17 +250,25 @@ class TurnRun(Struct):
         if self.options.ranked is not None:
             self.options.ranked(turn, self.ranking)
 
-    def _why_lexical_ranks(self) -> str:
+    def _words_instead(self) -> "WordsInstead | None":
         if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
-            return ""
-        from xscore.pipeline.turn_judging import why_lexical_ranks
+            return None
+        from xscore.pipeline.turn_judging import words_instead
 
-        return why_lexical_ranks(self)
+        return words_instead(self)
 
     @property
     def found_nothing(self) -> bool:
-        """Whether words alone ranked, and no memory reached the threshold: that says little of what there is."""
-        return bool(self._ranked_by_words and self.outcomes and self.ranking and not self.ranking.selection.has_passed)
+        """Whether there are memories and none reached the threshold; a model's may be kept below it on request."""
+        if not self.outcomes or self.ranking is None:
+            return False
+        chosen = self.ranking.selection
+        return not (chosen.has_passed if self._ranked_by_words else chosen.kept)
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether it ends without what was wanted of it: an answer, or by words, which say little, a memory."""
+        return self.found_nothing and self.answer_text is None and (self._ranked_by_words or self.wants_answer)
 
     @property
     def _ranked_by_words(self) -> bool:

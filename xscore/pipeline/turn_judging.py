@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
@@ -28,12 +29,19 @@ from xscore.pipeline.ranking import boosted, rank
 from xscore.pipeline.receipt import make_receipt
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.errors import (
+    AuthenticationFailed,
     CallTimedOut,
     ConnectionFailed,
+    ExitCode,
     NoUsableModel,
+    Overloaded,
     ProviderError,
+    QuotaExhausted,
+    RateLimited,
     StoreError,
+    TlsFailed,
     Unreachable,
+    UnreadableResponse,
     XscoreError,
 )
 from xscore.platform.text import counted
@@ -80,8 +88,7 @@ async def judge_missing(run: "TurnRun") -> None:
 async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJudge":
     """Open the judge; probe its host first if needed.
 
-    A host that refuses is an error only if nothing is cached, since there is nothing to report then; if it cannot
-    be reached, the lexical judge ranks.
+    A host that fails is an error only if nothing is cached and no other judge of `judge.fallback` may take over.
     """
     opened, parts = run.opened, run.parts
     forecast = parts.judge.forecast(opened.turn, opened.pool)
@@ -93,6 +100,7 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
     except (ProviderError, NoUsableModel) as error:
         if len(opened.pool.misses) == len(opened.pool.candidates) and not _can_go_on(run, error):
             raise
+        run.no_judge = error.kind
         run.warn(f"the judge could not be asked: {error.message}", error.hint)
         return NoJudge(UnjudgedCause.PROVIDER, error.message)
     if parts.judge.is_model and not isinstance(judge, NoJudge) and judge.identity != parts.judge.identity:
@@ -177,8 +185,19 @@ FAILURES = frozenset({
     UnjudgedCause.PROVIDER, UnjudgedCause.REFUSED, UnjudgedCause.UNREADABLE, UnjudgedCause.TOO_LONG
 })  # fmt: skip
 """Causes that another judge may avoid. A cap, a deadline or Ctrl-C stops every judge."""
-OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
-"""Kinds of errors that mean the host was not reached; all others concern the key, the model or the request."""
+OFFLINE = (ConnectionFailed.kind, Unreachable.kind, TlsFailed.kind, CallTimedOut.kind)
+"""Kinds of errors that mean the host was not reached."""
+WHY_WORDS_RANK: dict[str, str] = {
+    **dict.fromkeys(OFFLINE, "could not be reached"),
+    Overloaded.kind: "is overloaded",
+    RateLimited.kind: "takes no more calls for now",
+    UnreadableResponse.kind: "gives no reply that can be read",
+    NoUsableModel.kind: "gives no usable score",
+    QuotaExhausted.kind: "has no credit left for this account",
+    AuthenticationFailed.kind: "does not accept the key",
+}
+"""Kinds of errors after which words rank, and what they say of the host. An unknown model and a refused request are
+mistakes in the settings: a ranking would hide them."""
 
 
 def _fallback_models(run: "TurnRun") -> list[str]:
@@ -188,7 +207,7 @@ def _fallback_models(run: "TurnRun") -> list[str]:
 
 def _can_go_on(run: "TurnRun", error: XscoreError) -> bool:
     """Return whether the turn has another judge after this error of the first one, or words to rank by."""
-    words = LEXICAL in run.parts.settings.judge.fallback and error.kind in OFFLINE
+    words = LEXICAL in run.parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
     return not run.options.isolated and (words or bool(_fallback_models(run)))
 
 
@@ -245,17 +264,35 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     return found
 
 
-def why_lexical_ranks(run: "TurnRun") -> str:
-    """Return why no model judged anything, if words should rank this turn instead; otherwise ""."""
+class WordsInstead(Struct, frozen=True):
+    """That words rank a turn which no model judged."""
+
+    why: str
+    exit_code: ExitCode
+    """Partly done if the host may answer the next time; as before the ranking, if someone has to mend something."""
+
+
+def words_instead(run: "TurnRun") -> WordsInstead | None:
+    """Return why no model judged anything, if words should rank this turn instead."""
     judge = run.parts.judge
     if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:
-        return ""
+        return None
     causes = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
     if causes == {UnjudgedCause.DEADLINE}:
-        return "the deadline came before anything was judged"
-    kinds = run.resources.usage.failures if run.resources else set()
-    is_offline = UnjudgedCause.PROVIDER in causes and kinds and kinds <= OFFLINE
-    return f"{judge.identity.host} could not be reached" if is_offline else ""
+        return WordsInstead("the deadline came before anything was judged", ExitCode.PARTLY)
+    if not causes <= FAILURES:
+        return None
+    kinds = set(run.resources.usage.failures) if run.resources else set[str]()
+    if run.no_judge:
+        kinds = {run.no_judge}
+    elif UnjudgedCause.UNREADABLE in causes:
+        kinds.add(NoUsableModel.kind)
+    # the last of these says most: a refused key rather than a call before it that was not answered
+    telling = [kind for kind in WHY_WORDS_RANK if kind in kinds]
+    if not telling:
+        return None
+    exit_code = ExitCode.PARTLY if telling[-1] in OFFLINE else ExitCode.NOTHING_JUDGED
+    return WordsInstead(f"{judge.identity.host} {WHY_WORDS_RANK[telling[-1]]}", exit_code)
 
 
 def receipt_of_failed(run: "TurnRun") -> Answer | None:

@@ -19,6 +19,7 @@
         ├── Overloaded                   retryable
         ├── ConnectionFailed             retryable, may have been charged
         │   └── Unreachable              retryable, nothing was sent
+        │       └── TlsFailed            it will fail again, nothing was sent
         ├── CallTimedOut                 retryable, may have been charged
         ├── UnreadableResponse           retryable, may have been charged
         ├── QuotaExhausted               stops the run
@@ -178,6 +179,10 @@ class ConnectionFailed(ProviderError, kind="connection", retryable=True, may_be_
 
 class Unreachable(ConnectionFailed, kind="unreachable", may_be_charged=False):
     """No connection could be made, so nothing was sent."""
+
+
+class TlsFailed(Unreachable, kind="tls", retryable=False):
+    """The host answered, but no encrypted connection could be made: its certificate, or it speaks plain HTTP."""
 
 
 class CallTimedOut(ProviderError, kind="timeout", retryable=True, may_be_charged=True):

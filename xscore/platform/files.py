@@ -8,7 +8,7 @@ decided elsewhere. Trade-off: one system call per folder, a few microseconds per
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +43,19 @@ def leads_out(name: str) -> bool:
     if ".." not in plain and "git" not in plain.lower():
         return False
     return _RESERVED.search(plain) is not None
+
+
+def is_there(place: Path, is_kind: Callable[[int], bool] | None = None, *, follow: bool = True) -> bool:
+    """Whether something, or a file of this kind, can be seen there.
+
+    Unlike `Path.exists` and `is_file`, it raises nothing where that is denied or the path is longer than the system
+    takes. is_kind: such as `stat.S_ISREG`. follow: whether a link stands for what it leads to.
+    """
+    try:
+        mode = place.stat(follow_symlinks=follow).st_mode
+    except (OSError, ValueError):
+        return False
+    return is_kind is None or is_kind(mode)
 
 
 class FileRefused(Exception):  # not an XscoreError: each caller decides what a refusal means

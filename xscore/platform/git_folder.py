@@ -10,12 +10,12 @@ another repository (`git clone --shared`) are read as plain folders.
 import os
 import re
 import stat
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.platform.files import is_there
 from xscore.platform.git_config import config_values, includes_files
 from xscore.platform.text import readable_text
 
@@ -55,7 +55,7 @@ def git_folders(root: Path) -> GitFolders | None:
     root = Path(os.path.realpath(root))
     own = _stated_folder(root)
     common = _home_of(own, root) if own is not None else None
-    if own is None or common is None or not _is_there(own / "HEAD", stat.S_ISREG):
+    if own is None or common is None or not is_there(own / "HEAD", stat.S_ISREG):
         return None
     is_contained = _stays_within(common, own, *map(_changed_at, (common, own, common / "objects")))
     return GitFolders(own, common, is_contained)
@@ -70,15 +70,7 @@ def git_folder(root: Path) -> Path | None:
 def bare_repository(folder: Path) -> bool:
     """Whether a folder looks like a bare repository: a git folder without a tree around it."""
     folders = (folder / "objects", folder / "refs")
-    return _is_there(folder / "HEAD", stat.S_ISREG) and all(_is_there(place, stat.S_ISDIR) for place in folders)
-
-
-def _is_there(place: Path, is_kind: Callable[[int], bool]) -> bool:
-    """Whether a file of this kind can be seen there. Unlike `Path.is_file`, it raises nothing where that is denied."""
-    try:
-        return is_kind(place.stat().st_mode)
-    except (OSError, ValueError):
-        return False
+    return is_there(folder / "HEAD", stat.S_ISREG) and all(is_there(place, stat.S_ISDIR) for place in folders)
 
 
 def _stated_folder(root: Path) -> Path | None:

@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.platform.files import is_there
 from xscore.platform.git_folder import bare_repository, claims_git, git_folders
 from xscore.platform.hashing import digest
 from xscore.platform.text import readable_text
@@ -70,7 +71,7 @@ def find_root(start: Path) -> RepositoryRoot:
     own root.
     """
     folder = Path(os.path.realpath(start))
-    if folder.is_file():
+    if is_there(folder, stat.S_ISREG):
         folder = folder.parent
     line = (folder, *folder.parents)
     path = next(filter(claims_git, line), None)

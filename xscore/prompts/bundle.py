@@ -25,6 +25,7 @@ from xscore.prompts.bundle_parts import (
     memory_value,
     provenance_text,
 )
+from xscore.prompts.file_heads import used_head
 from xscore.prompts.left_out import LeftOut, LeftOutCause, name_methods, show_in_part, telling_words, without_stubs
 from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory
 from xscore.settings import BundleSettings
@@ -121,8 +122,11 @@ def render_bundle(
 
     form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds.
     """
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        texts[entry.memory.path].append(entry.memory.text)
     pieces = [
-        _piece(entry, now, most=HEADER_SHARE * max_tokens)
+        _piece(entry, texts[entry.memory.path], now, most=HEADER_SHARE * max_tokens)
         for entry in sorted(entries, key=lambda entry: _worth(entry, settings, now))
     ]
     ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
@@ -156,12 +160,15 @@ def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[fl
     return -memory_value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
 
 
-def _piece(entry: BundleEntry, now: float, *, most: float) -> BundlePiece:
-    """Return what is shown of an entry. most: tokens above which its file's header is left out."""
+def _piece(entry: BundleEntry, texts: Sequence[str], now: float, *, most: float) -> BundlePiece:
+    """Return what is shown of an entry.
+
+    texts: of all entries of its file, whose imports its header keeps. most: tokens above which it is left out.
+    """
     memory, text = entry.memory, _shown(entry)
     if memory.kind is Kind.CLASS:
         text = name_methods(text)
-    header = _without_notice(entry.header).strip("\n")
+    header = used_head(_without_notice(entry.header).strip("\n"), texts)
     header = header if memory_tokens(memory, len(header)) <= most else ""
     note = provenance_text(entry, now=now)
     return BundlePiece(entry, text, memory_tokens(memory, len(text)), header=header, note=note)

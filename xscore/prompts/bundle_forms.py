@@ -21,7 +21,7 @@ from xscore.prompts.bundle_parts import (
     piece_remarks,
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
-from xscore.prompts.left_out import HEADINGS, LeftOut, in_order, left_out_lines, name_within
+from xscore.prompts.left_out import HEADINGS, LeftOut, LeftOutCause, in_order, left_out_lines, name_within
 from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
@@ -141,18 +141,36 @@ def render_json(layout: BundleLayout) -> str:
         | {"alike": piece.entry.alike, "settles": piece.entry.settles, "detail_of": piece.entry.summary}
         for piece in layout.pieces
     ]  # fmt: skip
-    left_out = in_order(layout.left_out)
-    named = name_within(left_out, layout.left_out_tokens, size=lambda one: tokens.estimate(len(_json(_row_of(one)))))
+    named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     parts = {
         "schema": "1",
         "headers": _json({one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}),
         "memories": _json_lines(memories),
         "governance": _json({"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}),
-        "left_out": _json_lines([_row_of(one) for one in named]),
-        "left_out_unnamed": str(len(left_out) - len(named)),
+        "left_out": _json_lines(named),
+        "left_out_unnamed": str(len(layout.left_out) - len(named)),
+        "left_out_ids": _json(by_id),
     }
     return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+
+def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[str]]:
+    """Return what was left out as rows, and of what finds no room so the ids of all that passed, if these fit.
+
+    Where not all rows fit, names come before reasons, and half of the budget is for ids.
+    """
+    left_out, budget = in_order(layout.left_out), layout.left_out_tokens
+    rows = [_row_of(one) for one in left_out]
+    sizes = [tokens.estimate(len(_json(row))) for row in rows]
+    if sum(sizes) <= budget:
+        return rows, []
+    rows = [row | {"reason": ""} for row in rows]
+    size_of = {one.candidate.id: tokens.estimate(len(_json(row))) for one, row in zip(left_out, rows, strict=True)}
+    named = name_within(left_out, budget // 2, size=lambda one: size_of[one.candidate.id])
+    passed = [one for one in left_out[len(named) :] if one.cause is not LeftOutCause.BELOW]
+    by_id = name_within(passed, budget - budget // 2, size=lambda one: tokens.estimate(len(one.candidate.id) + 4))
+    return rows[: len(named)], [one.candidate.id for one in by_id]
 
 
 def _row_of(one: LeftOut) -> dict[str, object]:

@@ -267,6 +267,8 @@ def age_text(seconds: float) -> str:
 def _who(entry: BundleEntry, age: str) -> str:
     memory = entry.memory
     match memory.source:
+        case MemorySource.IMPORT if memory.is_stated:
+            return f"said by {_author(memory, 'someone')} elsewhere, imported, {age}"
         case MemorySource.IMPORT:
             origin = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.origin)
             return f"imported from {origin[:40] or 'elsewhere'}, {age}"
@@ -275,10 +277,14 @@ def _who(entry: BundleEntry, age: str) -> str:
         case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:
             return f"from earlier work, {age}"
         case MemorySource.EXPLICIT:
-            name = re.sub(r"[^\w .,'’-]+", "-", memory.particulars.author)
-            return f"said by {name[:MAX_AUTHOR_CHARS] or 'the user'} {age}"
+            return f"said by {_author(memory, 'the user')} {age}"
         case _:
             return f"written {age}" if memory.kind is Kind.DECISION else ""
+
+
+def _author(memory: Memory, nobody: str) -> str:
+    name = re.sub(r"[^\w .,'’-]+", "-", memory.particulars.author)
+    return name[:MAX_AUTHOR_CHARS] or nobody
 
 
 def _spans(changed: tuple[Citation, ...]) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import HOUR_S
-from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
+from xscore.providers.host_facts import cached_count, header_count, make_completion, sub_object, token_count
 from xscore.providers.provider import OnText
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, reply_schema
 from xscore.providers.wire_errors import CallContext, DialectProfile
@@ -81,6 +81,7 @@ class AnthropicStream(StreamReader):
         """Keep the counts that are stated: later events repeat some cumulatively and leave others out."""
         self._counts |= {name: value for name, value in usage.items() if value is not None}
         self.usage: Usage | None = reported_usage(self._counts)
+        self.counts_cached: bool = cached_count(self._counts) is not None
 
 
 class AnthropicProvider(WireProvider):
@@ -91,7 +92,6 @@ class AnthropicProvider(WireProvider):
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
     longest_unstreamed_tokens: int | None = LONGEST_UNSTREAMED_TOKENS
     stream_reader: type[StreamReader] = AnthropicStream
-    cached_count: tuple[str, str] = ("", "cache_read_input_tokens")
 
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks, and in which version of the dialect."""
@@ -176,7 +176,7 @@ def reported_usage(found: object) -> Usage | None:
         return None
     fresh = token_count(found.get("input_tokens"))
     output = token_count(found.get("output_tokens"))
-    read = token_count(found.get("cache_read_input_tokens")) or 0
+    read = cached_count(found) or 0
     written = token_count(found.get("cache_creation_input_tokens")) or 0
     if fresh is None or output is None or not fresh + read + written:
         return None

@@ -22,7 +22,14 @@ from xscore.providers.decision_hosts import (
     base_url_setting,
     decision_access,
 )
-from xscore.providers.host_facts import json_object, make_completion, sub_object, token_count
+from xscore.providers.host_facts import (
+    cached_count,
+    json_object,
+    make_completion,
+    sub_object,
+    token_count,
+    whole_input,
+)
 from xscore.providers.hosts import host_of, is_host_within, usable_key
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
@@ -252,5 +259,5 @@ def _usage(found: Mapping[str, Any]) -> Usage | None:
     given = token_count(usage.get("input_tokens"))
     if given is None or _repeated(usage):
         return None
-    cached = token_count(sub_object(usage, "input_tokens_details").get("cached_tokens")) or 0
-    return Usage(input_tokens=given, cached_input_tokens=min(cached, given))
+    cached = cached_count(usage) or 0
+    return Usage(input_tokens=whole_input(given, cached), cached_input_tokens=cached)

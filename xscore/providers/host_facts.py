@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from xscore.platform.tokens import MIXED, size
+from xscore.providers.hosts import is_loopback
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
 
@@ -29,6 +30,17 @@ MIN_CHECKED_TOKENS = 400
 """Shorter text fits every context, and its estimate is the worst."""
 FULL_CONTEXT_MARGIN_TOKENS = 8
 """A prompt that leaves no more of the context than this was cut to it: it leaves no room for a reply."""
+
+LEAST_CONTEXT_TOKENS = 512
+"""No server is run with a shorter context, so a lower count is not of a prompt that was cut to it."""
+CACHED_PLACES = (
+    ("prompt_tokens_details", "cached_tokens"),  # OpenAI's chat
+    ("input_tokens_details", "cached_tokens"),  # OpenAI's responses and decisions
+    ("", "cache_read_input_tokens"),  # Anthropic, and gateways before it
+    ("", "prompt_cache_hit_tokens"),  # DeepSeek
+    ("", "cached_tokens"),  # Moonshot
+)
+"""Where hosts say how many tokens of a prompt came from their cache: part of the usage (empty: itself), and name."""
 
 LOCAL_PATHS = ("/props", "/api/ps", "/api/v1/models", "/api/v0/models")
 """Where servers on this machine or network tell what they have loaded, beside `/v1`: llama.cpp, Ollama, LM Studio."""
@@ -96,6 +108,24 @@ def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int 
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
 
 
+def cached_count(usage: Mapping[str, Any]) -> int | None:
+    """Return how many tokens the host's cache served, in whichever spelling it says so; None if it does not."""
+    places = (sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES)
+    counts = [token_count(place.get(name)) for place, (_, name) in zip(places, CACHED_PLACES, strict=True)]
+    return max((count for count in counts if count is not None), default=None)
+
+
+def whole_input(stated: int, cached: int, *, expected: int = 0) -> int:
+    """Return the tokens of a prompt whose host should count its cached ones too, and may not.
+
+    expected: our estimate; 0: none. It decides where both readings are possible.
+    """
+    if cached > stated:
+        return stated + cached
+    least, most = MIN_SEEN_SHARE * expected, expected / MIN_SEEN_SHARE
+    return stated + cached if stated < least <= stated + cached <= most else stated
+
+
 def header_count(value: str | None) -> int | None:
     """Return a limit stated in a header; None if invalid or 0."""
     is_number = value is not None and len(value) <= len(str(MAX_COUNT)) and value.isdecimal()
@@ -139,6 +169,24 @@ def is_prompt_cut(
     runs = re.compile(r"(.)\1{3,}", re.DOTALL)
     packed = size(*(runs.sub(r"\1\1\1", text) for text in (request.system, *request.content)))
     return _is_too_dense(PromptCount(packed, found.tokens), ratio, shortest)
+
+
+def is_cache_uncounted(
+    request: Request, completion: Completion, *, host: str, context_tokens: int | None, longest: int
+) -> bool:
+    """Whether so few tokens mean that the host counts only what its cache did not serve: the prompt was read whole.
+
+    For hosts that say nothing of their cache. Every id must be answered. A decoder held to a schema answers them all
+    even of a cut prompt, so the prompt must also fit: into the context that is known, or by what the host has read
+    before. Where neither is known, a host of this machine is suspected and one that sells tokens is not.
+    longest: the most tokens that the host has counted for a prompt before; 0: none.
+    """
+    if completion.finish is not Finish.STOP or any(f'"{id_}":' not in completion.text for id_ in request.reply_ids):
+        return False
+    if context_tokens is not None:
+        return request.input_tokens + request.max_output_tokens <= context_tokens
+    is_known_to_fit = request.input_tokens <= longest
+    return is_known_to_fit or completion.usage.input_tokens < LEAST_CONTEXT_TOKENS or not is_loopback(host)
 
 
 def _is_too_dense(found: PromptCount, ratio: float, shortest: PromptCount | None) -> bool:

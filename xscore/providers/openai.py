@@ -51,7 +51,8 @@ class OpenAIStream(StreamReader):
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take the next chunk; raise the error that it carries."""
-        self.usage: Usage | None = reported_usage(event.get("usage")) or self.usage
+        self.usage: Usage | None = reported_usage(event.get("usage"), self.call.request) or self.usage
+        self.counts_cached = self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
         self.model: str = str(event.get("model") or self.model)
         OPENAI.raise_inner(event.get("error"), self.call)
         if not event.get("choices"):
@@ -71,7 +72,6 @@ class OpenAIProvider(WireProvider):
     profile = OPENAI
     forms: tuple[ReplyForm, ...] = tuple(ReplyForm)
     stream_reader: type[StreamReader] = OpenAIStream
-    cached_count: tuple[str, str] = ("prompt_tokens_details", "cached_tokens")
 
     def withheld_headers(self, sdk: Any) -> dict[str, Any]:
         """Name no account to any host but the vendor's own."""
@@ -134,7 +134,7 @@ class OpenAIProvider(WireProvider):
             call,
             _text(message.get("content")),
             _finish_of(choice.get("finish_reason"), refused=isinstance(refusal, str) and bool(refusal)),
-            reported_usage(found.get("usage")),
+            reported_usage(found.get("usage"), call.request),
             model=str(found.get("model") or call.model),
             limits=limits,
         )
@@ -163,17 +163,21 @@ class OpenAIProvider(WireProvider):
 connect: Final = OpenAIProvider.connect
 
 
-def reported_usage(found: object) -> Usage | None:
-    """Return the usage that the host reports; None where it reports none, or no sense."""
+def reported_usage(found: object, request: Request | None = None) -> Usage | None:
+    """Return the usage that the host reports; None where it reports none, or no sense.
+
+    The vendor counts cached tokens among the prompt's; some gateways count them beside it, and ours is the sum.
+    """
     if not isinstance(found, Mapping):
         return None
-    given = token_count(found.get("prompt_tokens"))
+    stated = token_count(found.get("prompt_tokens"))
     written = token_count(found.get("completion_tokens"))
-    if not given or written is None:
+    if not stated or written is None:
         return None
+    cached = host_facts.cached_count(found) or 0
+    given = host_facts.whole_input(stated, cached, expected=request.input_tokens if request else 0)
     prompt_details = sub_object(found, "prompt_tokens_details")
     output_details = sub_object(found, "completion_tokens_details")
-    cached = min(given, token_count(prompt_details.get("cached_tokens")) or 0)
     return Usage(
         input_tokens=given,
         cached_input_tokens=cached,

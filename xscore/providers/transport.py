@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from xscore.platform.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
+from xscore.platform.errors import (
+    AuthenticationFailed,
+    ProviderError,
+    TlsFailed,
+    Unreachable,
+    UnreadableResponse,
+    UsageError,
+)
 from xscore.providers.hosts import host_of, is_loopback
 from xscore.providers.wire_errors import error_chain
 
@@ -54,11 +61,25 @@ class Route(Struct, frozen=True):
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
             why = getattr(getattr(untrusted, "certificate_error", None), "verify_message", "") or "it is not trusted"
-            return Unreachable(
+            return TlsFailed(
                 f"{self.host}: no connection could be made, because of its certificate: {why}",
                 hint="If you trust its issuer, set SSL_CERT_FILE to a file that holds the issuer's certificate.",
             )
+        if not self.proxy and self._failed_in_handshake(causes):
+            return TlsFailed(
+                f"{self.host}: no connection could be made, because it does not speak TLS",
+                hint="Check the port, or write http:// where the base URL says https:// if this host is meant to be"
+                " spoken to in plain text.",
+            )
         return (self._proxy_error(error, causes) if self.proxy else None) or ours
+
+    def _failed_in_handshake(self, causes: dict[str, BaseException]) -> bool:
+        """Return whether the host took the connection and then did not begin to encrypt it."""
+        if not self.is_encrypted:
+            return False
+        # a host of this machine takes a connection at once or refuses it, so what was waited for is the handshake
+        is_silent = "ConnectionTimeoutError" in causes and is_loopback(self.host)
+        return is_silent or "ClientConnectorSSLError" in causes
 
     def _proxy_error(self, error: BaseException, causes: dict[str, BaseException]) -> ProviderError | None:
         refusal = causes.get("ClientHttpProxyError")

@@ -19,12 +19,13 @@ from xscore.platform.errors import PromptCut, PromptTooLong
 from xscore.providers.connection import HostConnection
 from xscore.providers.host_facts import (
     PromptCount,
+    cached_count,
     count_prompt,
+    is_cache_uncounted,
     is_prompt_cut,
     json_object,
     make_completion,
     sub_object,
-    token_count,
 )
 from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_access
 from xscore.providers.provider import OnText
@@ -66,6 +67,8 @@ class StreamReader:
         """How it ended; None: not yet."""
         self.usage: Usage | None = None
         """What the host reports; None: nothing, or no sense."""
+        self.counts_cached = False
+        """Whether the host says what its cache served."""
         self.pieces: list[str] = []
         self._on_text = on_text
 
@@ -91,14 +94,13 @@ class WireProvider(HostConnection):
     """A longer reply is streamed even if no one watches; None: never."""
     must_read_all = True
     """Whether a reply to a prompt that the host cut is worthless."""
-    cached_count: tuple[str, str] = ("", "")
-    """Place of the cached tokens in the usage: the part of it (empty: itself) and the name."""
 
     def __init__(self, base_url: str, api_key: str) -> None:
         super().__init__(base_url, api_key)
         self.is_vendors_own: bool = is_host_within(base_url, self.profile.vendor)
         self._sdk: SdkClient | None = None
         self._shortest: PromptCount | None = None
+        self._longest_tokens = 0
 
     @classmethod
     def connect(cls, model: str, settings: "Settings") -> Self:
@@ -178,8 +180,8 @@ class WireProvider(HostConnection):
         """Make one attempt within `request.timeout_s`; fields that the host refuses are left out from then on."""
         async with self.deadline(request.timeout_s):
             completion = await self._send_adapting(request, on_text)
-        self.check_all_read(request, completion)
-        return completion
+        counts_cached = self._capability.reports_cached_tokens
+        return self.read_whole(request, completion, counts_cached=counts_cached)
 
     async def _send_adapting(self, request: Request, on_text: OnText | None) -> Completion:
         """Send, and retry without fields that the host refuses, until none is left to drop."""
@@ -234,15 +236,13 @@ class WireProvider(HostConnection):
         cleaner.end()
         text, limits = "".join(reader.pieces), self.rate_limits(stream.response.headers)
         whole = make_completion(call, text, reader.finish, reader.usage, model=reader.model, limits=limits)
+        self._learn(call.model, whole, reports_cached=reader.counts_cached)
         return clean_completion(whole, secret=self.key)
 
     def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
         found = json_object(data, headers, self.profile, call)
         completion = self.completion(found, call, self.rate_limits(headers))
-        part, name = self.cached_count
-        usage = sub_object(found, "usage")
-        cached = (sub_object(usage, part) if part else usage).get(name)
-        self._learn(call.model, completion, reports_cached=token_count(cached) is not None)
+        self._learn(call.model, completion, reports_cached=cached_count(sub_object(found, "usage")) is not None)
         return clean_completion(completion, secret=self.key)
 
     def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
@@ -263,18 +263,30 @@ class WireProvider(HostConnection):
         self._capability = weaker or self._capability
         return weaker is not None
 
-    def check_all_read(self, request: Request, completion: Completion) -> None:
-        """Raise PromptCut where the host cut the prompt silently; the vendor's own answers 400 instead."""
+    def read_whole(self, request: Request, completion: Completion, *, counts_cached: bool) -> Completion:
+        """Return the reply to a prompt that was read whole; where the host counts too little, at our estimate.
+
+        counts_cached: whether the host says what its cache served, so that nothing can be missing from its count.
+        Raises PromptCut where it cut the prompt silently; the vendor's own answers 400 instead.
+        """
         if self.is_vendors_own or not completion.usage_reported or not self.must_read_all:
-            return
-        found = count_prompt(request, completion.usage.input_tokens)
-        if is_prompt_cut(request, found, context_tokens=self._capability.context_tokens, shortest=self._shortest):
-            raise PromptCut(
-                f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
-                hint=self.profile.hint_for(PromptTooLong, self.host, request.model),
-            )
-        if self._shortest is None or found.chars < self._shortest.chars:
-            self._shortest = found
+            return completion
+        read = count_prompt(request, completion.usage.input_tokens)
+        context = self._capability.context_tokens
+        if not is_prompt_cut(request, read, context_tokens=context, shortest=self._shortest):
+            if self._shortest is None or read.chars < self._shortest.chars:
+                self._shortest = read
+            self._longest_tokens = max(self._longest_tokens, read.tokens)
+            return completion
+        if not counts_cached and is_cache_uncounted(
+            request, completion, host=self.host, context_tokens=context, longest=self._longest_tokens
+        ):
+            usage = replace(completion.usage, input_tokens=request.input_tokens)
+            return replace(completion, usage=usage, usage_reported=False)
+        raise PromptCut(
+            f"{self.host} read {read.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
+            hint=self.profile.hint_for(PromptTooLong, self.host, request.model),
+        )
 
 
 def prompt_content(request: Request, *, mark: Mapping[str, Any] | None) -> str | list[dict[str, Any]]:

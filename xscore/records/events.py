@@ -41,6 +41,8 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     judge: str = ""
     carried: int = 0
     """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge + cached + carried`."""
+    is_assumed: bool = False
+    """No call to this model was timed yet, so `seconds` is an assumption, and rather too long."""
     tariff: str = ""
     """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
 
@@ -57,6 +59,7 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
             max(self, other, key=lambda one: one.seconds),
             **{name: getattr(self, name) + getattr(other, name) for name in summed},
             cost_usd=add_costs(self.cost_usd, other.cost_usd),
+            is_assumed=self.is_assumed or other.is_assumed,
         )
 
 

@@ -119,13 +119,15 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     exception_of: str = ""
     """Id of the memory from which it is a deliberate exception here."""
     origin: str = ""
-    """Where it was imported from, e.g. `claude-code`; empty: stated here."""
+    """Where it was imported from, e.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here."""
     session: str = ""
     paths: tuple[str, ...] = ()
     author: str = ""
     """Who decided or said it, as git or `--by` names them; empty: unknown."""
 
 
+STATED_ELSEWHERE = "statement"
+"""Origin of an imported memory that a person stated where it was exported."""
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -185,6 +187,12 @@ class Memory(Struct, frozen=True, kw_only=True):
             raise ValueError("a memory needs an id and a content hash")
         if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether a person stated it, here or where it was exported."""
+        was_stated = self.source is MemorySource.IMPORT and self.particulars.origin == STATED_ELSEWHERE
+        return self.source is MemorySource.EXPLICIT or was_stated
 
 
 class Edge(Struct, frozen=True):

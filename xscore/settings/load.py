@@ -7,6 +7,7 @@ variable a warning. This package reads only the environment it is given.
 """
 
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -17,6 +18,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
+from xscore.platform.files import is_there
 from xscore.platform.toml_text import parse_toml
 from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
@@ -183,14 +185,14 @@ def _sources(
     flags: Mapping[str, object],
     warnings: list[str],
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    if user_file is not None and user_file.is_file():
+    if user_file is not None and is_there(user_file, stat.S_ISREG):
         yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
     for path in (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ():
         name = path.name
-        if path.is_file() and not path.is_symlink():
+        if is_there(path, stat.S_ISREG, follow=False):
             data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path, warnings)
             yield name, _flatten(data, name)
-        elif name == ".xscore.toml" and (path.exists() or path.is_symlink()):
+        elif name == ".xscore.toml" and is_there(path, follow=False):
             warnings.append(f"{name} is a link or no regular file; its settings are ignored")
     found = {}
     for name, field in setting_names().items():

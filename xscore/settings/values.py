@@ -54,12 +54,12 @@ class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Secret:
-    """Text that no print, log or traceback shows."""
+    """Text that no print, log or traceback shows; blanks around it, as copying and files leave them, are no part."""
 
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text.strip()
 
     def reveal(self) -> str:
         """Return the text."""

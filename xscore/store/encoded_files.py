@@ -13,7 +13,15 @@ from msgspec import Struct, msgpack
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, Memory, Mention, Relation
 from xscore.store.file_bodies import compress, decompress, encode_bodies
-from xscore.store.written_rows import ROW_COLUMNS, chain_names, memory_row, module_names, name_crc, tested_name, without_body
+from xscore.store.written_rows import (
+    ROW_COLUMNS,
+    chain_names,
+    memory_row,
+    module_names,
+    name_crc,
+    tested_name,
+    without_body,
+)
 
 _ID = ROW_COLUMNS.index("id")
 _OTHER_REFERENCES = ("doc:", "path:", "value:")

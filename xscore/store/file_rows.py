@@ -123,9 +123,16 @@ class _Replacing(Struct):
                 due.names.add(last_name(one.entity))
         due.names.update(self.changed_mentions(path, before, after))
         due.everything |= is_known is None and _is_crate_root(path)
+        if is_known is None and _makes_package(path):
+            due.names.update(self.names_beside(path))
         if is_known is None or _default_export(known) != _default_export(new):
             due.names.update(file_names(path))
         due.paths.add(path)
+        rewired = set(before.mentions.imports) ^ set(after.mentions.imports)
+        if _defines_nothing(known) != _defines_nothing(new):
+            rewired |= {*before.mentions.imports, *after.mentions.imports}
+        if rewired:
+            due.rewired.setdefault(path, set()).update(rewired)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
 
     def changed_mentions(self, path: str, content_before: FileContent, content_after: FileContent) -> set[str]:
@@ -161,7 +168,20 @@ class _Replacing(Struct):
         self.connection.execute(f"DELETE FROM file_row WHERE worktree = {HERE} AND path = ?", (path,))
         file_versions.drop_if_unlisted(self.connection, own)
         link_rows.drop_end_of_file(self.connection, path)
+        if _makes_package(path):
+            self.due.names.update(self.names_beside(path))
         self.due.paths.discard(path)
+        self.due.rewired.setdefault(path, set())
+
+    def names_beside(self, path: str) -> set[str]:
+        """Return the names of the files in the same folder, whose full names its package changes."""
+        folder = path.rpartition("/")[0]
+        query = f"SELECT path FROM file_row WHERE worktree = {HERE} AND path > ? AND path < ?"
+        rows = self.connection.execute(query, (f"{folder}/", f"{folder}0")).fetchall()
+        names: set[str] = set()
+        for (beside,) in rows:
+            names |= file_names(beside)
+        return names
 
     def remove_ends(self, ids: Sequence[str]) -> None:
         """Delete the edges of this worktree from and to these memories or files."""
@@ -187,6 +207,11 @@ def _default_export(memories: Mapping[str, StoredMemory]) -> set[str]:
     return named | (tops if len(tops) == 1 else set())
 
 
+def _defines_nothing(memories: Mapping[str, StoredMemory]) -> bool:
+    """Whether a file only passes on what others define."""
+    return all(one.entity.startswith(BLOCK_NAME) for one in memories.values())
+
+
 def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
     """Whether a `go.mod` or `Cargo.toml` names its module here, which decides what every import of it means."""
     return any(hint.startswith("module:") for _, hint in imports)
@@ -195,6 +220,11 @@ def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
 def _is_crate_root(path: str) -> bool:
     """Whether imports may mean this file by the name of its Rust crate, which its path does not say."""
     return f"/{path}".endswith(("/src/lib.rs", "/src/main.rs"))
+
+
+def _makes_package(path: str) -> bool:
+    """Whether the file makes its folder a package of Python."""
+    return path.endswith(("/__init__.py", "/__init__.pyi"))
 
 
 def file_names(path: str) -> set[str]:

@@ -1,9 +1,9 @@
 """Query the edges of a store: what a file or entity depends on, what depends on it, and what is near it.
 
-A query for a file returns whole files; a query for an entity (`path::entity` or a memory id) returns entities. Stated
-memories are nodes too, linked to the code they cite and name. The walk is breadth first, one statement per level, so
-cycles and depth are cheap. Trade-off: no recursive SQL, because it cannot skip visited nodes: among 60 functions that
-all call each other, 500 levels took 1 s, and this walk 10 ms.
+A query for a file returns whole files; one for an entity (`path::entity` or a memory id) returns entities, and so do
+`callers` and `callees` in any case. Stated memories are nodes too, linked to the code they cite and name. The walk is
+breadth first, one statement per level, so cycles and depth are cheap. Trade-off: no recursive SQL, because it cannot
+skip visited nodes: among 60 functions that all call each other, 500 levels took 1 s, and this walk 10 ms.
 """
 
 import json
@@ -23,6 +23,8 @@ FILE = "file"
 DEPENDS = (Relation.CALLS, Relation.IMPORTS, Relation.TESTS)
 """Relations that are dependencies: a test depends on what it tests."""
 NEAR = (*DEPENDS, Relation.REFERENCES)
+CALLED = (Relation.CALLS, Relation.TESTS)
+"""Relations of code that runs other code."""
 
 _HERE = """
     WITH here (place, own) AS (
@@ -36,7 +38,7 @@ _STEP = """
     SELECT place, relation, {incoming} AS incoming,
            CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path ELSE edge.{there} END AS other, count(*)
     FROM here CROSS JOIN edge ON edge.{here} = own LEFT JOIN memory AS far ON far.id = edge.{there}
-    WHERE relation IN (SELECT value FROM json_each(:relations)) OR relation = 'references' AND (
+    WHERE relation IN (SELECT value FROM json_each(:relations)) OR :inherits AND relation = 'references' AND (
         EXISTS (SELECT 1 FROM memory WHERE id = edge.source AND kind = 'class')  -- to its bases
         OR EXISTS (
             SELECT 1 FROM memory AS block, memory AS user WHERE block.id = edge.target AND user.id = edge.source
@@ -104,18 +106,28 @@ QUESTIONS = {
     "related": (NEAR, (_OUTWARD, _INWARD), 1),
     "deps": (DEPENDS, (_OUTWARD,), 5),
     "affected": (DEPENDS, (_INWARD,), 5),
+    "callers": (CALLED, (_INWARD,), 1),
+    "callees": (CALLED, (_OUTWARD,), 1),
 }
 """Question -> the relations and directions to follow, and the default depth.
 
 `related`: what is linked in either direction. `deps`: what it calls, imports, inherits, uses and tests, and so on.
-`affected`: what calls, imports, inherits, uses or tests it, and what depends on those.
+`affected`: what calls, imports, inherits, uses or tests it, and what depends on those. `callers`: the functions and
+tests that call it. `callees`: the functions that it calls.
 """
 
 
-def ends_named(connection: sqlite3.Connection, name: str) -> tuple[str, ...]:
-    """Return the ids that a name stands for; empty if unknown."""
+def ends_named(connection: sqlite3.Connection, name: str, question: str = "") -> tuple[str, ...]:
+    """Return the ids that a name stands for; empty if unknown. question: one about functions takes those of a file."""
     file = naming.find_file(connection, name)
-    return (file_id(file),) if file else tuple(naming.find_named(connection, name, inside=True))
+    if file and question not in ("callers", "callees"):
+        return (file_id(file),)
+    return tuple(naming.find_named(connection, name, inside=True))
+
+
+def entity_names(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Return what each of these ids is called: its entity, or the path of a file."""
+    return {id_: entity or path for id_, (path, entity, _) in _places(connection, list(ids)).items()}
 
 
 def follow_links(
@@ -127,13 +139,14 @@ def follow_links(
     """
     relations, ways, usual_depth = QUESTIONS[question]
     depth = usual_depth if depth is None else depth
-    ends = ends_named(connection, name)
+    ends = ends_named(connection, name, question)
     if not ends:
         raise naming.unknown_name(connection, name)
     if depth < 1:
         raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
-    asked = {"relations": json.dumps(relations), "files": ends[0].startswith(file_id(""))}
+    inherits = Relation.IMPORTS in relations
+    asked = {"relations": json.dumps(relations), "inherits": inherits, "files": ends[0].startswith(file_id(""))}
     seen, frontier = set(ends), list(ends)
     found: dict[str, tuple[Relation, bool, str, int]] = {}
     edges: dict[str, int] = {}

@@ -41,13 +41,15 @@ class LinksDue(Struct):
     """Files whose own mentions are due."""
     names: set[str] = field(default_factory=set)
     """Names added or removed: files that mention them are due."""
+    rewired: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Files whose imports changed, with these, or that were removed: what imports them reaches others than before."""
     everything: bool = False
     stated: set[str] = field(default_factory=set)
     """Stated memories that were written in other worktrees: what they name here is due."""
     all_stated: bool = False
 
     def __bool__(self) -> bool:
-        return self.everything or self.all_stated or bool(self.paths or self.names or self.stated)
+        return self.everything or self.all_stated or bool(self.paths or self.names or self.rewired or self.stated)
 
 
 def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:

@@ -118,6 +118,22 @@ def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> se
     return {path for (path,) in rows.fetchall()}
 
 
+def imported_files(connection: sqlite3.Connection, path: str) -> set[str]:
+    """Return the ends that the import edges of a file lead to."""
+    query = "SELECT target FROM edge WHERE source = ? AND relation = ?"
+    return {target for (target,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))}
+
+
+def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set[str]:
+    """Return the files with an import edge to one of these."""
+    query = "SELECT source FROM edge WHERE target = ? AND relation = ?"
+    prefix = file_id("")
+    sources: set[str] = set()
+    for path in paths:
+        sources.update(source for (source,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value)))
+    return {source.removeprefix(prefix) for source in sources if source.startswith(prefix)}
+
+
 def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
     """Replace the edges that files state. Edges come with their file."""
     alone = connection.execute(_HAS_OTHER_EDGES).fetchone() is None

@@ -51,6 +51,7 @@ _TURNS = """
 _WANTED = """
     WHERE {within} AND (:state = '' OR state = :state)
         AND (:thread = '' OR substr(thread, 1, length(:thread)) = :thread)
+        AND (:text = '' OR instr(lower(task), lower(:text)) > 0)
     ORDER BY started_at DESC, id
 """
 _EVER = "started_at >= -9e999"
@@ -80,6 +81,8 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
     state: str = ""
     thread: str = ""
     """A working session, or the beginning of its name."""
+    text: str = ""
+    """Part of the task, in any case; empty: any task."""
 
 
 class TurnListing(NamedTuple):
@@ -99,6 +102,7 @@ def list_turns(connection: sqlite3.Connection, wanted: TurnFilter, *, now: float
         "since": wanted.since,
         "state": str(TurnState.RUNNING) if wanted.state == UNFINISHED else wanted.state,
         "thread": wanted.thread,
+        "text": wanted.text,
     }
     found: list[ListedTurn] = []
     damaged_turns = 0

@@ -88,10 +88,10 @@ def module_names(hint: str) -> set[str]:
 
 def chain_names(chains: str) -> set[str]:
     """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
-    return {*_WORD.findall(_MODULE.sub("", chains))} - _NO_NAMES
+    return {*_WORD.findall(_MODULE.sub(lambda module: module[1].rpartition("/")[2], chains))} - _NO_NAMES
 
 
-_MODULE = re.compile(r"mod:(?:[^!#|,<>\n]*/)?")
+_MODULE = re.compile(r"mod:([^!#|,<>\n]*+)")
 _WORD = re.compile(r"[A-Za-z_@$][\w$]*")
 _NO_NAMES = frozenset({"at", "in", "mod", "default"})
 

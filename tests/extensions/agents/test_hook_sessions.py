@@ -140,6 +140,18 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
     assert "prices of a cart" in found.text and "with sum()" in found.text
 
 
+def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> None:
+    """Its message holds prompt and reply: they become a memory of the session, once however often they are sent."""
+    said = {"prompt": QUESTION, "prompt_response": "In cart.py::total, with sum()."}
+    stop = message(store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **said)
+    for _ in range(2):
+        assert run_hook("stop", stop).returncode == 0
+    thread = (thread_name("gemini", stop["session_id"]),)
+    (found,) = memory_rows.select_memories(store.connection, "kind = 'exchange' AND thread = ?", thread)
+    assert "prices of a cart" in found.text and "with sum()" in found.text
+    assert found.particulars.origin == "gemini"
+
+
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:
     """A log of another format is refused with a reason; a missing log or an unknown agent is ignored."""
     cwd = json.dumps(str(store.root.path))

@@ -1,8 +1,10 @@
 """`xscore agent install`: each agent's own files, changed only as asked, in home and project, and restored."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -30,6 +32,16 @@ def install(xscore: Run, project: Path, client: str, scope: str, *more: str) -> 
     return done.stdout
 
 
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An `xscore` on the PATH, in no virtual environment; its folder."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "xscore").touch(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
 @pytest.mark.parametrize(("client", "scope"), ALL)
 def test_from_nothing_and_back_to_nothing(client: str, scope: str, xscore: Run, project: Path, own_home: Path) -> None:
     """In a clean home: a preview writes nothing, --write informs the agent, twice equals once, removal is clean."""
@@ -47,6 +59,7 @@ def test_from_nothing_and_back_to_nothing(client: str, scope: str, xscore: Run, 
 
 
 @pytest.mark.parametrize(("client", "scope"), ALL)
+@pytest.mark.usefixtures("on_path")
 def test_what_the_agent_reads(client: str, scope: str, xscore: Run, project: Path, own_home: Path) -> None:
     """Each event calls this client's hook; the server is `xscore mcp`, with its full path in the user's files."""
     install(xscore, project, client, scope, "--write")
@@ -64,6 +77,33 @@ def test_what_the_agent_reads(client: str, scope: str, xscore: Run, project: Pat
         assert command.startswith(f"{program} hook {hook} --client {client}")
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_project_names_the_full_path_where_only_a_virtual_environment_has_xscore(
+    client: str, xscore: Run, project: Path, on_path: Path
+) -> None:
+    """An agent started from another shell finds it; installing and removing do not depend on what is active then."""
+    (on_path.parent / "pyvenv.cfg").touch()
+    install(xscore, project, client, "project", "--write")
+    program = str(Path(sys.executable).with_name("xscore"))
+    written = files_of(project)
+    assert all(program.encode() in data for path, data in written.items() if b"hook prompt" in data)
+    (on_path.parent / "pyvenv.cfg").unlink()
+    install(xscore, project, client, "project", "--remove")
+    assert files_of(project) == {}
+
+
+def test_without_a_program_to_run_nothing_is_installed(
+    xscore: Run, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Run as a module of an interpreter that has no `xscore` beside it: exit 2, rather than hooks that fail unseen."""
+    git = Path(shutil.which("git") or "git").parent
+    monkeypatch.setenv("PATH", str(git))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert xscore("agent", "install", "--client", "claude-code", "--write", cwd=project).returncode == 2
+    assert files_of(project) == {}
+
+
+@pytest.mark.usefixtures("on_path")
 def test_removal_can_be_previewed_and_never_installs(xscore: Run, project: Path) -> None:
     """--remove --print shows the removal and writes nothing; --write beside --remove or --print is refused."""
     words = ("agent", "install", "--client", "claude-code")

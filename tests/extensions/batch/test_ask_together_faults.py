@@ -290,3 +290,18 @@ async def test_nothing_is_written_after_the_run_closed() -> None:
     closed_with = len(kept[1].judgments)
     await asyncio.sleep(0.2)
     assert len(kept[1].judgments) == closed_with > 0
+
+
+async def test_a_new_host_that_does_not_know_the_shared_form_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+    """The first contact is a list, and fails in the form that questions share: each question is judged by itself."""
+    server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=is_of_questions)
+    found, answers = await asked(steps, settings_for(server, probe=True), listed(2))
+    assert (found.exit_code, {answer.coverage.unjudged for answer in answers}) == (0, {0})
+    assert not any(answer.ranked_by for answer in answers)
+
+
+async def test_a_host_that_refuses_the_key_leaves_a_list_to_words(steps: Path, server: OpenAIServer) -> None:
+    """Each question of a list gets the ranking that it would get alone: exit 3."""
+    server.misbehave(Fault.WRONG_KEY, times=1_000)
+    found, answers = await asked(steps, settings_for(server, probe=True), listed(2))
+    assert (found.exit_code, [answer.ranked_by for answer in answers]) == (3, ["lexical", "lexical"])

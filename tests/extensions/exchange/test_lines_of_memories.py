@@ -12,7 +12,7 @@ from xscore.extensions.privacy import erasure
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import MAX_LINE_BYTES
-from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
+from xscore.records.memory import STATED_ELSEWHERE, Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.store import Store
@@ -31,7 +31,7 @@ def data(lines: list[str]) -> bytes:
 
 
 def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
-    """P06: every memory comes back with its id, as an import; exporting that differs only in the source."""
+    """P06: every memory comes back with its id, as an import; exporting that differs only in where it is from."""
     fill(store)
     prefer(store, "k", "v", now=1.0)
     lines = lines_of(store)
@@ -44,7 +44,10 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
         for memory in filter_memories(other, MemoryFilter(layers=(Layer.GOVERNANCE,)))
     )
     ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
-    assert [{**line, "source": "import"} for line in ours] == theirs
+    origin = {"origin": STATED_ELSEWHERE}
+    assert theirs == [
+        {**each, "source": "import", "particulars": each.get("particulars", {}) | origin} for each in ours
+    ]
     again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
     assert (again.added, again.kept) == ([], [])
     assert again.known > 0

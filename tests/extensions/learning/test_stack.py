@@ -66,7 +66,10 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
     tried = {"src/d.py": "import celery\n\ndef f():\n    return celery.Celery()\n"}
     foreign = {"tests/fixtures/package.json": '{"dependencies": {"vue": "3"}}', "web/package.json": "{broken"}
     write(store, {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign})
-    assert noted() == {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
+    # of the other folder's manifest what differs is noted beside the project's own
+    elsewhere = {"orm in js": "Prisma", "test_runner in js": "Jest"}
+    main = {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
+    assert noted() == main | elsewhere
     by_topic = {one.key: one for one in parts(store)}
     cited = citations_of(store.connection, [one.id for one in by_topic.values()])
     places = {topic: [_place(span) for span in cited.get(one.id, ())] for topic, one in by_topic.items()}
@@ -75,11 +78,20 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
         "linter": ["pyproject.toml:8"],
         "orm": ["pyproject.toml:5"],
         "test_runner": ["pyproject.toml:8"],
+        "orm in js": ["js/package.json:1"],
+        "test_runner in js": ["js/package.json:1"],
     }
     httpx = by_topic["http_client"]
     assert (httpx.source, httpx.confidence, httpx.evidence_count) == (MemorySource.INFERRED, 0.6, 3)
     assert httpx.text == "Uses httpx.\n\nBecause: seen in src/a.py, src/b.py, src/c.py"
     assert consolidate(store, store.settings, now=NOW).counts.keys() <= {"observe"}
+
+
+def test_what_examples_import_is_not_the_projects(store: Store, noted: Noted) -> None:
+    """A framework's example of a task queue says nothing of the framework."""
+    code = "import celery\n\ndef f():\n    return celery.Celery()\n"
+    write(store, {f"examples/celery/src/{name}.py": code for name in "abcd"})
+    assert noted() == {}
 
 
 def _place(span: Citation) -> str:

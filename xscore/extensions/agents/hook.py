@@ -60,8 +60,11 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
 
 
 def _find_agents_root(folder: str) -> RepositoryRoot:
+    place = Path(folder)
     try:
-        return find_root(Path(folder))
+        with suppress(FileNotFoundError):  # a folder that is gone is its own root
+            place.stat()
+        return find_root(place)
     except (OSError, ValueError) as error:  # a NUL, or too many characters
         why = getattr(error, "strerror", None) or error
         raise UsageError(

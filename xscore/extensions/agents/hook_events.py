@@ -172,12 +172,25 @@ def at_stop(call: HookCall) -> str:
     """Remember the exchange that has just ended, and judge its edits again. Raises StoreError."""
     if call.message.stop_hook_active or not has_store(call.root.store_dir):
         return ""
-    path, problem = call.message.transcript_path, ""
-    if path:
-        with Store.open_with(call.root, call.settings, create=False) as store:
-            for remember in implementations("import_session", call.settings):
-                problem = remember(store, Path(path), origin=call.client, thread=call.thread, now=time.time())
+    problem = _remember_exchange(call)
     call.wake(judges_changes=True)
+    return problem
+
+
+def _remember_exchange(call: HookCall) -> str:
+    """Remember the exchange from the agent's message if it holds one, else from its log; return why it could not."""
+    message, problem, now = call.message, "", time.time()
+    if not (message.prompt_response or message.transcript_path):
+        return ""
+    with Store.open_with(call.root, call.settings, create=False) as store:
+        if message.prompt_response:
+            words = (message.prompt, message.prompt_response)
+            for remember in implementations("remember_exchange", call.settings):
+                remember(store, *words, origin=call.client, session=message.session_id, thread=call.thread, now=now)
+        elif message.transcript_path:
+            log = Path(message.transcript_path)
+            for remember in implementations("import_session", call.settings):
+                problem = remember(store, log, origin=call.client, thread=call.thread, now=now)
     return problem
 
 

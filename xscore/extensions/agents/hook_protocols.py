@@ -62,6 +62,8 @@ class HookMessage(Struct, frozen=True):
     cwd: str | None = None
     workspace_roots: list[str] | None = None
     prompt: str = ""
+    prompt_response: str = ""
+    """The agent's last words, which Gemini CLI sends with the prompt when a turn ends."""
     source: str | None = None
     """Why a session starts: `startup`, `resume`, `clear` or `compact`."""
     stop_hook_active: bool = False

@@ -47,12 +47,14 @@ from xscore.extensions.agents.config_edits import (
 )
 from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.platform.errors import UsageError
-from xscore.platform.files import read_input_file, write_atomically
+from xscore.platform.files import is_there, read_input_file, write_atomically
 from xscore.platform.paths import find_root
 from xscore.platform.text import one_line
 
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
+NAME = "xscore"
+"""The program, where it is found on the PATH."""
 MAX_BYTES = 32_000_000
 """Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its history."""
 _TABLE = f"mcp_servers.{SERVER}"
@@ -91,10 +93,30 @@ class Target(Struct, frozen=True):
         """The command that the agent runs.
 
         A user's files name the full path, since agents started from a desktop do not have a shell's PATH. A project's
-        files are shared with other machines, where the path differs.
+        files are shared with other machines, where the path differs, so they name the program alone; but not where
+        it is found only in shells in which its virtual environment is active: hooks would fail there in silence.
         """
-        beside = Path(sys.executable).with_name("xscore")
-        return str(beside) if self.scope == "user" and beside.exists() else "xscore"
+        is_found = self.scope == "project" and is_on_every_path()
+        beside = _program_beside_python()
+        return str(beside) if beside is not None and not is_found else NAME
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Every name under which this environment's program may have been installed."""
+        beside = _program_beside_python()
+        return (NAME,) if beside is None else (NAME, str(beside))
+
+
+def is_on_every_path() -> bool:
+    """Whether `xscore` is found on the PATH, also in shells in which no virtual environment is active."""
+    program = shutil.which(NAME)
+    return program is not None and not is_there(Path(program).parent.parent / "pyvenv.cfg")
+
+
+def _program_beside_python() -> Path | None:
+    """Return the `xscore` of the environment that runs; None if it has none."""
+    beside = Path(sys.executable).with_name(NAME)
+    return beside if is_there(beside) else None
 
 
 class FileEdit(Struct, frozen=True):
@@ -157,9 +179,16 @@ class _Form(Struct, frozen=True):
 
 
 def plan_install(target: Target) -> list[FileEdit]:
-    """Plan the changes that install xscore. Raises UsageError for a file that cannot be edited."""
+    """Plan the changes that install xscore.
+
+    Raises UsageError for a file that cannot be edited, and where there is no program that the agent could run.
+    """
+    if _program_beside_python() is None and not is_on_every_path():
+        raise UsageError(
+            "there is no `xscore` program that the agent could run", hint="Install xscore, as docs/agents.md shows."
+        )
     edits = []
-    for form in _forms(target):
+    for form in _forms(target, target.program):
         before = _read(form.path)
         after = form.added(before)
         kept = [label for label in form.labels if label not in form.present(after)]
@@ -181,11 +210,14 @@ def plan_removal(target: Target) -> list[FileEdit]:
     Raises UsageError for a file that cannot be edited.
     """
     edits = []
-    for form in _forms(target):
+    # which name an installation wrote depends on what was on the PATH then
+    by_each_name = zip(*(_forms(target, program) for program in target.programs), strict=True)
+    for form, *others in by_each_name:
         before = _read(form.path)
         if before is None:
             continue
-        after = form.removed(before)
+        is_ours_alone = any(before == other.added(None) for other in others)
+        after = None if is_ours_alone else form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
         note = "edited since: delete it by hand" if changed else ""
         edits.append(FileEdit(form.path, before, after, form.labels, note))
@@ -194,7 +226,7 @@ def plan_removal(target: Target) -> list[FileEdit]:
 
 def installed_entries(target: Target) -> dict[Path, list[str]]:
     """Return the labels of our entries by file. Raises UsageError for a file that cannot be read."""
-    found = {form.path: form.present(data) for form in _forms(target) if (data := _read(form.path)) is not None}
+    found = {form.path: form.present(data) for form in _forms(target, NAME) if (data := _read(form.path)) is not None}
     return {path: labels for path, labels in found.items() if labels}
 
 
@@ -229,14 +261,14 @@ def _remove_empty_folders(folder: Path, base: Path) -> None:
 _OURS = f"---\nname: {SERVER}\n".encode()
 
 
-def _forms(target: Target) -> list[_Form]:
+def _forms(target: Target, program: str) -> list[_Form]:
     client, forgiving = target.client, target.scope == "project"
     hooks = [
         Entry(("hooks", event), "", entry, is_our_hook)
-        for event, entry in hook_entries(client, target.program, forgiving=forgiving).items()
+        for event, entry in hook_entries(client, program, forgiving=forgiving).items()
     ]
     servers_file = client.user_servers_file if target.scope == "user" else client.project_servers_file
-    server = server_entry(client, target.program)
+    server = server_entry(client, program)
     servers = [Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, wanted=server))]
     hooks_path, servers_path = target.place(client.hooks_file), target.place(servers_file)
     head = {"version": client.hooks_version} if client.hooks_version else {}
@@ -303,8 +335,11 @@ def install(*, client: str, scope: str, only_print: bool, write: bool, remove: b
 def _warnings(client: str, scope: Scope) -> Iterator[str]:
     # With either scope: hooks in the user's files run with the variables of each project, too.
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
-    if scope == "project" and shutil.which("xscore") is None:
-        yield "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
+    if scope == "project" and not is_on_every_path():
+        yield (
+            "`xscore` is on the PATH of no shell without its virtual environment, so the project's files name its"
+            " full path: on other machines, run this command again or use --scope user"
+        )
     other: Scope = "project" if scope == "user" else "user"
     if installed_entries(_target(client, other)):
         yield f"also installed for --scope {other}: hooks run twice per prompt until you --remove one"

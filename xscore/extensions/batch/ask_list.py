@@ -53,7 +53,7 @@ from xscore.pipeline.question_list import (
     read_question_file,
 )
 from xscore.pipeline.turn_estimate import answer_estimate
-from xscore.platform.errors import ExitCode, ProviderError, UsageError
+from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
 from xscore.platform.figures import format_dollars, format_share
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, one_line
@@ -152,18 +152,26 @@ class _AskListRun(Struct):
         )
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
-    async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPackJudge:
+    async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
+        """Judge what these questions can share; None: the host cannot be asked so, and each is asked alone."""
         parts = self.turns.parts_within_cap()
         assert isinstance(parts.judge, ModelJudgeFactory)
         assert self.options.started is not None
         deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)
         if self._answers:  # reserve the time for answering
             deadline = deadline.with_answer(len(some) * typical_answer_s(parts))
-        phase = await judge_shared_packs(
-            parts, parts.judge, some, run_id=self.id, separate=self.separate, deadline=deadline
-        )
+        try:
+            phase = await judge_shared_packs(
+                parts, parts.judge, some, run_id=self.id, separate=self.separate, deadline=deadline
+            )
+        except NoUsableModel:  # its first contact was in the form that questions share
+            self._stop_sharing()
+            return None
+        except ProviderError:  # each question's own turn says so, and has other judges or words take over
+            return None
+        finally:
+            self.turns.charge(self.id)
         self.phases.append(phase)
-        self.turns.charge(self.id)
         self.turns.warnings.extend(phase.remarks)
         if phase.was_interrupted:
             self.turns.ended = str(UnjudgedCause.INTERRUPTED)
@@ -272,7 +280,9 @@ def ask_batch(path: Path, flags: Flags) -> int:
             )
     questions = read_question_file(path)
     terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
-    options, like = TurnOptions(answer=answers, started=STARTED_AT), flags.turn("")
+    anyway = bool(flags.given["answer_anyway"])
+    options = TurnOptions(answer=answers, answer_anyway=anyway, started=STARTED_AT)
+    like = flags.turn("")
     watch = TurnObserver(terminal, assume_yes=flags.assume_yes, noun="This list")
     objects: list[dict[str, Json]] = []
 

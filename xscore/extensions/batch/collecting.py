@@ -15,6 +15,7 @@ from operator import itemgetter
 from sqlite3 import Connection
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.judgments import read_judgments, read_reasons
@@ -218,7 +219,8 @@ class ResultCollector:
                 completion = found[name].completion
                 assert completion is not None
                 try:
-                    host.provider.check_all_read(request, completion)
+                    whole = host.provider.read_whole(request, completion, counts_cached=True)
+                    found[name] = replace(found[name], completion=whole)
                 except PromptCut as error:
                     found[name] = BatchResult(
                         custom_id=found[name].custom_id,

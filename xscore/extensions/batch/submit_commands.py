@@ -25,7 +25,7 @@ from xscore.cli.options import (
     Flags,
     command,
 )
-from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_seconds, describe_tokens, describe_unjudged
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.costs.caps import describe_cap
@@ -260,7 +260,7 @@ def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] |
 def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
     live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
-    in_time = f" in about {format_seconds(judge.seconds)}" if judge.calls else ""
+    in_time = f" in {describe_seconds(judge, about=True)}" if judge.calls else ""
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     return render_facts(
         [

@@ -2,8 +2,9 @@
 
 Memories of the index, judgments, vectors and use counts are never written. What comes in is checked line by line before
 the first is stored, gets the source `import`, so that no prompt takes it for the user's word, and changes nothing that
-is here. Trade-offs: unknown fields are refused, and so is a line of a newer `schema`; edges are left out, since they
-are found again from the text; the file is held in memory, so its size is limited.
+is here; what a person stated where it was exported stays a statement, and says that it was imported. Trade-offs:
+unknown fields are refused, and so is a line of a newer `schema`; edges are left out, since they are found again from
+the text; the file is held in memory, so its size is limited.
 """
 
 import re
@@ -18,7 +19,17 @@ from msgspec.structs import asdict, replace
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import parse_lines
-from xscore.records.memory import Citation, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    STATED_ELSEWHERE,
+    Citation,
+    CodeFacts,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
 from xscore.store.memory_writer import write_memory
@@ -34,6 +45,8 @@ _MAX_LINE_NUMBER = 1 << 31
 INDEX_ONLY_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
 )
+_EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+"""Kinds that tell what happened, and state nothing."""
 _HINT = "Import what `xscore memory export` wrote, or correct this line."
 _CLOCK_SKEW_S = 86_400.0
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -186,6 +199,8 @@ def _import_memory(
         done.forgotten += 1
         return
     said = MemoryDetails(**asdict(line.particulars))
+    if line.source is MemorySource.EXPLICIT and not said.origin and line.kind not in _EVENTS:
+        said = replace(said, origin=STATED_ELSEWHERE)
     made, redacted = memory_writer.remake_memory(
         line,
         allow_pii=allow_pii,

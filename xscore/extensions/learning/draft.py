@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import days_since, last_seen
 from xscore.platform.clock import DAY_S
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 
@@ -86,7 +86,7 @@ LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 
 def is_user_stated(memory: Memory) -> bool:
     """Whether a person stated it."""
-    return memory.source is MemorySource.EXPLICIT and memory.kind not in HISTORY_KINDS
+    return memory.is_stated and memory.kind not in HISTORY_KINDS
 
 
 class ConsolidationDraft:

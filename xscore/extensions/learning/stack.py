@@ -2,15 +2,16 @@
 
 Read are the indexed `pyproject.toml`, `package.json`, `Pipfile` and `requirements*.txt`, and the modules that code
 imports; nothing is run. What a dependency says is data (`stack.toml`). A part is noted as inferred: it cites the line
-of the manifest, and is stale when that changes, or names three files that import it. Trade-off: only known packages
-count, and of several for one topic only one.
+of the manifest, and is stale when that changes, or names three files that import it. What examples and documents import
+shows nothing. Trade-off: only known packages count, and of several for one topic only one, unless another folder's
+manifest names another.
 """
 
 import json
 import re
 import sqlite3
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ MAX_MANIFESTS = 50
 MAX_MANIFEST_BYTES = 1_000_000
 _MANIFEST = re.compile(r"(?:.*/)?(?:pyproject\.toml|package\.json|Pipfile|requirements[\w.-]*\.txt)\Z")
 _NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modules|templates?)/")
+_ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)/")
+"""Where code imports what the project itself need not use; tests count, since they use its tools."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 _ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 
@@ -54,21 +57,47 @@ class StackPart(Struct, frozen=True):
     """Files that import it, sorted."""
     manifest: Citation | None = None
     """The line that names it; None: only imports show it."""
+    folder: str = ""
+    """Where it is another choice than the project's main one; empty: it is that."""
+
+    @property
+    def key(self) -> str:
+        """What its memory is about."""
+        return f"{self.topic} in {self.folder}" if self.folder else self.topic
+
+    @property
+    def manifest_folder(self) -> str:
+        """The folder of the manifest that names it; empty for the top, and where none does."""
+        return self.manifest.path.rpartition("/")[0] if self.manifest else ""
 
 
 def read_stack(store: Store) -> tuple[StackPart, ...]:
-    """Return the stack of the indexed files, at most one part per topic, by topic."""
+    """Return the stack of the indexed files, by topic: one part each, and others that other folders' manifests name."""
     named, own = _named_in_manifests(store)
     importing = _importing_files(store.connection)
-    best: dict[str, tuple[tuple[bool, int, int], StackPart]] = {}
+    by_topic: dict[str, list[tuple[tuple[bool, int, int], StackPart]]] = {}
     for rank, (package, (topic, value)) in enumerate(_known_packages().items()):
         importers: Collection[str] = importing.get(package, ())
         if package in own or (package not in named and len(importers) < MIN_IMPORTS):
             continue
         weight = (package in named, len(importers), -rank)
-        if topic not in best or weight > best[topic][0]:
-            best[topic] = (weight, StackPart(topic, value, tuple(sorted(importers)), named.get(package)))
-    return tuple(part for _, part in (best[topic] for topic in sorted(best)))
+        part = StackPart(topic, value, tuple(sorted(importers)), named.get(package))
+        by_topic.setdefault(topic, []).append((weight, part))
+    parts: list[StackPart] = []
+    for topic in sorted(by_topic):
+        best_first = sorted(by_topic[topic], key=lambda weighed: weighed[0], reverse=True)
+        parts += _main_and_others([part for _, part in best_first])
+    return tuple(parts)
+
+
+def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
+    """Return the best of one topic, and of each other folder with a manifest of its own the best that differs."""
+    chosen = [best_first[0]]
+    for part in best_first[1:]:
+        is_elsewhere = part.manifest is not None and all(part.manifest_folder != one.manifest_folder for one in chosen)
+        if is_elsewhere and all(part.value != one.value for one in chosen):
+            chosen.append(replace(part, folder=part.manifest_folder or "the top folder"))
+    return chosen
 
 
 def note_stack(draft: ConsolidationDraft, shown: Collection[StackPart], *, erased: Collection[str]) -> None:
@@ -97,7 +126,7 @@ def note_stack(draft: ConsolidationDraft, shown: Collection[StackPart], *, erase
                 memory = memory_writer.with_status(replace(known, superseded_by=""), MemoryStatus.ACTIVE)
             shown_by = [f"{part.manifest.path}:{part.manifest.start_line} names it"] if part.manifest else []
             shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
-            why = f"{part.topic}: {part.value}, {'; '.join(shown_by)}"
+            why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
             draft.change(
                 ActionKind.INFER, "project", memory, *(as_superseded(one, memory.id) for one in rivals), why=why
             )
@@ -119,11 +148,11 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
     memory, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.TECH_STACK,
-        title=f"{part.topic}: {part.value}",
-        text=f"Uses {part.value}." + details_text(details),
-        ordinal=integer_id(ORIGIN, part.topic, part.value),
+        title=f"{part.key}: {part.value}",
+        text=f"Uses {part.value}{f' in {part.folder}' if part.folder else ''}." + details_text(details),
+        ordinal=integer_id(ORIGIN, part.key, part.value),
         particulars=details,
-        key=part.topic,
+        key=part.key,
         confidence=draft.rules.inferred_confidence,
         evidence_count=max(1, len(part.files)),
         source=MemorySource.INFERRED,
@@ -145,6 +174,8 @@ def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     entities = read_with_bodies(connection, "path", _ENTITIES)
     for path, imported in {(path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())}:
+        if _ASIDE.search(path):
+            continue
         module = str(imported).partition(":")[0]
         parts = module.split("/")
         package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]

@@ -1,9 +1,10 @@
 """Import the past sessions of a repository: find the files, read changed ones, remember each exchange once.
 
 A file that does not follow its format is refused, with the line and what was expected; nothing of it is kept, and other
-files continue. It runs on request, or for one log by an installed hook (`import_session`). `imported_sessions` looks up
-what came in. Trade-offs: a changed file is read again from its start; an exchange in progress is imported as far as it
-goes and updated by the next import. A new format is a module of its own and a name in `FORMATS`.
+files continue. It runs on request, or for one log or message by an installed hook (`import_session`,
+`remember_exchange`). `imported_sessions` looks up what came in. Trade-offs: a changed file is read again whole;
+an exchange in progress is imported as far as it goes and updated by the next import. A new format is a module of its
+own and a name in `FORMATS`.
 """
 
 import os
@@ -42,8 +43,10 @@ from xscore.extensions.sessions.session_reader import AgentFolders, ImportedExch
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
+from xscore.platform.hashing import digest
 from xscore.platform.paths import portable_name
 from xscore.platform.text import counted, one_line
+from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 from xscore.store.store import Store
 
 _ORIGIN, _SESSION = "json_extract(attrs, '$.origin')", "coalesce(json_extract(attrs, '$.session'), '')"
@@ -144,6 +147,32 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
     run = _Import(store, Path.home(), ExchangeWriter(store, now=now, thread=thread))
     run.import_file(format_, SessionFile(path))
     return "".join(f"{one.path}: {one.reason}" for one in run.writer.finish().refused)
+
+
+def remember_exchange(
+    store: Store, asked: str, answered: str, *, origin: str, session: str, thread: str, now: float
+) -> None:
+    """Remember an exchange that an agent's message holds whole, for agents whose logs are not read.
+
+    The same words in the same session are one exchange, however often they are sent.
+    thread: the agent's session, whose later turns are not shown its own exchanges. Raises StoreError.
+    """
+    asked, answered = spoken_text(asked), without_recall(cleaned_text(answered))
+    if not (asked and answered):
+        return
+    exchange = ImportedExchange(
+        origin=origin,
+        session=cleaned_text(session),
+        identity=digest("message", session, asked, answered),
+        asked=asked,
+        answered=answered,
+        at=now,
+        ended_at=now,
+        cwd=str(store.root.path),
+    )
+    writer = ExchangeWriter(store, now=now, thread=thread)
+    writer.add([exchange_memory(exchange, store.root, now=now, allow_pii=store.settings.allow_pii)])
+    writer.finish()
 
 
 class _Import(Struct):

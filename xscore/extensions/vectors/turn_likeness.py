@@ -126,7 +126,6 @@ class EmbeddingsProvider(OpenAIProvider):
 
     profile = EMBEDDINGS_PROFILE
     must_read_all = False
-    cached_count: tuple[str, str] = ("", "")
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""

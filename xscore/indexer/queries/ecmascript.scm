@@ -20,6 +20,14 @@
 (variable_declarator name: (identifier) @name
   value: (call_expression
     arguments: (arguments [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))) @function
+; const X = f(g(() => …))
+(variable_declarator name: (identifier) @name
+  value: (call_expression arguments: (arguments (call_expression
+    arguments: (arguments [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))))) @function
+; const X = styled.span`…`
+((variable_declarator name: (identifier) @name
+  value: (call_expression function: [(member_expression) (call_expression)] @_styled arguments: (template_string) @body)) @function
+  (#match? @_styled "^(styled|tw)[.(]"))
 ; x.y = function …, and chains of it
 (assignment_expression left: [(member_expression) (subscript_expression) (identifier)] @name
   right: [
@@ -45,6 +53,23 @@
 (assignment_expression left: [(member_expression) (identifier)] @name right: (object) @body) @scope
 (export_statement "default" @name value: (object) @body) @scope
 (pair key: (_) @name value: (object) @body) @scope
+
+; So does an object that is passed to a call: const X = f({ handler: () => … }), f(g({ … })), new F({ … }).
+(variable_declarator name: (identifier) @name value: [
+  (call_expression arguments: (arguments (object) @body))
+  (new_expression arguments: (arguments (object) @body))
+  (call_expression arguments: (arguments (call_expression arguments: (arguments (object) @body))))
+]) @binding
+(assignment_expression left: [(member_expression) (identifier)] @name right: [
+  (call_expression arguments: (arguments (object) @body))
+  (new_expression arguments: (arguments (object) @body))
+]) @binding
+(pair key: (_) @name value: (call_expression arguments: (arguments (object) @body))) @binding
+(export_statement "default" @name value: (call_expression arguments: (arguments (object) @body))) @scope
+(program (expression_statement (call_expression
+  function: [(identifier) (member_expression)] @name arguments: (arguments (object) @body)) @scope))
+(program (expression_statement (new_expression
+  constructor: [(identifier) (member_expression)] @name arguments: (arguments (object) @body)) @scope))
 
 ; Tests by title.
 ((call_expression
@@ -120,3 +145,4 @@
 (arrow_function body: [(new_expression) (call_expression)] @returned)
 [(arrow_function) (function_expression)] @closure
 (arrow_function parameter: (identifier) @variable)
+(export_statement "default" @variable value: [(identifier) (call_expression) (new_expression)] @variable.value)

@@ -5,7 +5,7 @@
 (object_declaration name: (_) @name (class_body) @body) @class
 (function_declaration name: (_) @name (function_body) @body) @function
 (secondary_constructor "constructor" @name (block) @body) @function
-(type_alias type: (_) @name) @type
+(type_alias type: (_) @name) @alias
 
 [(line_comment) (block_comment)] @lead
 (source_file (property_declaration (variable_declaration (identifier) @constant)))

@@ -3,7 +3,7 @@
 (export_statement decorator: (decorator) . declaration: (abstract_class_declaration name: (_) @name body: (_) @body)) @class
 (interface_declaration name: (_) @name body: (_) @body) @class
 (enum_declaration name: (_) @name body: (_) @body) @class
-(type_alias_declaration name: (_) @name) @type
+(type_alias_declaration name: (_) @name) @alias
 (internal_module name: (_) @name body: (_) @body) @scope
 (module name: (identifier) @name body: (_) @body) @scope
 (function_signature name: (_) @name) @overload
@@ -21,8 +21,9 @@
 (variable_declarator name: (identifier) @name value: (as_expression (object) @body)) @scope
 (variable_declarator name: (identifier) @name value: (satisfies_expression (object) @body)) @scope
 (class_declaration (class_heritage (extends_clause value: [(identifier) (member_expression)] @base)))
-(extends_type_clause type: (type_identifier) @base)
-(implements_clause (type_identifier) @base)
+(extends_type_clause type: [
+  (type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
+(implements_clause [(type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
 (class_body (decorator) @lead)
 
 ; Stated types.

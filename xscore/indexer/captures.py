@@ -1,0 +1,351 @@
+"""Read the matches of a grammar's query into plain records, one list for each kind.
+
+`queries/README.md` says what each capture means. Rows count from 0, ends are inclusive. Trees are never walked here:
+`chains` follows an expression a bounded number of steps.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    Captures = dict[str, list[Node]]
+
+MAX_HEADER_CHARS = 120
+"""Longest name of an extension."""
+CALL_BYTES = 200
+"""Longest part kept of a called name."""
+_ENTITY_CAPTURES = (
+    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "binding", "type", "alias"),
+    *("section", "subsection"),
+)
+_ENTITIES = frozenset(_ENTITY_CAPTURES)
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """Something with a name and a span, from which an entity is made. Rows from 0, ends inclusive."""
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+    inner_start_byte: int
+    """Where the definition itself starts: after its decorators."""
+    inner_start: int
+    body_byte: int
+    """Where its body starts, or its end without one."""
+    owner: str = ""
+    """The type that it belongs to, where that is not the definition around it: a receiver, the type of an `impl`."""
+
+
+class Import(Struct, frozen=True):
+    """One imported name: `from module import name as alias`. Empty name: the module itself."""
+
+    module: str
+    name: str
+    alias: str
+    row: int
+
+
+class LeadingComment(Struct, frozen=True):
+    """A comment or decorator that may belong to the entity below it."""
+
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+
+
+class Syntax(Struct):
+    """Everything the query found in one file, each list in source order."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    leads: list[LeadingComment] = field(default_factory=list)
+    docs: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, text as written) of docstrings."""
+    constants: list[tuple[int, str]] = field(default_factory=list)
+    """(row, name) of module-level values."""
+    statements: list[int] = field(default_factory=list)
+    """First rows of module-level statements."""
+    calls: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name as written)."""
+    chains: list[tuple[int, str, int]] = field(default_factory=list)
+    """(byte, chain of what is called, number of arguments) of each call.
+
+    A call whose object has no chain is `?|name`; -1: the language has one function of a name.
+    """
+    variables: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
+    closures: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of functions without a name, whose variables are theirs."""
+    results: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, type as written) of what a definition returns, or an alias stands for."""
+    returned: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, chain) of the values that code returns."""
+    declared: list[tuple[int, str, str]] = field(default_factory=list)
+    """(byte, name, type of its result) of the methods without a body that a class or interface declares."""
+    bases: list[tuple[int, str]] = field(default_factory=list)
+    places: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name) where an imported name stands, in code or not."""
+    values: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name as written) of what is imported and used other than by a call."""
+    imports: list[Import] = field(default_factory=list)
+    branches: list[int] = field(default_factory=list)
+    """Bytes of branching nodes."""
+
+
+def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
+    """Return what the matches of a query say of a file, in source order."""
+    found = Syntax()
+    definitions: dict[int, Definition] = {}
+    spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
+    for _, captures in matches:
+        add_main = next((add for name, add in _MAIN if name in captures), None)
+        kinds = frozenset[str]() if add_main is not None else _ENTITIES & captures.keys()
+        if add_main is not None:
+            add_main(found, data, captures)
+        elif kinds:
+            _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
+        else:
+            for name in captures.keys() & spots.keys():
+                add, read = spots[name]
+                for node in captures[name]:
+                    add(read(data, node))
+    found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
+    _order(found)
+    return found
+
+
+def _order(found: Syntax) -> None:
+    found.leads.sort(key=lambda lead: lead.start_byte)
+    inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
+    seen = {_seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one for one in found.imports}
+    found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
+    found.statements = sorted(set(found.statements))
+    for name in _ORDERED:
+        getattr(found, name).sort()
+
+
+_ORDERED = [
+    "docs",
+    "constants",
+    "calls",
+    "chains",
+    "variables",
+    "closures",
+    "results",
+    "returned",
+    "declared",
+    "bases",
+    "branches",
+]
+
+
+def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
+    count = _argument_count(captures)
+    if receivers := captures.get("receiver"):
+        begin, written = _called(data, receivers[0])
+        name = _text(data, captures["call"][0])
+        found.calls.append((begin, f"{written}.{name}"))
+        found.chains.append((begin, f"{chain_of(receivers[0], data) or '?'}{STEP}{name}", count))
+        return
+    for node in captures["call"]:
+        begin, written = _called(data, node)
+        found.calls.append((begin, written))
+        found.chains.append((begin, written if written.isidentifier() else _chain(data, node), count))
+
+
+def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
+    stated = captures.get("declared.type", ())
+    name = captures["declared"][0]
+    found.declared.append((name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else ""))
+
+
+def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
+    found.variables.extend(_variables(data, captures))
+
+
+def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
+    found.imports.extend(_imports(data, captures))
+
+
+def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures: "Captures") -> None:
+    node = captures[kind][0]
+    name = captures["name"][0] if "name" in captures else node
+    body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
+    if name.type == "parameter_list":  # of `TEST(Suite, Name)`
+        written = ".".join(part.strip() for part in _text(data, name).strip("()").split(","))
+    elif "name" in captures:
+        written = _text(data, name)
+    else:  # an extension is named by its header: `impl Display for Point`
+        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[:MAX_HEADER_CHARS]
+    new = Definition(
+        kind=kind,
+        name=written if kind in {"test", "suite"} else written.replace("::", "."),
+        start=node.start_point.row,
+        end=_last_row(node),
+        start_byte=node.start_byte,
+        end_byte=node.end_byte,
+        inner_start_byte=node.start_byte,
+        inner_start=node.start_point.row,
+        body_byte=body_byte,
+        owner=_text(data, captures["owner"][0]).replace("::", ".") if "owner" in captures else "",
+    )
+    known = definitions.get(name.start_byte)
+    definitions[name.start_byte] = new if known is None else _merged(known, new)
+
+
+def _merged(one: Definition, other: Definition) -> Definition:
+    """Merge two captures of one name (a decorated definition, a value that is both): the wider span, inner start."""
+    wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
+    return replace(
+        wide,
+        kind=min(one.kind, other.kind, key=_ENTITY_CAPTURES.index),
+        end=max(wide.end, narrow.end),
+        end_byte=max(wide.end_byte, narrow.end_byte),
+        inner_start_byte=narrow.inner_start_byte,
+        inner_start=narrow.inner_start,
+        body_byte=min(wide.body_byte, narrow.body_byte),
+        owner=one.owner or other.owner,
+    )
+
+
+def _imports(data: bytes, captures: "Captures") -> list[Import]:
+    module = captures["import.module"][0]
+    written = _text(data, module).strip("'\"`")
+    if module.parent is not None and module.parent.type == "mod_item":  # `mod walk;` declares the module below this one
+        return [Import("self", written, "", module.start_point.row)]
+    names = captures.get("import.name", [])
+    aliases = captures.get("import.alias", [])
+    if len(names) > 1:
+        return [Import(written, _text(data, name), "", name.start_point.row) for name in names]
+    name = _text(data, names[0]) if names else ""
+    if name == "self" and "::" in written:  # `use crate::walk::{self}`
+        written, _, name = written.rpartition("::")
+    alias = _text(data, aliases[0]) if aliases else ""
+    return [Import(written, name, alias, module.start_point.row)]
+
+
+def _word(data: bytes, node: "Node") -> str:
+    """Return a name that stands alone; `?` for one that is defined there, or follows what it belongs to."""
+    before = data[max(0, node.start_byte - 5) : node.start_byte]
+    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(data, node.end_byte)
+    return "?" if is_other else _text(data, node)
+
+
+_ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
+
+
+def _argument_count(captures: "Captures") -> int:
+    given = captures.get("arguments")
+    return given[0].named_child_count if given else -1
+
+
+def _chain(data: bytes, node: "Node") -> str:
+    """Return the chain of what is called; of an object without one only the name that is called on it."""
+    chain = chain_of(node, data)
+    if chain:
+        return chain
+    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode("utf-8", "replace")
+    last = _LAST_WORD.search(end)
+    return f"?{STEP}{last[0]}" if last else "?"
+
+
+_LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
+
+
+def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, str]]:
+    """Yield what a declaration, an assignment or a parameter says of each of its names."""
+    chain = ""
+    if stated := captures.get("variable.type"):
+        written = type_chars(stated[0], data)
+        chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
+    given = captures.get("variable.value", ())
+    if not chain and given:
+        chain = chain_of(given[0], data)
+    if not chain and (walked := captures.get("variable.each")):
+        begins = chain_of(walked[0], data)
+        chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    for node in captures["variable"]:
+        name = _text(data, node)
+        if "property" in captures:
+            name = f"this.{name}"
+        elif "generic" in captures:
+            name = f"<{name}>"
+        elif "first" in captures:
+            name = ".0"
+        elif "member" in captures:
+            name = f".{name}"
+        # What it was before counts up to the end of the new value: `store = store.reopened()`.
+        yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
+
+
+_INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
+"""Written in the place of a type where it is to be inferred."""
+
+
+def _seen_by_file(imported: Import) -> Import:
+    """`super` of a module inside a Rust file is the module of the file itself."""
+    first, joint, rest = imported.module.partition("::")
+    return replace(imported, module=f"self{joint}{rest}") if first == "super" else imported
+
+
+def _last_row(node: "Node") -> int:
+    """Return the last row of a node; an end at column 0 means the line break before."""
+    end = node.end_point
+    return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
+
+
+def _called(data: bytes, node: "Node") -> tuple[int, str]:
+    """Return where a called name begins, and it, or the end of a long chain: each link of it is a call of its own."""
+    begin, end = node.start_byte, node.end_byte
+    start = max(begin, end - CALL_BYTES)
+    written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
+    return begin, written if start == begin else "?()." + written.rpartition(".")[2]
+
+
+def _text(data: bytes, node: "Node") -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _base(written: str) -> str:
+    return written.replace("::", ".").lstrip(".").partition("<")[0]
+
+
+_SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
+    "spliced": (
+        "chains",
+        lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
+    ),
+    "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
+    "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
+    "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
+    "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
+    "branch": ("branches", lambda _data, node: node.start_byte),
+    "statement": ("statements", lambda _data, node: node.start_point.row),
+    "lead": (
+        "leads",
+        lambda _data, node: LeadingComment(node.start_point.row, _last_row(node), node.start_byte, node.end_byte),
+    ),
+    "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
+    "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
+    "base": ("bases", lambda data, node: (node.start_byte, _base(_text(data, node)))),
+}
+"""Capture -> its list in `Syntax`, and the function that reads it."""
+
+_MAIN = (
+    ("variable", _add_variables),
+    ("call", _add_call),
+    ("import.module", _add_imports),
+    ("declared", _add_declared),
+)
+"""Captures that stand for the whole match, and the function that reads it."""

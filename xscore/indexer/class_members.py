@@ -1,0 +1,135 @@
+"""Find the methods of classes: of their own, in the files that may add some, and of their bases.
+
+Bases are searched breadth first, which differs from Python's order only in diamonds, and at most `MAX_BASES` of them.
+What the bases of a class are is left to `class_names`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+
+from xscore.indexer.languages import family_of
+from xscore.indexer.modules import folder_of
+from xscore.indexer.reach import ReachIndex
+from xscore.records.memory import BLOCK_NAME, Kind
+from xscore.store.encoded_files import FileMentions
+from xscore.store.link_rows import EntityRow
+from xscore.store.written_rows import last_name
+
+MAX_BASES = 30
+
+
+class MemberIndex(ReachIndex):
+    """Finds entities by file and name, and methods by class."""
+
+    def __init__(
+        self,
+        languages: Mapping[str, str],
+        mentions: Callable[[str], FileMentions],
+        in_file: Callable[[str], Iterable[EntityRow]],
+        named: Callable[[str], Iterable[EntityRow]],
+    ) -> None:
+        """languages: of all files. mentions, in_file: of a path. named: the entities with this last part of a name."""
+        super().__init__(languages, mentions, self.defines_nothing)
+        self._rows = cache(lambda path: [*in_file(path)])
+        self._in_file = cache(lambda path: _by_name(self._rows(path)))
+        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
+        self._overloads = cache(self._find_overloads)
+        self._bases = cache(self._find_bases)
+        self._with_bases = cache(self._find_with_bases)
+        self._class_here = cache(self._find_class_here)
+
+    def defines_nothing(self, path: str) -> bool:
+        """Whether a file has no functions and classes of its own, and only passes on those of others."""
+        return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
+
+    def names_reached(self, paths: set[str]) -> set[str]:
+        """Return the last names of everything that is within reach through these files."""
+        files = self.reached_from(paths)
+        return {last_name(entity.entity) for file in files for entity in self._in_file(file).values()}
+
+    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
+        raise NotImplementedError
+
+    def _inherited(
+        self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
+    ) -> EntityRow | None:
+        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
+        nearest: EntityRow | None = None
+        for this in self._with_bases(holder) if holder is not None else ():
+            is_skipped = skips_first and holder is not None and this.plain == holder.plain
+            found = None if is_skipped else self._own_member(this, name)
+            if found is not None and count >= 0:
+                nearest = nearest or found
+                found = self._overload(found, count)
+            if found is not None:
+                return found
+        return nearest
+
+    def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
+        """Return the definition of a method's name in its class that takes a number of arguments."""
+        types = self._mentions(row.path).types
+        for other in self._overloads(row.path)[row.plain]:
+            if types.get(other.id, {}).get("(", "") in ("", str(count)):
+                return other
+        return None
+
+    def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
+        """Return the definitions of each name of a file."""
+        found: dict[str, list[EntityRow]] = {}
+        for row in self._rows(path):
+            found.setdefault(row.plain, []).append(row)
+        return found
+
+    def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
+        """Return a class and its bases, breadth first, each once."""
+        waiting, seen = [holder], dict[str, EntityRow]()
+        while waiting and len(seen) < MAX_BASES:
+            this = waiting.pop(0)
+            if this.id not in seen:
+                seen[this.id] = this
+                waiting += self._bases(this)
+        return [*seen.values()]
+
+    def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
+        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
+        plain = f"{holder.plain}.{name}"
+        found = self._in_file(holder.path).get(plain)
+        if found is not None or not self._row(holder.path).has_open_classes:
+            return found
+        rows = [t for t in self._named(name) if t.plain == plain]
+        if rows and self._has_packages(holder.path):
+            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
+        return self._nearest_of(rows, holder.path) if rows else None
+
+    def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
+        """Return the class whose methods stand in this file, though it may be defined in another."""
+        own = self._in_file(path).get(owner)
+        if own is not None or not self._row(path).has_open_classes:
+            return own
+        named = self._named(last_name(owner))
+        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
+
+    def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
+        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
+        family = family_of(self._languages.get(path, ""))
+        rows = [t for t in rows if family_of(t.language) == family]
+        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
+        return (
+            only_entity([t for t in rows if t.path == path]) or only_entity(beside, by_folder=True) or only_entity(rows)
+        )
+
+
+def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
+    """Return the last definition of each entity of a file."""
+    return {name: target for target in targets for name in (target.plain, target.entity)}
+
+
+def only_entity(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
+    """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
+    last, meant = None, ("", "")
+    for last in found:
+        one = folder_of(last.path) if by_folder else last.path, last.plain
+        if meant[1] and one != meant:
+            return None
+        meant = one
+    return last

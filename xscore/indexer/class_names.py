@@ -1,0 +1,84 @@
+"""Find the class that a name means, and the bases of a class.
+
+A name means the class of the innermost class or namespace around it, then one of the file, of its package, of what it
+imports all of, or the only one of the repository. In some languages a class has several definitions, which count as
+one. Trade-off: a class in a file of tests is a test to all others, and is known here by its members.
+"""
+
+from functools import cached_property
+
+from xscore.indexer.chains import EXTENDED
+from xscore.indexer.links import NameIndex
+from xscore.records.memory import Kind
+from xscore.store.link_rows import EntityRow
+from xscore.store.written_rows import last_name
+
+
+class ClassNameIndex(NameIndex):
+    """Resolves names to classes."""
+
+    def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
+        """Return the class that a bare name means in a file. within: the class or namespace where it stands."""
+        while within:
+            within = within.rpartition(".")[0]
+            plain = f"{within}.{name}" if within else name
+            beside = [t for t in self._named(name.rpartition(".")[2]) if t.plain == plain and self._is_class(t)]
+            found = self._nearest_of(beside, path)
+            if found is not None:
+                return found
+        own = self._in_file(path)
+        row = own.get(name)
+        if row is not None and self._is_class(row):
+            return row
+        last = name.rpartition(".")[2]
+        classes = [t for t in self._named(last) if self._is_class(t)]
+        here = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
+        if here:
+            return here[0] if len({t.plain for t in here}) == 1 else None
+        if self._has_packages(path):
+            return self._in_package(name, path.rpartition("/")[0])
+        starred = self._in_file(self._star(name, path)).get(name)
+        if starred is not None:
+            return starred
+        exact = self._nearest_of([t for t in classes if t.plain == name], path)
+        return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+
+    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
+        bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
+        stated = list(bases.get(holder.id, ()))
+        for id_ in bases:
+            if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
+                stated += bases[id_]
+        found = [self._base(holder, name, hint) for _, name, hint in stated]
+        return [*self._parts(holder), *(base for base in found if base is not None and self._is_class(base))]
+
+    def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
+        if hint.startswith("mod:"):
+            return self._resolved(name, hint, holder.path)
+        kind, _, place = hint.partition(":")
+        written = f"{place}.{name}" if kind in ("typed", "of") and place else name
+        return self._class_named(written, holder.path, within=holder.plain)
+
+    def _parts(self, holder: EntityRow) -> list[EntityRow]:
+        """Return the other definitions of a class, where a language lets it have several."""
+        if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
+            return []
+        named = self._named(last_name(holder.entity))
+        return [t for t in named if t.plain == holder.plain and t.language == holder.language and self._is_class(t)]
+
+    def _is_class(self, row: EntityRow) -> bool:
+        """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
+        return row.kind is Kind.CLASS or (row.kind is Kind.TEST and row.plain in self._holders(row.path))
+
+    def _holders(self, path: str) -> set[str]:
+        """Return the names of those entities of a file that have members."""
+        if path not in self._known_holders:
+            types = self._mentions(path).types
+            rows = {*self._in_file(path).values()}
+            names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+        return self._known_holders[path]
+
+    @cached_property
+    def _known_holders(self) -> dict[str, set[str]]:
+        return {}

@@ -1,0 +1,167 @@
+"""Resolve what scripts import by the name of a package of this repository, by `package.json` and its workspaces.
+
+`exports` and its like name built files, which are seldom in a repository: a path below `dist/` then
+means the source of that name. A package counts where a workspace lists it, or where no workspace
+stands above the importer. Pure. Trade-off: installed packages, and the paths of `tsconfig.json`,
+are not known.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+
+from msgspec import Struct, field
+
+from xscore.platform.globs import GlobList, is_glob
+
+MODULE = "module:"
+"""Begins the hint of what a manifest says; `manifests` lists the forms."""
+MANIFEST, WORKSPACE_FILES = "package.json", ("pnpm-workspace.yaml", "pnpm-workspace.yml")
+_BUILT = re.compile(r"(?:\.?/)?(?:[^/]*dist[^/]*|build|lib|out|es|esm|cjs|umd|types|output)/")
+_BUILT_SUFFIX = re.compile(r"(\.d)?\.[cm]?[jt]sx?\Z")
+_USUAL_ENTRIES = ("src/index", "index", "src/main", "lib/index")
+_MOST_LAYERS = 3
+"""Folders left out between `dist/` and a file's name in the sources: `dist/esm/legacy/`."""
+
+
+class ScriptPackage(Struct):
+    """A folder with a `package.json`."""
+
+    folder: str
+    targets: list[tuple[str, str]] = field(default_factory=list)
+    """`.`, `./sub` or `:private`, and a path in the folder that it means."""
+    only: bool = False
+    """Nothing but the targets may be imported."""
+
+    def contains(self, path: str) -> bool:
+        """Whether a file lies in the folder, or below."""
+        return not self.folder or path.startswith(self.folder + "/")
+
+
+class ScriptPackages:
+    """The packages of a repository by name, and its workspaces."""
+
+    def __init__(self, manifests: Iterable[tuple[str, Iterable[str]]], file_at: Callable[[str], str]) -> None:
+        """manifests: folders, each with its hints. file_at: the file that a path of a module means, or nothing."""
+        self._file_at = file_at
+        self._named: dict[str, list[ScriptPackage]] = {}
+        self._folders: dict[str, ScriptPackage] = {}
+        self._workspaces: list[tuple[str, GlobList]] = []
+        self._resolve_from = cache(self._find)
+        for folder, hints in manifests:
+            self._add(folder, hints)
+
+    def _add(self, folder: str, hints: Iterable[str]) -> None:
+        globs: list[str] = []
+        own: dict[str, ScriptPackage] = {}
+        for hint in hints:
+            name, _, fact = hint.removeprefix(MODULE).partition("#")
+            key, _, value = fact.partition("=")
+            if key == "has":
+                globs.append(_anchored(value))
+                continue
+            package = own.setdefault(name, ScriptPackage(folder))
+            package.only |= key == "only"
+            if value:
+                package.targets.append((key, value))
+        for name, package in own.items():
+            self._folders[folder] = package
+            self._named.setdefault(name, []).append(package)
+        if globs:
+            # Stored sorted; what leaves folders out has the last word, wherever it was written.
+            ordered = sorted(globs, key=lambda glob: glob.startswith("!"))
+            valid = [glob for glob in ordered if is_glob(glob)]
+            self._workspaces.append((folder, GlobList(valid, below=False)))
+
+    def resolve(self, target: str, importer: str) -> str | None:
+        """Return the file that a package's name means; empty: none that is here; None: it is no package of here."""
+        return self._resolve_from(target, importer.rpartition("/")[0])
+
+    def _find(self, target: str, folder: str) -> str | None:
+        if target.startswith(":"):
+            package = next((self._folders[up] for up in _upward(folder) if up in self._folders), None)
+            return self._in_package(package, target) if package else ""
+        parts = target.split("/")
+        length = 2 if target.startswith("@") else 1
+        name, rest = "/".join(parts[:length]), parts[length:]
+        package = self._meant(name, folder)
+        return None if package is None else self._in_package(package, "/".join([".", *rest]))
+
+    def _meant(self, name: str, folder: str) -> ScriptPackage | None:
+        """Return the one package of this name that a file of this folder may import."""
+        packages = self._named.get(name, ()) if name else ()
+        inside = f"{folder}/"
+        own = [one for one in packages if one.contains(inside)]
+        if own:
+            return max(own, key=lambda one: len(one.folder))
+        roots = [(top, globs) for top, globs in self._workspaces if not top or inside.startswith(top + "/")]
+        listed = [one for one in packages if any(_lists(top, globs, one.folder) for top, globs in roots)]
+        eligible = listed if roots else [*packages]
+        return eligible[0] if len(eligible) == 1 else None
+
+    def _in_package(self, package: ScriptPackage, place: str) -> str:
+        for path in _targets_of(package, place):
+            if found := self._source(package.folder, path):
+                return found
+        if place == ".":
+            return self._first(package.folder, _USUAL_ENTRIES)
+        if package.only or place.startswith(":"):
+            return ""
+        return self._first(package.folder, (place[2:], f"src/{place[2:]}"))
+
+    def _source(self, folder: str, path: str) -> str:
+        """Return the file at a path, or the source from which it is built."""
+        exact = self._first(folder, (path,))
+        built = _BUILT.match(path)
+        if exact or not built:
+            return exact or self._first(folder, (_BUILT_SUFFIX.sub("", path),))
+        parts = _BUILT_SUFFIX.sub("", path[built.end() :]).split("/")
+        inner = ["/".join(parts[skipped:]) for skipped in range(min(len(parts), _MOST_LAYERS))]
+        return self._first(folder, [*(f"src/{one}" for one in inner), *inner])
+
+    def _first(self, folder: str, places: Iterable[str]) -> str:
+        for place in places:
+            if found := self._file_at(f"{folder}/{place}".lstrip("/")):
+                return found
+        return ""
+
+
+def importable_name(hint: str) -> str:
+    """Return by which last part others import what a fact about a package leads to; empty: by none."""
+    name, _, fact = hint.removeprefix(MODULE).partition("#")
+    place = fact.partition("=")[0]
+    if place == ".":
+        return name.rpartition("/")[2]
+    return place.rpartition("/")[2] if place.startswith(("./", ":")) else ""
+
+
+def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:
+    """Yield the paths that a place in a package means: by its name, then by the longest pattern."""
+    yield from (path for key, path in package.targets if key == place)
+    patterns = sorted((one for one in package.targets if "*" in one[0]), key=lambda one: -len(one[0]))
+    for key, path in patterns:
+        before, _, after = key.partition("*")
+        middle = place[len(before) : len(place) - len(after)]
+        if middle and place == before + middle + after:
+            yield path.replace("*", middle)
+
+
+def _lists(top: str, globs: GlobList, folder: str) -> bool:
+    """Whether a workspace in the folder `top` lists this folder; it is always one of its own."""
+    if folder == top:
+        return True
+    below = not top or folder.startswith(top + "/")
+    return below and bool(globs.verdict(folder[len(top) :].strip("/") + "/"))
+
+
+def _anchored(glob: str) -> str:
+    """`packages/*` -> `/packages/*`: a glob of a workspace begins at its folder."""
+    excludes = "!" if glob.startswith("!") else ""
+    return f"{excludes}/{glob.removeprefix('!').removeprefix('./').strip('/')}"
+
+
+def _upward(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+    yield ""
