@@ -20,10 +20,9 @@ from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read
 from msgspec import Struct
 
 from xscore.pipeline.composition import CODE, FillRules
-from xscore.pipeline.ranking import MOST_NEAR_MISSES, Ranking, select_by_words, subjects_of
+from xscore.pipeline.ranking import MOST_NEAR_MISSES, Ranking, aim_of, select_by_words
 from xscore.records.judgment import Ranked, Selection, Thresholds
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import is_question
 from xscore.settings import SelectionSettings
 
 ANY_GOLD, MOST_KEPT, MOST_ABSENT = 0.68, 12.0, 0.08
@@ -59,8 +58,7 @@ class Scored(Struct, frozen=True):
             self.ranked,
             thresholds=Thresholds(SETTINGS.lexical_threshold),
             settings=SETTINGS,
-            subjects=subjects_of(Turn(task=self.case.task)),
-            asks=is_question(self.case.task),
+            aim=aim_of(Turn(task=self.case.task)),
             rules=rules,
         )
 

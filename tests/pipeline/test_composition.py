@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.composition import FILL, LENT, lend, subjects_of
+from xscore.pipeline.composition import FILL, LENT, TaskAim, aim_of, lend
 from xscore.pipeline.ranking import select_by_words
 from xscore.records.judgment import Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
 from xscore.records.memory import Candidate, Kind, Layer
@@ -28,7 +28,7 @@ def keep(
     pool: Sequence[Ranked], settings: SelectionSettings = SETTINGS, *, subjects: frozenset[Kind] = frozenset()
 ) -> Selection:
     """Select by words at the default threshold."""
-    return select_by_words(pool, thresholds=Thresholds(CUT), settings=settings, subjects=subjects)
+    return select_by_words(pool, thresholds=Thresholds(CUT), settings=settings, aim=TaskAim(subjects))
 
 
 def names(some: Sequence[Ranked]) -> list[str]:
@@ -120,8 +120,8 @@ def test_what_a_task_is_about() -> None:
     }
     for task, kinds in turns.items():
         about_tests = Kind.TEST in kinds
-        assert subjects_of(Turn(task=task), about_tests=about_tests) == kinds, task
-    assert subjects_of(Turn(task="x", scope=Scope(kinds=("doc",))), about_tests=False) == {Kind.DOC}
+        assert aim_of(Turn(task=task), about_tests=about_tests).subjects == kinds, task
+    assert aim_of(Turn(task="x", scope=Scope(kinds=("doc",))), about_tests=False).subjects == {Kind.DOC}
 
 
 @given(

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from xscore.records.judgment import SCORE_TOLERANCE, Boost, PlacedBy, Ranked, Thresholds
 from xscore.records.memory import CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import find_mentions
+from xscore.scorer.mentions import find_mentions, is_question
 
 
 class FillRules(Struct, frozen=True, kw_only=True):
@@ -52,6 +52,15 @@ MOST_COMPARED = 60
 
 CODE = CODE_KINDS - {Kind.TEST}
 _WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
+
+
+class TaskAim(Struct, frozen=True):
+    """What a task is after, as far as it decides what fills a selection."""
+
+    subjects: frozenset[Kind] = frozenset()
+    """The kinds beside code that it is about."""
+    asks: bool = True
+    """It is a question, and may be about something that does not exist."""
 
 
 class Places(Struct):
@@ -105,15 +114,13 @@ def compose(
     *,
     top_k: int,
     thresholds: Thresholds,
-    subjects: AbstractSet[Kind] = frozenset(),
-    asks: bool = True,
+    aim: TaskAim,
     words: Mapping[str, AbstractSet[str]] = {},
     rules: FillRules = FILL,
 ) -> Places:
     """Give places to what passed, best first, and fill up from below.
 
-    passing, below: best first. subjects: the kinds that the task is about. asks: it is a question. words: see
-    `namesakes`.
+    passing, below: best first. words: of the memories that `namesakes` names, by id.
     """
     places = Places(words=words)
     for ranked in passing:
@@ -125,9 +132,11 @@ def compose(
         else:
             places.take(ranked)
     best = max([ranked.score for ranked in (*passing[:1], *below[:1])], default=0.0)
-    within = rules.best_within if asks else rules.told_within
+    within = rules.best_within if aim.asks else rules.told_within
     if best >= thresholds.lowest - within - SCORE_TOLERANCE:
-        _fill(places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=subjects)
+        _fill(
+            places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=aim.subjects
+        )
     return places
 
 
@@ -183,10 +192,11 @@ _SUBJECT_WORDS = {
 }
 
 
-def subjects_of(turn: Turn, *, about_tests: bool) -> frozenset[Kind]:
-    """Return the kinds beside code that a task is about: by its first line, its type, or a file that it names.
+def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
+    """Return what a task is after. about_tests: its first line is about tests.
 
-    Further lines of a message often add that there is a test, and an entry in the changelog.
+    Kinds by its first line, its type, or a file that it names: further lines of a message often add that there is a
+    test, and an entry in the changelog.
     """
     subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
     words = {word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()}
@@ -198,7 +208,7 @@ def subjects_of(turn: Turn, *, about_tests: bool) -> frozenset[Kind]:
             subjects |= {Kind.DOC, Kind.TEXT}
         elif path.lower().endswith((".toml", ".yml", ".yaml", ".json", ".ini", ".cfg")):
             subjects |= {Kind.CONFIG, Kind.TEXT}
-    return frozenset(subjects)
+    return TaskAim(frozenset(subjects), is_question(turn.task))
 
 
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:

@@ -34,7 +34,7 @@ from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
-    from xscore.pipeline.composition import FillRules
+    from xscore.pipeline.composition import FillRules, TaskAim
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
@@ -101,15 +101,14 @@ def select_by_words(
     unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
     thresholds: Thresholds,
     settings: SelectionSettings,
-    subjects: AbstractSet[Kind] = frozenset(),
-    asks: bool = True,
+    aim: "TaskAim | None" = None,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     rules: "FillRules | None" = None,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
-    subjects: the kinds beside code that the task is about. asks: it is a question. texts: reads the texts of
-    memories by id, to tell copies; None: nothing is taken for one. rules: None: `composition.FILL`.
+    aim: None: a question about code. texts: reads the texts of memories by id, to tell copies; None: nothing is taken
+    for one. rules: None: `composition.FILL`.
     """
     from xscore.pipeline import composition  # a model's turn needs none of it
 
@@ -127,8 +126,7 @@ def select_by_words(
         below,
         top_k=settings.top_k,
         thresholds=thresholds,
-        subjects=subjects,
-        asks=asks,
+        aim=aim or composition.TaskAim(),
         words={id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {},
         rules=rules or composition.FILL,
     )
@@ -170,13 +168,12 @@ def is_about_tests(turn: Turn) -> bool:
     return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
 
 
-def subjects_of(turn: Turn) -> frozenset[Kind]:
-    """Return the kinds beside code that a task is about, for a selection by words."""
+def aim_of(turn: Turn) -> "TaskAim":
+    """Return what a task is after, for a selection by words."""
     from xscore.pipeline import composition  # a model's turn needs none of it
 
     first_line = turn.task.strip().partition("\n")[0]
-    about_tests = is_about_tests(replace(turn, task=first_line))
-    return composition.subjects_of(turn, about_tests=about_tests)
+    return composition.aim_of(turn, about_tests=is_about_tests(replace(turn, task=first_line)))
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
@@ -273,7 +270,6 @@ def rank(
         )
         return Ranking(ranked, selection)
     from xscore.pipeline import composition  # a model's turn needs none of it
-    from xscore.scorer.mentions import is_question
 
     ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
     selection = select_by_words(
@@ -281,8 +277,7 @@ def rank(
         unjudged=unjudged,
         thresholds=thresholds,
         settings=settings,
-        subjects=subjects_of(turn),
-        asks=is_question(turn.task),
+        aim=aim_of(turn),
         texts=lambda ids: {id_: memory.text for id_, memory in parts.store.memories(ids).items()},
     )
     return Ranking(ranked, selection)
