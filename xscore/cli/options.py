@@ -18,8 +18,8 @@ from msgspec import Struct, field
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there
-from xscore.platform.paths import decode_path_argument
-from xscore.platform.text import readable_text
+from xscore.platform.paths import decode_path_argument, find_root
+from xscore.platform.text import one_line, readable_text
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, TaskType, Turn
 
@@ -261,6 +261,7 @@ class Flags(Struct, frozen=True):
         errors: str | None = self.given["errors"]
         if task == "-" and errors == "-":
             raise UsageError("TASK and --errors cannot both be read from standard input", hint="Give one as a file.")
+        _refuse_unquoted(task, self.scope.within)
         file, line = _file_and_line(self.given["file"] or "")
         thread, follows = self.given.get("thread") or "", bool(self.given.get("follows_latest"))
         if thread and follows:
@@ -305,6 +306,25 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
         return XscoreCommand(function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__)
 
     return decorate
+
+
+def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
+    """Raise UsageError if what stands in the place of PATHs is the rest of a task that was not quoted.
+
+    Words that look like paths are left to the check against the repository, which names the nearest file.
+    """
+    looks_like_path = any("/" in path or "." in path.rstrip(".?!…") for path in paths)
+    if not paths or looks_like_path:
+        return
+    folder = Path.cwd()
+    places = (folder, find_root(folder).path)
+    if any(is_there(place / path) for place in places for path in paths):
+        return
+    words = " ".join((task, *paths))
+    raise UsageError(
+        "the task has several words, and each after the first would be a path: quote the task",
+        hint=f'Write it as "{one_line(words)}".',
+    )
 
 
 def _file_and_line(given: str) -> tuple[str, int]:

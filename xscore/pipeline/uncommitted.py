@@ -22,7 +22,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
-from xscore.platform.text import encodable_text, one_line
+from xscore.platform.text import encodable_text
 from xscore.records.turn import ChangedFile, Scope, Turn
 from xscore.store.index_rows import file_languages
 from xscore.store.personal_data import redact_said
@@ -190,7 +190,7 @@ def complete_turn(
         errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
         about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
         file=file,
-        scope=_scope_in_root(turn, root, indexed) if turn.scope.within else turn.scope,
+        scope=_scope_in_root(turn.scope, root, indexed) if turn.scope.within else turn.scope,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
             name
@@ -202,9 +202,8 @@ def complete_turn(
     )
 
 
-def _scope_in_root(turn: Turn, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> Scope:
+def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> Scope:
     """Name what the scope lies within relative to the root. Raises UsageError for a path that is not there."""
-    scope = turn.scope
 
     def known() -> list[str]:
         files = list(indexed())
@@ -213,18 +212,7 @@ def _scope_in_root(turn: Turn, root: RepositoryRoot, indexed: Callable[[], Itera
     try:
         return replace(scope, within=tuple(_path_in_root(path, root, known) for path in scope.within))
     except UsageError as error:
-        if any(map(_may_be_path, scope.within)):
-            raise UsageError(error.message, hint=f"{error.hint} Quote the task if it has several words.") from error
-        words = " ".join((turn.task, *scope.within))
-        raise UsageError(
-            "the task has several words, and each after the first would be a path: quote the task",
-            hint=f'Write it as "{one_line(words)}".',
-        ) from error
-
-
-def _may_be_path(word: str) -> bool:
-    """Whether it looks like a path, and not like a word of a sentence."""
-    return "/" in word or "." in word.rstrip(".?!…")
+        raise UsageError(error.message, hint=f"{error.hint} Quote the task if it has several words.") from error
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:

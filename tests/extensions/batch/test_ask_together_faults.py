@@ -292,10 +292,13 @@ async def test_nothing_is_written_after_the_run_closed() -> None:
     assert len(kept[1].judgments) == closed_with > 0
 
 
-async def test_a_new_host_that_does_not_know_the_shared_form_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+@pytest.mark.parametrize("questions", [1, 2])
+async def test_a_new_host_that_does_not_know_the_shared_form_is_asked_alone(
+    steps: Path, server: OpenAIServer, questions: int
+) -> None:
     """The first contact is a list, and fails in the form that questions share: each question is judged by itself."""
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=is_of_questions)
-    found, answers = await asked(steps, settings_for(server, probe=True), listed(2))
+    found, answers = await asked(steps, settings_for(server, probe=True), listed(questions))
     assert (found.exit_code, {answer.coverage.unjudged for answer in answers}) == (0, {0})
     assert not any(answer.ranked_by for answer in answers)
 

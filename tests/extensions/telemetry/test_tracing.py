@@ -141,8 +141,8 @@ async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenA
 
 
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """A turn whose host refuses the key still raises, and its turn and last stage end in that error."""
-    server.misbehave(Fault.WRONG_KEY, times=99)
+    """A turn whose host has no such model still raises, and its turn and last stage end in that error."""
+    server.misbehave(Fault.UNKNOWN_MODEL, times=99)
     with pytest.raises(ProviderError) as caught:
         await taken.ask(shop, settings_for(server, probe=True))
     for name in ("xscore ask", "xscore judge"):

@@ -255,9 +255,13 @@ class _AskListRun(Struct):
 
 
 def _is_in_vain(answer: Answer) -> bool:
-    """Return whether the model scored nothing at all for a question it replied to."""
+    """Return whether the model scored nothing at all for a question, or a probe, that it replied to."""
     cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
-    return cover.unjudged == cover.candidates > 0 and causes <= {UnjudgedCause.UNREADABLE}
+    if not cover.unjudged == cover.candidates > 0:
+        return False
+    probe = answer.probe_usage
+    only_probed = probe is not None and probe.calls > 0 and not answer.judge_usage.attempts
+    return causes <= {UnjudgedCause.UNREADABLE} or (only_probed and causes <= {UnjudgedCause.PROVIDER})
 
 
 OF_ONE = {
