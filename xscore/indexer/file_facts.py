@@ -1,9 +1,8 @@
 """What a file states about each entity: signature, docstring, bases, imports, calls, and their uses.
 
 Everything is looked up by place in what the grammar found, which is sorted. It decides neither what an entity is
-(`entities`) nor where a use leads (`links`). A variable is looked up by its name, and the patterns are tried only
-there: to try them at every word of a file would cost as much as its grammar. Trade-off: no type is inferred beyond what
-the text states.
+(`entities`) nor of what type an object is (`receivers`) nor where a use leads (`links`). Trade-off: what made a
+variable, for the card of a test, is found by patterns at the places of its name.
 """
 
 import inspect

@@ -18,9 +18,9 @@ Hints of a mention, as `file_facts` and `sections` write them:
     value:REF        a value in the module REF         module:…      what a manifest calls its folder: see `manifests`
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
-REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique and within reach; bases are searched breadth first, which differs from Python's order
-only in diamonds.
+REF is a reference (see `languages`). What classes are, and what chains lead to, is for `class_names` and
+`receiver_types`. Trade-off: a method called on an object of which nothing is known is linked only if its name is unique
+and within reach.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
