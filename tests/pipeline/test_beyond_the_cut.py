@@ -38,7 +38,7 @@ def prices(make_repo: MakeRepo) -> Path:
 def scored(server: OpenAIServer) -> None:
     """Let 29 pass, five come near, and the rest fail."""
     server.score = table(
-        {f"price_{n:02}(amount: int)": 97 - n if n < PASSING else 60 if n < 34 else 5 for n in range(40)}
+        {f"price_{n:02}(amount: int)": 98 - n if n < PASSING else 60 if n < 34 else 5 for n in range(40)}
     )
 
 
