@@ -26,6 +26,8 @@ from tests.proof.faults_scene import (
 )
 from tests.servers import Fault
 from tests.servers.threaded import Threaded, serve_app
+from xscore.platform.errors import XscoreError
+from xscore.settings import Settings
 
 KEY = "sk-harbour-0123456789-abcdefghij"
 Reply = Callable[[web.Request], web.StreamResponse]
@@ -81,6 +83,20 @@ class Elsewhere(Threaded):
         return self.reply(request)
 
 
+async def outcome(root: Path, settings: Settings) -> tuple[int, str]:
+    """Ask a judge that cannot judge; return the exit code, and what was said and hinted.
+
+    Unknown models and refused requests end the turn; after anything else words rank.
+    """
+    try:
+        ended = await ask(root, settings)
+    except XscoreError as error:
+        assert error.hint
+        return error.exit_code, f"{error.message} {error.hint}"
+    assert (ended.answer.ranked_by, ended.answer.coverage.judged) == ("lexical", 0)
+    return ended.answer.exit_code, ended.said
+
+
 ELSEWHERE: dict[str, tuple[Reply, str]] = {
     "a web page": (page(200), "answered 200 with"),
     "a page that is not found": (page(404), "answered 404"),
@@ -99,11 +115,10 @@ async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: st
     """The probe detects it: exit 3, the setting is named, and no repository text was sent."""
     reply, says = ELSEWHERE[what]
     with Elsewhere(reply) as host:
-        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True))
-        assert error.exit_code == 3
-        assert says in error.message and host.url.removeprefix("http://") in error.message
-        assert error.hint
-        assert OF_THE_REPOSITORY not in host.heard and "harbour</h1>" not in error.message
+        code, said = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True))
+        assert code == 3
+        assert says in said and host.url.removeprefix("http://") in said
+        assert OF_THE_REPOSITORY not in host.heard and "harbour</h1>" not in said
         assert host.requests <= 10
 
 
@@ -145,9 +160,9 @@ async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fau
     """A host that cannot judge even our two sample memories gets no repository text; the message says why."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0))
-        assert error.exit_code == 3 and says in error.message
-        assert error.hint and KEY not in f"{error.message} {error.hint}"
+        code, said = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0))
+        assert code == 3 and says in said
+        assert KEY not in said
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
         host.reset()
         sound = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True))
@@ -170,11 +185,11 @@ async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fa
 
 @EACH_DIALECT
 async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialect: str) -> None:
-    """Reasoning that uses up the output cap ends the turn with its figures, before a paid repair ladder."""
+    """Reasoning that uses up the output cap ends the judging with its figures, before a paid repair ladder."""
     with THINKING[dialect](score=by_truth) as host:
-        error = await failure(root, settings_at(dialect, host.url, probe=True))
-        assert error.exit_code == 3
-        assert "of reasoning" in error.message and "without reasoning" in error.hint
+        code, said = await outcome(root, settings_at(dialect, host.url, probe=True))
+        assert code == 3
+        assert "of reasoning" in said and "without reasoning" in said
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
         assert host.counts.requests <= 3
 
@@ -194,16 +209,16 @@ def test_no_key(root: Path, dialect: str) -> None:
 
 @EACH_DIALECT
 def test_a_wrong_key(root: Path, dialect: str) -> None:
-    """Exit 3 after one call, and the key that the host repeats is shown in no stream and no file."""
+    """Words rank and exit 3 after one call; the key that the host repeats is shown in no stream and no file."""
     with host_of_dialect(dialect) as host:
         host.misbehave(Fault.WRONG_KEY, times=ALWAYS)
         models = ("--judge", f"{dialect}:{JUDGE}", "--model", f"{dialect}:{JUDGE}")
         environ = environment_at(dialect, host.url, key=KEY, probe=True)
         ended = run("ask", "mend it", *models, "--json", cwd=root, environ=environ)
-        error = json.loads(ended.stdout)["error"]
-        assert ended.returncode == error["code"] == 3
-        assert error["kind"] == "authentication" and "[key]" in error["message"]
-        assert host.host in error["hint"]
+        answer = json.loads(ended.stdout)
+        assert ended.returncode == 3
+        assert answer["ranked_by"] == "lexical"
+        assert any("[key]" in warning and host.host in warning for warning in answer["warnings"])
         assert host.counts.requests == 1
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
     assert KEY not in ended.stdout + ended.stderr
