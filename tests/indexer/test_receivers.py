@@ -230,7 +230,7 @@ KOTLIN = {
     ),
     "a/Use.kt": (
         "package a\n\nfun first(one: Store, two: Log?, three: Saver) {\n  one.save().own()\n  two!!.write()\n"
-        "  three.keep().audit()\n}\n\nfun second() {\n  val made = Store(Log())\n  made.save()\n"
+        "  three.keep().audit()\n}\n\nfun second() {\n  var made = opened()\n  made = Store(Log())\n  made.save()\n"
         "  val given: Store = made\n  given.more()\n}\n\nfun third(all: List<Store>) {\n"
         "  for (one in all) {\n    one.save()\n  }\n  all[0].own()\n  all.first().late()\n}\n\n"
         "fun fourth(text: String) {\n  text.write()\n  text.mark()\n}\n"
@@ -239,7 +239,8 @@ KOTLIN = {
 SWIFT = {
     "Base.swift": (
         "class Base {\n  let log: Log? = nil\n\n  func shared() -> Int {\n    return 1\n  }\n}\n\n"
-        "class Log {\n  func write() -> Int {\n    return 1\n  }\n}\n\nprotocol Saver {\n  func keep() -> Store\n}\n\n"
+        "class Log<T> {\n  func write() -> Int {\n    return 1\n  }\n}\n\n"
+        "protocol Saver {\n  func keep() -> Store\n}\n\n"
         "extension String {\n  func mark() -> Int {\n    return 1\n  }\n}\n"
     ),
     "Store.swift": (
@@ -250,7 +251,7 @@ SWIFT = {
     ),
     "Use.swift": (
         "func first(one: Store, _ two: inout Log, three: any Saver) {\n  one.save().owned()\n  two.write()\n"
-        "  three.keep().audited()\n}\n\nfunc second() {\n  let made = Store(audit: Log())\n  made.save()\n"
+        "  three.keep().audited()\n}\n\nfunc second() {\n  let made = Store(audit: Log<Int>())\n  made.save()\n"
         "  let given: Store = made\n  given.owned()\n  Store.all.audited()\n}\n\n"
         "func third(all: [Store], named: [String: Log]) {\n  for one in all {\n    one.save()\n  }\n"
         '  all[0].owned()\n  named["a"]!.write()\n}\n\n'

@@ -71,6 +71,7 @@ _TYPED = {
     "new_expression": "constructor type",
     "object_creation_expression": "type *",
     "instance_expression": "*",
+    "constructor_expression": "constructed_type",
     "composite_literal": "type",
     "struct_expression": "name",
     "cast_expression": "type",

@@ -26,6 +26,9 @@
 (property_declaration (variable_declaration . (identifier) @variable .) . (_) @variable.value)
 (class_body (property_declaration
   (variable_declaration . (identifier) @variable @member . (_)? @variable.type) . (_)? @variable.value))
+((assignment left: (identifier) @variable right: (call_expression . (identifier) @_class) @variable.value)
+  (#match? @_class "^[A-Z]"))
+(assignment left: (navigation_expression (this_expression) . (identifier) @variable @property) right: (_) @variable.value)
 (for_statement (variable_declaration . (identifier) @variable .) . (_) @variable.each)
 (catch_block (identifier) @variable . (_) @variable.type)
 (function_declaration (function_value_parameters) . [(user_type) (nullable_type)] @result (function_body))

@@ -27,6 +27,7 @@
   (val_declaration name: (_) @variable @member type: (_) @variable.type)
   (var_declaration name: (_) @variable @member type: (_) @variable.type)
 ])
+(assignment_expression left: (identifier) @variable right: (instance_expression) @variable.value)
 (enumerator . (identifier) @variable "<-" (_) @variable.each)
 (enumerator . (identifier) @variable "=" (_) @variable.value)
 (typed_pattern pattern: (identifier) @variable type: (_) @variable.type)

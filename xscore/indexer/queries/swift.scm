@@ -7,6 +7,7 @@
 [(comment) (multiline_comment)] @lead
 (source_file (_) @statement)
 (call_expression . [(simple_identifier) (navigation_expression)] @call)
+(constructor_expression constructed_type: (user_type . (type_identifier) @call))
 (import_declaration (identifier) @import.module)
 [(if_statement) (guard_statement) (for_statement) (while_statement) (switch_entry) (catch_block) (ternary_expression)] @branch
 
@@ -21,6 +22,8 @@
   name: (pattern bound_identifier: (_) @variable @member) (type_annotation (_) @variable.type))
 (assignment target: (directly_assignable_expression (navigation_expression
   target: (self_expression) suffix: (navigation_suffix suffix: (_) @variable @property))) result: (_) @variable.value)
+((assignment target: (directly_assignable_expression (simple_identifier) @variable)
+  result: (call_expression . (simple_identifier) @_class) @variable.value) (#match? @_class "^[A-Z]"))
 (if_statement bound_identifier: (_) @variable . "=" . condition: (_) @variable.value)
 (guard_statement bound_identifier: (_) @variable . "=" . condition: (_) @variable.value)
 (for_statement item: (pattern bound_identifier: (_) @variable)
