@@ -56,13 +56,10 @@ def select(
     thresholds: of `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
     """
-    least = thresholds.lowest - SCORE_TOLERANCE
-    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
-    passing = sorted([each for each in likely if thresholds.reached_by(each.candidate, each.score)], key=by_rank)
-    below = [each for each in ranked if each.score < least]
-    below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    passing, below = _split_at_threshold(ranked, thresholds)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    close = [each for each in below if each.score >= least - settings.near_margin]
+    least_close = thresholds.lowest - SCORE_TOLERANCE - settings.near_margin
+    close = [each for each in below if each.score >= least_close]
     fewest = settings.min_keep + FEWEST_NEAR_MISSES
     best_below = (
         nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
@@ -72,11 +69,6 @@ def select(
     others = sorted([*over_quota, *beyond], key=by_rank) + best_below
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, others = others[:missing], others[missing:]
-    near = [
-        each
-        for place, each in enumerate(others[:MOST_NEAR_MISSES])
-        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
-    ]
     filled_ids = {each.candidate.id for each in filled}
     below_ids = frozenset(each.candidate.id for each in filled if not thresholds.reached_by(each.candidate, each.score))
     placed_by = {each.candidate.id: PlacedBy.THRESHOLD for each in (*kept, *filled)}
@@ -85,7 +77,7 @@ def select(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
         filled=below_ids,
         placed_by=placed_by,
-        near_misses=tuple(near),
+        near_misses=_near_misses(others, thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
         below_threshold=_without(below, filled_ids),
@@ -112,11 +104,7 @@ def select_by_words(
     """
     from xscore.pipeline import composition  # a model's turn needs none of it
 
-    least = thresholds.lowest - SCORE_TOLERANCE
-    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
-    passing = sorted([each for each in likely if thresholds.reached_by(each.candidate, each.score)], key=by_rank)
-    others = [each for each in ranked if each.score < least]
-    others += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    passing, others = _split_at_threshold(ranked, thresholds)
     # Most memories have no word of the task; as equals they would all have to be sorted.
     with_words = [each for each in others if each.score > 0]
     below = _best(with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE)
@@ -132,24 +120,17 @@ def select_by_words(
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
-    wanted, rest = rest[: max(0, missing)], rest[max(0, missing) :]
-    filled = frozenset(each.candidate.id for each in (*places.filled, *wanted))
+    to_min_keep, rest = rest[: max(0, missing)], rest[max(0, missing) :]
+    filled = frozenset(each.candidate.id for each in (*places.filled, *to_min_keep))
     folded = [each for group in places.behind.values() for each in group]
-    kept = [
-        composition.with_group(each, places.behind.get(each.candidate.id, ()))
-        for each in sorted([*places.taken, *wanted], key=by_rank)
-    ]
+    kept = sorted([*places.taken, *to_min_keep], key=by_rank)
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
-    near = [
-        each
-        for place, each in enumerate([*passed_by, *rest][:MOST_NEAR_MISSES])
-        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
-    ]
-    placed_by = composition.placed_by(places) | dict.fromkeys([each.candidate.id for each in wanted], PlacedBy.MIN_KEEP)
+    placed_by = composition.placed_by(places)
+    placed_by |= dict.fromkeys([each.candidate.id for each in to_min_keep], PlacedBy.MIN_KEEP)
     return Selection(
-        kept=tuple(kept),
+        kept=tuple(composition.with_group(each, places.behind.get(each.candidate.id, ())) for each in kept),
         filled=filled,
-        near_misses=tuple(near),
+        near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
         below_threshold=len(ranked) - len(passing) - len(filled),
@@ -159,6 +140,26 @@ def select_by_words(
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _split_at_threshold(ranked: Sequence[Ranked], thresholds: Thresholds) -> tuple[list[Ranked], list[Ranked]]:
+    """Return what reached the threshold of its kind, best first, and the others."""
+    least = thresholds.lowest - SCORE_TOLERANCE
+    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
+    passing = [each for each in likely if thresholds.reached_by(each.candidate, each.score)]
+    below = [each for each in ranked if each.score < least]
+    below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    return sorted(passing, key=by_rank), below
+
+
+def _near_misses(others: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings) -> tuple[Ranked, ...]:
+    """Return the first of what was not kept: some however far below, then only what is near."""
+    near = [
+        each
+        for place, each in enumerate(others[:MOST_NEAR_MISSES])
+        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
+    ]
+    return tuple(near)
 
 
 def is_about_tests(turn: Turn) -> bool:
