@@ -278,7 +278,7 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
     for node in captures["variable"]:
         name = _text(data, node)
         if "property" in captures:
-            name = f"this.{name}"
+            name = f"@.{name}"
         elif "generic" in captures:
             name = f"<{name}>"
         elif "first" in captures:

@@ -18,6 +18,8 @@ MAX_CHAIN_CHARS = 200
 STEP = "|"
 CALL_MARK = "("
 """What a step begins with that is a call."""
+ANY_CALL = "(-1)"
+"""A call whose arguments are not counted."""
 INDEXED = "[]"
 MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
@@ -46,6 +48,9 @@ _MEMBERS = {
     "field_expression": ("value argument", "field"),
     "member_access_expression": ("expression", "name"),
     "conditional_access_expression": ("condition", ""),
+    "nullsafe_member_access_expression": ("object", "name"),
+    "scoped_property_access_expression": ("scope", "name"),
+    "navigation_expression": ("target *", ""),
 }
 """A member of an object: in which fields the object and the name stand."""
 _PATHS = {
@@ -54,12 +59,19 @@ _PATHS = {
     "scope_resolution": ("scope", "name"),
     "scoped_type_identifier": ("path", "name"),
 }
-_CALLS = frozenset({"call", "call_expression", "invocation_expression", "method_invocation"})
-_METHODS = ("object receiver", "name method")
-"""A call with its object and name as fields of its own, as Java and Ruby have them."""
+_CALLS = frozenset(
+    """
+    call call_expression function_call_expression invocation_expression member_call_expression method_invocation
+    nullsafe_member_call_expression scoped_call_expression
+    """.split()  # noqa: SIM905  read as a list of words
+)
+_METHODS = ("object receiver scope", "name method")
+"""A call with its object and name as fields of its own, as Java, PHP and Ruby have them."""
 _TYPED = {
     "new_expression": "constructor type",
-    "object_creation_expression": "type",
+    "object_creation_expression": "type *",
+    "instance_expression": "*",
+    "constructor_expression": "constructed_type",
     "composite_literal": "type",
     "struct_expression": "name",
     "cast_expression": "type",
@@ -76,25 +88,28 @@ _INDEXES = {
     "element_reference": "object",
 }
 _THROUGH = {
-    "parenthesized_expression": "",
-    "await": "",
-    "await_expression": "",
-    "non_null_expression": "",
-    "try_expression": "",
-    "satisfies_expression": "",
-    "expression_list": "",
+    "parenthesized_expression": "*",
+    "await": "*",
+    "await_expression": "*",
+    "non_null_expression": "*",
+    "try_expression": "expr *",
+    "postfix_expression": "target",
+    "tuple_expression": "value",
+    "satisfies_expression": "*",
+    "expression_list": "*",
     "reference_expression": "value",
-    "unary_expression": "operand argument",
+    "clone_expression": "*",
+    "unary_expression": "operand argument *",
     "pointer_expression": "argument",
     "generic_function": "function",
     "template_function": "name",
-    "generic_name": "",
+    "generic_name": "*",
     "generic_type": "type name",
     "template_type": "name",
-    "type_annotation": "",
-    "equals_value_clause": "",
+    "type_annotation": "*",
+    "equals_value_clause": "*",
 }
-"""Nodes that mean what one child of theirs means: the named field, or the first child."""
+"""Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the first child."""
 
 
 def chain_of(node: "Node", data: bytes) -> str:
@@ -119,21 +134,28 @@ def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     if called is not None and called.type == "import":
         steps.append(_imported(node, data))
         return None
+    if called is None and _child(node, " ".join(_METHODS)) is None:  # Kotlin and Swift give no names to the parts
+        arguments = node.named_children[-1]
+        steps.append(INDEXED if data[arguments.start_byte : arguments.start_byte + 1] == b"[" else ANY_CALL)
+        return node.named_children[0]
     steps.append(f"({_argument_count(node) or ''})")
     return _step_into(node, _METHODS, steps, data) if called is None else called
 
 
 def _into_index(node: "Node", steps: list[str], _data: bytes) -> "Node | None":
     steps.append(INDEXED)
-    return _child(node, _INDEXES[node.type]) or _child(node, "")
+    return _child(node, f"{_INDEXES[node.type]} *")
 
 
 def _into_member(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     return _step_into(node, _MEMBERS[node.type], steps, data)
 
 
-def _through(node: "Node", _steps: list[str], _data: bytes) -> "Node | None":
-    return _child(node, _THROUGH[node.type])
+def _through(node: "Node", steps: list[str], _data: bytes) -> "Node | None":
+    inner = _child(node, _THROUGH[node.type])
+    if inner is None:
+        steps.clear()
+    return inner
 
 
 _INNER = {
@@ -222,7 +244,7 @@ def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: by
     """Add the name of a member to the steps; return the object that has it, None without one."""
     name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
     written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
-    steps.append(written.lstrip("?.#").partition("<")[0])
+    steps.append(written.lstrip("?.#$").partition("<")[0])
     held = _child(node, fields[0])
     if held is None and node.type == "member_access_expression":
         held = node.children[0]  # `this` and `base` have no field in C#
@@ -230,8 +252,9 @@ def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: by
 
 
 def _child(node: "Node", fields: str) -> "Node | None":
+    """Return the child of the first of these fields that a node has; `*`: its first child."""
     for field in fields.split():
-        child = node.child_by_field_name(field)
+        child = node.named_child(0) if field == "*" else node.child_by_field_name(field)
         if child is not None:
             return child
-    return node.named_children[0] if not fields and node.named_child_count else None
+    return None

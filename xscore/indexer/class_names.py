@@ -7,8 +7,9 @@ one. Trade-off: a class in a file of tests is a test to all others, and is known
 
 from functools import cached_property
 
-from xscore.indexer.chains import EXTENDED
+from xscore.indexer.chains import EXTENDED, INDEXED
 from xscore.indexer.links import NameIndex
+from xscore.indexer.modules import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -60,11 +61,33 @@ class ClassNameIndex(NameIndex):
         return self._class_named(written, holder.path, within=holder.plain)
 
     def _parts(self, holder: EntityRow) -> list[EntityRow]:
-        """Return the other definitions of a class, where a language lets it have several."""
+        """Return the other definitions of a class: in its file, and in others where a language allows that."""
         if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
-            return []
+            here = self._overloads(holder.path).get(holder.plain, [])
+            return [t for t in here if t.id != holder.id and self._is_class(t)]
         named = self._named(last_name(holder.entity))
         return [t for t in named if t.plain == holder.plain and t.language == holder.language and self._is_class(t)]
+
+    def _bare(self, name: str, path: str) -> EntityRow | None:
+        return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
+
+    def _extension(self, written: str, name: str, path: str, *, within: str = "") -> EntityRow | None:
+        """Return a method that a file gives to a type outside of the repository.
+
+        written: the type, empty: any. within: the folder of that file, empty: any.
+        """
+        language = self._row(path)
+        if not (language.has_open_classes and language.has_implicit_receiver):
+            return None
+        type_, _, argument = written.partition("<")
+        owner = f"[{argument[:-1]}]" if type_ == INDEXED else last_name(type_.rpartition("!")[2])
+        rows = [t for t in self._named(name) if t.kind is Kind.METHOD and folder_of(t.path).startswith(within)]
+        rows = [t for t in rows if self._is_given_outside(t, owner)]
+        return self._nearest_of(rows, path) if rows else None
+
+    def _is_given_outside(self, row: EntityRow, owner: str) -> bool:
+        given = last_name(row.plain.rpartition(".")[0])
+        return given == (owner or given) and not any(map(self._is_class, self._named(given)))
 
     def _is_class(self, row: EntityRow) -> bool:
         """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""

@@ -218,7 +218,7 @@ _MORE_CODE = (
         test_files=r"Test\.php$",
     ),
     _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
-    _code("kotlin", ".kt .kts", **_PACKAGED, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
+    _code("kotlin", ".kt .kts", **_PACKAGED, has_open_classes=True, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
     _code(
         "swift",
         ".swift",

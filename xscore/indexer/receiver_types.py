@@ -63,7 +63,8 @@ class ReceiverIndex(ClassNameIndex):
             return None if is_usual else self._attribute(name, path, dotted=True)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
-            return None  # a member that holds a function, or something outside
+            # A member that holds a function, or something outside.
+            return self._extension("", name, path) if value == OUTSIDE else None
         return found.row
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
@@ -354,8 +355,9 @@ class ReceiverIndex(ClassNameIndex):
     def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments say."""
         name, _, rest = value.written.partition("<")
-        if not rest:
-            return OUTSIDE
+        given = self._extension(value.written, step, value.path) if name else None
+        if given is not None or not rest:
+            return OUTSIDE if given is None else Value(given, holder=given)
         arguments = _arguments(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)

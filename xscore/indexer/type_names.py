@@ -12,21 +12,40 @@ from functools import lru_cache
 
 MAX_TYPE_DEPTH = 6
 MAX_TOKENS = 80
-_TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*|=>|->|\d+|\S")
+_TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|\\)[A-Za-z_$][\w$]*)*|=>|->|\d+|\S")
 _NAME = re.compile(r"[A-Za-z_$][\w$.]*")
 _QUOTED = re.compile(r"(?<![^\[(, ])([\"'])([A-Za-z_][^\"']*)\1(?![^\]), ])")
 """A type in quotes, as Python has those that are defined further below."""
-_MARKS = frozenset("&*?^~'\"")
+_MARKS = frozenset("&*?^~'\"\\")
 _WORDS = frozenset(
     """
     abstract async auto class const constexpr dyn enum extends final impl in infer inline mut mutable new out override
-    params private protected public readonly ref static struct super typename unsafe volatile
+    params private protected public readonly ref struct super typename unsafe volatile
     """.split()  # noqa: SIM905  read as a list of words
 )
 """Words before a type that do not name it."""
+_WORDS_BEFORE_NAMES = frozenset({"some", "any", "static"})
+"""Those that are types themselves, where no name follows."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
 _NO_NAME = frozenset(
-    {"func", "function", "fn", "Fn", "FnMut", "FnOnce", "Callable", "typeof", "keyof", "{", "=>", "->"}
+    {
+        "array",
+        "iterable",
+        "mixed",
+        "callable",
+        "func",
+        "function",
+        "fn",
+        "Fn",
+        "FnMut",
+        "FnOnce",
+        "Callable",
+        "typeof",
+        "keyof",
+        "{",
+        "=>",
+        "->",
+    }
 )
 WRAPPERS = frozenset(
     """
@@ -38,18 +57,23 @@ WRAPPERS = frozenset(
 """Types whose first argument has the members that are asked for."""
 SAME_METHODS = frozenset(
     """
-    as_deref as_mut as_ref as_slice await borrow borrow_mut by_ref chain clone cloned copied drain filter into_iter iter
-    iter_mut limit lock map_err ok ok_or or_else peekable read rev reversed skip sorted stream take then to_owned
-    to_vec toList values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
+    also apply as_deref as_mut as_ref as_slice asSequence await borrow borrow_mut by_ref chain clone cloned
+    copied distinct distinctBy drain drop dropLast dropWhile filter filterIsInstance filterNot filterNotNull
+    into_iter iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
+    sortWith sorted sortedBy sortedByDescending sortedWith stream take takeIf takeWhile then to_owned to_vec
+    toList toMutableList toSeq toVector values write where Where OrderBy ToList slice reverse concat
+    ConfigureAwait lower
     """.split()  # noqa: SIM905  read as a list of words
 )
 """Methods of such types and of containers that give one of the same."""
 ITEM_METHODS = frozenset(
     """
-    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at back find
-    findAny findFirst first front get getFirst getLast getOrDefault last max min next orElse orElseGet orElseThrow peek
-    poll pop pop_front removeFirst removeLast shift top unwrap unwrap_or unwrap_or_default unwrap_or_else expect nth
-    sample detect take_first front_mut last_mut first_mut get_mut
+    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at
+    back elementAt find findAny findFirst findLast first firstOrNull front get getFirst getLast getOrDefault
+    getOrElse getOrNull head headOption last lastOrNull max min next orElse orElseGet orElseThrow peek maxBy
+    maxByOrNull minBy minByOrNull poll pop pop_front removeFirst removeLast shift single singleOrNull top unwrap
+    unwrap_or unwrap_or_default unwrap_or_else expect nth sample detect take_first front_mut last_mut first_mut
+    get_mut value
     """.split()  # noqa: SIM905  read as a list of words
 )
 """Methods of them that give what they hold."""
@@ -112,7 +136,7 @@ class _Reader:
         return meant
 
     def _single(self, depth: int) -> str:
-        while self._next in _MARKS or self._next in _WORDS or self._next == ".":
+        while self._next in _MARKS or self._next == "." or self._is_word():
             self._at += 2 if self._next == "'" else 1  # a lifetime of Rust is a quote and a name
         word = self._next
         if depth > MAX_TYPE_DEPTH or not word or word in _NO_NAME:
@@ -127,12 +151,18 @@ class _Reader:
         self._at += 1
         if word == "chan":
             return f"[]<{self.union(depth + 1)}>"
-        return self._with_arguments(word.replace("::", "."), depth)
+        return self._with_arguments(word.replace("::", ".").rpartition("\\")[2], depth)
+
+    def _is_word(self) -> bool:
+        following = self._tokens[self._at + 1 : self._at + 2]
+        is_before_name = self._next in _WORDS_BEFORE_NAMES and bool(following) and bool(_NAME.match(following[0]))
+        return is_before_name or self._next in _WORDS
 
     def _slice(self, depth: int) -> str:
-        """Read `[]T`, `[4]T`, `[T]` or `[T; 4]`."""
+        """Read `[]T`, `[4]T`, `[T]`, `[T; 4]` or `[Key: T]`."""
         self._at += 1
         inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
+        inner = self.union(depth + 1) if self._take(":") else inner
         self._skip_to("]")
         if self._next and (_NAME.match(self._next) or self._next in "*[(&"):
             inner = self._single(depth + 1)

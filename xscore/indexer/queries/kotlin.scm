@@ -4,6 +4,8 @@
 (object_declaration name: (_) @name) @class
 (object_declaration name: (_) @name (class_body) @body) @class
 (function_declaration name: (_) @name (function_body) @body) @function
+(function_declaration [(user_type . (identifier) @owner) (nullable_type (user_type . (identifier) @owner))]
+  . name: (_) @name (function_body) @body) @function
 (secondary_constructor "constructor" @name (block) @body) @function
 (type_alias type: (_) @name) @alias
 
@@ -11,6 +13,28 @@
 (source_file (property_declaration (variable_declaration (identifier) @constant)))
 (source_file (_) @statement)
 (call_expression . [(identifier) (navigation_expression)] @call)
+(delegation_specifier [(user_type) @base (constructor_invocation (user_type) @base)])
 (import (qualified_identifier) @import.module)
 [(if_expression) (when_entry) (for_statement) (while_statement) (do_while_statement) (catch_block)] @branch
 ["&&" "||"] @branch
+
+; What variables are given, and what methods give.
+(parameter . (identifier) @variable . (_) @variable.type)
+(class_parameter (identifier) @variable . (_) @variable.type)
+(class_parameter (identifier) @variable @member . (_) @variable.type)
+(variable_declaration . (identifier) @variable . (_)? @variable.type)
+(property_declaration (variable_declaration . (identifier) @variable .) . (_) @variable.value)
+(class_body (property_declaration
+  (variable_declaration . (identifier) @variable @member . (_)? @variable.type) . (_)? @variable.value))
+((assignment left: (identifier) @variable right: (call_expression . (identifier) @_class) @variable.value)
+  (#match? @_class "^[A-Z]"))
+(assignment left: (navigation_expression (this_expression) . (identifier) @variable @property) right: (_) @variable.value)
+(for_statement (variable_declaration . (identifier) @variable .) . (_) @variable.each)
+(catch_block (identifier) @variable . (_) @variable.type)
+(function_declaration (function_value_parameters) . [(user_type) (nullable_type)] @result (function_body))
+(function_declaration (function_value_parameters) . (function_body . (_) @returned))
+(function_declaration name: (_) @declared (function_value_parameters) .)
+(function_declaration name: (_) @declared
+  (function_value_parameters) . [(user_type) (nullable_type)] @declared.type .)
+[(lambda_literal) (anonymous_function)] @closure
+(type_parameter (identifier) @variable @generic . (user_type)? @variable.type)

@@ -26,3 +26,20 @@
   (catch_clause) (case_statement) (match_conditional_expression) (conditional_expression)
 ] @branch
 ["&&" "||" "??"] @branch
+
+; What variables are given, and what methods give.
+(simple_parameter type: (_) @variable.type name: (variable_name) @variable)
+(property_promotion_parameter type: (_) @variable.type name: (variable_name) @variable)
+(property_promotion_parameter type: (_) @variable.type name: (variable_name (name) @variable @property))
+(property_declaration type: (_) @variable.type (property_element name: (variable_name (name) @variable @member)))
+(assignment_expression left: (variable_name) @variable right: (_) @variable.value)
+((assignment_expression
+  left: (member_access_expression object: (variable_name) @_this name: (name) @variable @property)
+  right: (_) @variable.value) (#eq? @_this "$this"))
+(foreach_statement . (_) @variable.each . [(variable_name) @variable (pair (_) . (variable_name) @variable)])
+(catch_clause type: (_) @variable.type name: (variable_name) @variable)
+(method_declaration return_type: (_) @result body: (_))
+(function_definition return_type: (_) @result)
+(return_statement (_) @returned)
+(method_declaration name: (_) @declared return_type: (_)? @declared.type !body)
+[(anonymous_function) (arrow_function)] @closure

@@ -7,9 +7,34 @@
 (trait_definition name: (_) @name body: (_) @body) @class
 (enum_definition name: (_) @name body: (_) @body) @class
 (function_definition name: (_) @name body: (_) @body) @function
-(extends_clause type: (type_identifier) @base)
+(extends_clause type: [(type_identifier) @base (generic_type type: (type_identifier) @base)])
 [(comment) (block_comment)] @lead
 (compilation_unit (_) @statement)
 (call_expression function: [(identifier) (field_expression)] @call)
+(instance_expression . [(type_identifier) @call (generic_type type: (type_identifier) @call)])
 (import_declaration path: (_) @import.module)
 [(if_expression) (case_clause) (for_expression) (while_expression) (catch_clause)] @branch
+
+; What variables are given, and what methods give.
+(parameter name: (_) @variable type: (_) @variable.type)
+(class_parameter name: (_) @variable type: (_) @variable.type)
+(class_parameter name: (_) @variable @member type: (_) @variable.type)
+([(val_definition pattern: (identifier) @variable type: (_)? @variable.type value: (_)? @variable.value)
+  (var_definition pattern: (identifier) @variable type: (_)? @variable.type value: (_)? @variable.value)])
+(template_body [
+  (val_definition pattern: (identifier) @variable @member type: (_)? @variable.type value: (_)? @variable.value)
+  (var_definition pattern: (identifier) @variable @member type: (_)? @variable.type value: (_)? @variable.value)
+  (val_declaration name: (_) @variable @member type: (_) @variable.type)
+  (var_declaration name: (_) @variable @member type: (_) @variable.type)
+])
+(assignment_expression left: (identifier) @variable right: (instance_expression) @variable.value)
+(enumerator . (identifier) @variable "<-" (_) @variable.each)
+(enumerator . (identifier) @variable "=" (_) @variable.value)
+(typed_pattern pattern: (identifier) @variable type: (_) @variable.type)
+(binding name: (_) @variable type: (_)? @variable.type)
+(lambda_expression parameters: (identifier) @variable)
+(function_definition return_type: (_) @result)
+(function_definition !return_type body: [(_) @returned (block (_) @returned .)])
+(function_declaration name: (_) @declared return_type: (_)? @declared.type)
+(lambda_expression) @closure
+(type_parameters name: (identifier) @variable @generic . bound: (upper_bound type: (_) @variable.type)?)
