@@ -380,6 +380,15 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
         },
         arrows("use.py:user -> m.py:mode m.py:mode#2"),
     ),
+    "ruby": (
+        {
+            "page.rb": (
+                "class Page\n  def self.render(text)\n    new.render(text)\n  end\n\n"
+                "  def render(text)\n    text\n  end\nend\n"
+            ),
+        },
+        arrows("page.rb:Page.render -> page.rb:Page.render#2"),
+    ),
     "go": (
         {
             "go.mod": "module example.com/a\n",

@@ -100,13 +100,13 @@ class NameIndex(MemberIndex):
         entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path, count)
         if entity is None and kind == "mod" and "#" not in rest:
             return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
-        return [] if entity is None else self._twins(entity, count)
+        return [] if entity is None else [*self._twins(entity, count)]
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
         calls_itself = any(isinstance(one, EntityRow) and one.id == mention.source for one in targets)
-        if len(targets) > 1 and calls_itself and not self._row(path).has_overloads:
-            return  # a function that calls itself calls none of its twins
+        if len(targets) > 1 and calls_itself and not self._row(path).has_implicit_receiver:
+            return  # what calls itself calls none of its twins, but where several of one name live side by side
         for target in targets:
             if isinstance(target, str):
                 yield Edge(mention.source, file_id(target), mention.relation)
