@@ -75,6 +75,19 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
     assert (none.returncode, none.stdout) == (0, "")
 
 
+def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xscore: Run) -> None:
+    """Of two definitions in one file a name means both, each with its callers; what is not seen is not denied."""
+    twins = "if fast:\n    def mode():\n        return inner()\nelse:\n    def mode():\n        return 1\n\n\n"
+    root = make_repo({"m.py": twins + "def inner():\n    return 2\n\n\ndef user():\n    return mode()\n"})
+    xscore("index", cwd=root)
+    callers = json.loads(xscore("graph", "callers", "mode", "--json", cwd=root).stdout)["found"]
+    assert [(one["entity"], one["ties"]) for one in callers] == [("user", 2)]
+    callees = json.loads(xscore("graph", "callees", "user", "--json", cwd=root).stdout)["found"]
+    assert {one["entity"] for one in callees} == {"mode", "mode#2"}
+    none = xscore("graph", "callers", "user", cwd=root)
+    assert (none.returncode, none.stdout) == (0, "") and "may be called" in none.stderr
+
+
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
     """An unknown name prints nothing on stdout and near names on stderr, wherever a name is accepted."""
     root = indexed(make_repo, xscore)

@@ -429,14 +429,14 @@ CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
         arrows(
             "Base.scala:Base -> Base.scala:Log",
             "Store.scala:Store -> Base.scala:Log",
-            "Store.scala:Store.open -> Base.scala:Log Store.scala:Store#2",
+            "Store.scala:Store.open -> Base.scala:Log Store.scala:Store Store.scala:Store#2",
             "Store.scala:Store.save -> Base.scala:Base.shared Base.scala:Log.write",
             "Store.scala:Store.owned -> Base.scala:Log.write",
             "Store.scala:Store.audited -> Base.scala:Log.write",
             "Use.scala:Use.first -> Store.scala:Store.save Store.scala:Store.owned Base.scala:Log.write",
             "Use.scala:Use.first -> Base.scala:Saver Store.scala:Store.audited",
             "Use.scala:Use.second -> Store.scala:Store.save Base.scala:Log.write Store.scala:Store.open",
-            "Use.scala:Use.second -> Store.scala:Store#2 Store.scala:Store.owned",
+            "Use.scala:Use.second -> Store.scala:Store Store.scala:Store#2 Store.scala:Store.owned",
             "Use.scala:Use.third -> Store.scala:Store.save Store.scala:Store.owned",
         ),
     ),
@@ -458,6 +458,148 @@ def test_tests_reach_methods_through_closures_and_macros(index: Index) -> None:
         "store_test.go:TestSave -> store.go:NewStore log.go:Store.Save",
         "store.rs:tests.saves -> store.rs:Store.save",
     ) <= index.edges("tests")
+
+
+TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
+    "java": (
+        {
+            "p/F.java": (
+                "package p;\n\npublic class F {\n  public static int join(int a, int b) {\n    return a;\n  }\n\n"
+                "  public static int join(int a, int b, int c) {\n    return a;\n  }\n\n"
+                "  public static int join(int[] a) {\n    return 0;\n  }\n\n"
+                "  public static int join(String a) {\n    return 0;\n  }\n}\n"
+            ),
+            "q/U.java": (
+                "package q;\n\nimport static p.F.join;\n\nclass U {\n  int two() {\n    return join(1, 2);\n  }\n\n"
+                "  int three() {\n    return join(1, 2, 3);\n  }\n}\n"
+            ),
+            "q/V.java": (
+                "package q;\n\nimport p.F;\n\nclass V {\n  int two() {\n    return F.join(1, 2);\n  }\n\n"
+                "  int one(F given) {\n    return given.join(1);\n  }\n}\n"
+            ),
+        },
+        arrows(
+            "U.java:U.two -> F.java:F.join",
+            "U.java:U.three -> F.java:F.join#2",
+            "V.java:V.two -> F.java:F.join",
+            "V.java:V.one -> F.java:F.join#3 F.java:F.join#4",
+        ),
+    ),
+    "c#": (
+        {
+            "F.cs": (
+                "class F\n{\n  public static int Join(int a)\n  {\n    return a;\n  }\n\n"
+                "  public static int Join(int a, int b)\n  {\n    return a;\n  }\n}\n"
+            ),
+            "U.cs": "class U\n{\n  int One()\n  {\n    return F.Join(1);\n  }\n}\n",
+        },
+        arrows("U.cs:U.One -> F.cs:F.Join"),
+    ),
+    "kotlin": (
+        {
+            "p/F.kt": (
+                "package p\n\nfun glue(a: Int): Int {\n    return a\n}\n\n"
+                "fun glue(a: Int, b: Int): Int {\n    return glue(a)\n}\n"
+            ),
+            "q/U.kt": "package q\n\nimport p.glue\n\nfun one(): Int {\n    return glue(1)\n}\n\n"
+            "fun unclear(): Int {\n    return glue(1) { 2 }\n}\n",
+        },
+        arrows("F.kt:glue#2 -> F.kt:glue", "U.kt:one -> F.kt:glue", "U.kt:unclear -> F.kt:glue F.kt:glue#2"),
+    ),
+    "c++": (
+        {
+            "f.h": "int glue(int a) {\n  return a;\n}\n\nint glue(int a, int b) {\n  return glue(a);\n}\n",
+            "u.cpp": '#include "f.h"\n\nint one() {\n  return glue(1);\n}\n',
+        },
+        arrows("f.h:glue#2 -> f.h:glue", "u.cpp:one -> f.h:glue"),
+    ),
+    "rust": (
+        {
+            "Cargo.toml": '[package]\nname = "shop"\n',
+            "src/lib.rs": (
+                "#[cfg(unix)]\npub fn mode() -> u8 {\n    1\n}\n\n#[cfg(windows)]\npub fn mode() -> u8 {\n    2\n}\n\n"
+                "pub fn user() -> u8 {\n    mode()\n}\n"
+            ),
+        },
+        arrows("lib.rs:user -> lib.rs:mode lib.rs:mode#2"),
+    ),
+    "python": (
+        {
+            "m.py": "if fast:\n    def mode():\n        return 1\nelse:\n    def mode():\n        return 2\n",
+            "use.py": "from m import mode\n\n\ndef user():\n    return mode()\n",
+        },
+        arrows("use.py:user -> m.py:mode m.py:mode#2"),
+    ),
+    "ruby": (
+        {
+            "page.rb": (
+                "class Page\n  def self.render(text)\n    new.render(text)\n  end\n\n"
+                "  def render(text)\n    text\n  end\nend\n"
+            ),
+        },
+        arrows("page.rb:Page.render -> page.rb:Page.render#2"),
+    ),
+    "go": (
+        {
+            "go.mod": "module example.com/a\n",
+            "a.go": 'package a\n\nfunc report(n int) int {\n\treturn min(n, len("x"))\n}\n',
+            "b.go": "package a\n\nfunc min(a, b int) int {\n\treturn b\n}\n",
+        },
+        arrows("a.go:report -> b.go:min"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_call_means_every_definition_that_takes_its_arguments(name: str, index: Index) -> None:
+    """Overloads are chosen by the number of arguments, in any file; twins for platforms are all meant."""
+    files, expected = TWINS[name]
+    index.of(files)
+    assert index.edges("calls") == expected
+
+
+LIBRARY = {
+    "err.rb": (
+        "class Err\n  def to_s\n    1\n  end\n\n  def respond_to?(name)\n    true\n  end\n\n"
+        "  def paint\n    2\n  end\nend\n\n"
+        "def show(value)\n  value.to_s\n  value.respond_to?(:x)\n  value.paint\n  Err.new.to_s\nend\n"
+    ),
+    "p/Err.java": (
+        "package p;\n\nclass Err {\n  int equals(Err e) {\n    return 1;\n  }\n\n"
+        "  int paint() {\n    return 1;\n  }\n}\n\n"
+        "class Use {\n  void show(T v, Err e) {\n    v.equals(e);\n    v.paint();\n  }\n\n"
+        "  void typed(Err e) {\n    e.equals(e);\n  }\n}\n"
+    ),
+    "err.py": (
+        "class Err:\n    def popitem(self):\n        return 1\n\n    def paint(self):\n        return 2\n\n\n"
+        "def show(value, err: Err):\n    value.popitem()\n    value.paint()\n\n\n"
+        "def typed(err: Err):\n    err.popitem()\n"
+    ),
+    "err.js": (
+        "class Err {\n  hasOwnProperty(a) {\n    return a\n  }\n\n  paint() {\n    return 1\n  }\n}\n\n"
+        "function show(value) {\n  value.hasOwnProperty(1)\n  value.paint()\n}\n\n"
+        "function typed() {\n  const e = new Err()\n  e.hasOwnProperty(1)\n}\n"
+    ),
+    "Err.cs": (
+        "class Err\n{\n  public int GetHashCode()\n  {\n    return 1;\n  }\n\n"
+        "  public void Typed(Err e, dynamic d)\n  {\n    e.GetHashCode();\n  }\n\n"
+        "  public void Show(dynamic d)\n  {\n    d.GetHashCode();\n  }\n}\n"
+    ),
+}
+
+
+def test_what_every_object_has_is_no_method_of_one_class(index: Index) -> None:
+    """A method of the language's own classes is linked where the type of its object is known, not by its name."""
+    index.of(LIBRARY)
+    assert index.edges("calls") == arrows(
+        "err.rb:show -> err.rb:Err.paint err.rb:Err.to_s",
+        "Err.java:Use.typed -> Err.java:Err.equals",
+        "err.py:show -> err.py:Err.paint",
+        "err.py:typed -> err.py:Err.popitem",
+        "err.js:show -> err.js:Err.paint",
+        "err.js:typed -> err.js:Err err.js:Err.hasOwnProperty",
+        "Err.cs:Err.Typed -> Err.cs:Err.GetHashCode",
+    )
 
 
 LOOPS = {

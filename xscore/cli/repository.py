@@ -37,8 +37,8 @@ _NOTHING = {
     "related": "the index knows no link from or to {}",
     "deps": "the index knows nothing that {} calls, imports or tests",
     "affected": "the index knows nothing that calls, imports or tests {}",
-    "callers": "the index knows no function or test that calls {}",
-    "callees": "the index knows no function that {} calls",
+    "callers": "no call to {} is in the index; it may be called through a value or an interface",
+    "callees": "no call from {} is in the index; it may call through a value or an interface",
 }
 
 

@@ -7,6 +7,7 @@ What the bases of a class are is left to `class_names`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
+from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.languages import family_of
 from xscore.indexer.modules import folder_of
 from xscore.indexer.reach import ReachIndex
@@ -66,12 +67,16 @@ class MemberIndex(ReachIndex):
         return nearest
 
     def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
-        """Return the definition of a method's name in its class that takes a number of arguments."""
-        types = self._mentions(row.path).types
-        for other in self._overloads(row.path)[row.plain]:
-            if types.get(other.id, {}).get("(", "") in ("", str(count)):
-                return other
-        return None
+        """Return the first definition of a method's name in its class that takes a number of arguments."""
+        return next((one for one in self._overloads(row.path)[row.plain] if self._takes(one, count)), None)
+
+    def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
+        """Return the definitions of one kind and name in a file that take a number of arguments, else the row alone."""
+        found = [one for one in self._overloads(row.path)[row.plain] if one.kind is row.kind]
+        return [one for one in found if count < 0 or self._takes(one, count)] or [row]
+
+    def _takes(self, row: EntityRow, count: int) -> bool:
+        return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in ("", str(count))
 
     def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
         """Return the definitions of each name of a file."""

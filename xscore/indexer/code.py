@@ -23,7 +23,8 @@ from xscore.indexer.captures import Syntax
 from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
-from xscore.indexer.languages import BUILTIN_NAMES, is_test_path
+from xscore.indexer.languages import is_test_path
+from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.receivers import Receivers, Scope
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
@@ -363,10 +364,8 @@ def _is_ambient(facts: FileFacts, head: str) -> bool:
     imported = facts.imported[head]
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
     library = sys.stdlib_module_names if facts.source.language.module_separator == "." else _NODE_MODULES
-    if top in library or top in _TOOLS:
-        return True
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
-    return is_test_path(path, facts.source.language)
+    return top in library or top in _TOOLS or is_test_path(path, facts.source.language)
 
 
 def _with_keywords(call: str, text: str) -> str:

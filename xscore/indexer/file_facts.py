@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from xscore.indexer.captures import Definition, Import, Syntax
 from xscore.indexer.entities import Entity
-from xscore.indexer.languages import BUILTIN_NAMES
+from xscore.indexer.languages import names_in
+from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import NameUse, SourceFile, local_name
 
@@ -66,7 +67,7 @@ class FileFacts:
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
         self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
-        self._library = frozenset(source.language.library.split())
+        self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
         values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
@@ -219,7 +220,8 @@ class FileFacts:
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
         is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
-        if is_usual and (rest or name not in self.defined_names):
+        may_be_own = not rest and (name in self.defined_names or self.source.language.has_folder_modules)
+        if is_usual and not may_be_own:  # in Go, another file of the package may define it
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""

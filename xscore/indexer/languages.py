@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.indexer import library_names
 from xscore.platform.errors import UsageError
 
 
@@ -101,20 +102,29 @@ class Language(Struct, frozen=True, kw_only=True):
         return self.module_suffixes or tuple(self.claims.split())
 
 
-_LIBRARY = """
-    add addAll address append as_mut as_ref as_slice as_str begin borrow build bytes c_str charAt chars clone close
-    collect compareTo contains containsKey copy count data default deref dispose empty end equals err error expect
-    first flush fmt front get_or get_ref getAttribute getClass getDeclaringClass getKey getMessage getName getParameters
-    getType getValue hash hashCode into invoke isEmpty into_iter is_empty iter iter_mut last len length lines lock
-    load name next ok parse poll push_back put read readLine remove reset run send size skip spawn start stop
-    stream String submit substring take to_owned to_string to_vec toArray toList unlock unwrap unwrap_or value values
-    wait write
-"""
+_LIBRARIES = {
+    "ruby": library_names.RUBY,
+    "java": library_names.JAVA,
+    "kotlin": library_names.JAVA + library_names.KOTLIN,
+    "scala": library_names.JAVA + library_names.SCALA,
+    "csharp": library_names.CSHARP,
+    "rust": library_names.RUST,
+    "go": library_names.GO,
+    "swift": library_names.SWIFT,
+    "cpp": library_names.CPP,
+    "php": library_names.PHP,
+}
+"""Of each language, what its rows have besides the usual names."""
 
 
 def _code(name: str, claims: str, **own: Any) -> Language:
     """Return a row of code in braces, whose grammar wheel has its name."""
-    usual = {"grammar": f"tree_sitter_{name}:language", "library": _LIBRARY, "placeholder": "{ ... }"}
+    own_library = _LIBRARIES.get(name, "")
+    usual = {
+        "grammar": f"tree_sitter_{name}:language",
+        "library": f"{library_names.USUAL} {own_library}",
+        "placeholder": "{ ... }",
+    }
     return Language(name=name, shape=FileShape.CODE, claims=claims, **(usual | own))
 
 
@@ -127,7 +137,7 @@ _PYTHON = _code(
     receivers=("self", "cls", "super()"),
     test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
     test_classes=r"\bTestCase\b",
-    library="",
+    library=library_names.PYTHON,
     placeholder="...",
 )
 _SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
@@ -140,7 +150,7 @@ _JAVASCRIPT = _code(
     reach=Reach.IMPORTS,
     receivers=("this", "super"),
     test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
-    library="",
+    library=library_names.JAVASCRIPT,
 )
 _TYPESCRIPT = tuple(
     replace(_JAVASCRIPT, name=name, claims=claims, grammar=f"tree_sitter_typescript:language_{name}", queries=queries)
@@ -309,20 +319,6 @@ PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 _TEST_FOLDERS = r"(^|/)(tests|__tests__|specs?|e2e)/|^test/"
 
 
-BUILTIN_NAMES = frozenset(
-    """
-    abs all any append apply assert bind bool bytes call catch clear concat copy create defineProperty dict encode
-    decode endswith enumerate entries every expect extend filter find finally float forEach format freeze frozenset
-    from get getattr hasattr has id includes indexOf index insert int isArray isinstance issubclass items iter join
-    keys len list log lower lstrip map match max min next open pop print property push raises range read reduce
-    remove replace repr require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
-    splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim tuple type update
-    upper values vars write zip String Number Boolean Object Array Map Set Promise Error Date Symbol RegExp JSON
-    ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
-    """.split()  # noqa: SIM905  read as a list of words
-)
-"""Names of built-ins and common container methods, which say nothing about this repository."""
-
 _added: list[Language] = []
 """Rows of other packages, for as long as the process lives."""
 
@@ -348,6 +344,12 @@ def add_languages(rows: Sequence[Language]) -> None:
 @cache
 def _claims() -> dict[str, Language]:
     return {claim: row for row in all_languages() for claim in row.claims.split()}
+
+
+@cache
+def names_in(names: str) -> frozenset[str]:
+    """Return the names of a list that blanks separate."""
+    return frozenset(names.split())
 
 
 @cache

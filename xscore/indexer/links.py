@@ -1,7 +1,8 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. A Go file imports the
+that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. What has several
+definitions in a file means all, or of overloads those that take the number of arguments. A Go file imports the
 files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
@@ -20,21 +21,22 @@ Hints of a mention, as `file_facts` and `sections` write them:
 
 REF is a reference (see `languages`). What classes are, and what chains lead to, is for `class_names` and
 `receiver_types`. Trade-off: a method called on an object of which nothing is known is linked only if its name is unique
-and within reach.
+and within reach, and no method that any object of the language has (`library_names`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.class_members import MemberIndex, only_entity
-from xscore.indexer.languages import BUILTIN_NAMES, family_of, is_test_path, language_named
+from xscore.indexer.languages import family_of, is_test_path, language_named, names_in
+from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.modules import folder_of
 from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
-from xscore.store.written_rows import last_name, tested_name
+from xscore.store.written_rows import last_name, split_count, tested_name
 
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
@@ -93,15 +95,18 @@ class NameIndex(MemberIndex):
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
             return [*filter(None, (self.file_imported(name, hint, path),))]
-        entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
+        hint, count = split_count(hint)
+        rest = hint.partition(":")[2]
+        entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path, count)
         if entity is None and kind == "mod" and "#" not in rest:
             return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
-        return [] if entity is None else [*self._twins(entity)]
+        return [] if entity is None else [*self._twins(entity, count)]
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
-        if len(targets) > 1 and any(isinstance(one, EntityRow) and one.id == mention.source for one in targets):
-            return  # a function that calls itself calls none of its twins
+        calls_itself = any(isinstance(one, EntityRow) and one.id == mention.source for one in targets)
+        if len(targets) > 1 and calls_itself and not self._row(path).has_implicit_receiver:
+            return  # what calls itself calls none of its twins, but where several of one name live side by side
         for target in targets:
             if isinstance(target, str):
                 yield Edge(mention.source, file_id(target), mention.relation)
@@ -111,10 +116,14 @@ class NameIndex(MemberIndex):
             if has_packages:
                 yield Edge(file_id(path), file_id(target.path), Relation.IMPORTS)
 
-    def _twins(self, entity: EntityRow) -> list[EntityRow]:
-        """Return every definition of an entity: a Go package may have one for each platform, in files of their own."""
+    def _twins(self, entity: EntityRow, count: int) -> list[EntityRow]:
+        """Return every definition of an entity that a call may mean.
+
+        A file may have one for each platform; a Go package has them in files of their own. Of overloads, those that
+        take this number of arguments. -1: any number.
+        """
         if not self._has_packages(entity.path):
-            return [entity]
+            return self._overloads_taking(entity, count)
         return [
             t
             for t in self._named(last_name(entity.entity))
@@ -138,21 +147,20 @@ class NameIndex(MemberIndex):
             return None
         return only_entity(found)
 
-    def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
+    def _resolved(self, name: str, hint: str, path: str, count: int = -1) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
-        rest, _, count = rest.partition("~")
         own = self._in_file(path)
         match kind:
             case "":
                 return own.get(name) or self._bare(name, path)
             case "self" | "super":
                 owner = rest.partition("#")[0]
-                return self._method(owner, name, path, is_own=kind == "self", count=int(count or -1))
+                return self._method(owner, name, path, is_own=kind == "self", count=count)
             case "of" | "typed":
                 return (self._of if kind == "of" else self._typed)(name, rest, path)
             case "in" | "at":
                 find = self._own_or_bare if kind == "in" else self._reached
-                return find(name, rest, path, int(count or -1))
+                return find(name, rest, path, count)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
@@ -209,7 +217,8 @@ class NameIndex(MemberIndex):
         return found if found is not None and self._sees(path, found.path) else None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
-        found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
+        is_usual = name in BUILTIN_NAMES or name in names_in(self._row(path).library)
+        found = None if is_usual else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
         return None if found is None or found.overrides or not self._sees(path, found.path) else found
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
 from xscore.indexer.class_names import ClassNameIndex
-from xscore.indexer.languages import BUILTIN_NAMES, language_named
+from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
@@ -58,9 +58,7 @@ class ReceiverIndex(ClassNameIndex):
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         value = self._value_of(chain, path)
         if value is None:
-            library = language_named(self._languages.get(path, "")).library.split()
-            is_usual = name in BUILTIN_NAMES or len(name) < 2 or name in library
-            return None if is_usual else self._attribute(name, path, dotted=True)
+            return None if len(name) < 2 else self._attribute(name, path, dotted=True)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
@@ -134,7 +132,8 @@ class ReceiverIndex(ClassNameIndex):
         for file in files:
             if name in self._variables(file):
                 return self._value_of(self._variables(file)[name], file)
-        row = self._class_named(name, path) or (None if name in BUILTIN_NAMES else self._bare(name, path))
+        is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
+        row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
         return None if row is None else Value(row)
 
     def _imported_value(self, name: str, hint: str, path: str) -> Value | None:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from xscore.indexer.chains import (
     ALTERNATIVE,
     CALL_MARK,
-    COUNT_MARK,
     DECLARED,
     EXTENDED,
     MAX_CHAIN_CHARS,
@@ -29,6 +28,7 @@ from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
+from xscore.store.written_rows import COUNT_MARK
 
 MAX_USES = 120
 """Calls with distinct objects kept of one entity."""
@@ -88,7 +88,7 @@ class Receivers:
             seen.add(key)
             use = self._use(chain, at, scope, bound)
             if use is not None:
-                has_count = count >= 0 and use[1].startswith(("at:", "in:", "self:", "super:"))
+                has_count = count >= 0 and self._language.has_overloads
                 uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = None
         return list(uses)
 

@@ -32,8 +32,11 @@ _SAME_LINES = f"{_IN_FILE} AND start_line = ?2 AND end_line = ?3 ORDER BY id"
 _AROUND = f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
 _TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
 _BEARERS = """
-    SELECT id FROM memory WHERE source = 'index' AND entity <> '' AND (entity = ?1 OR entity NOT GLOB 'module:*' AND (
-        substr(entity, -length(?1) - 1) = '.' || ?1 OR substr(entity, -length(?1) - 3) = ' > ' || ?1))
+    SELECT id FROM (
+        SELECT *, substr(entity, 1, instr(entity || '#', '#') - 1) AS plain FROM memory
+        WHERE source = 'index' AND entity <> ''
+    ) WHERE (entity = ?1 OR entity NOT GLOB 'module:*' AND (
+        plain = ?1 OR substr(plain, -length(?1) - 1) = '.' || ?1 OR substr(plain, -length(?1) - 3) = ' > ' || ?1))
     ORDER BY path, start_line, id
 """
 _LIKELY_BLOCKS = "SELECT id, terms FROM memory WHERE layer = 'graph' AND entity GLOB 'module:*' AND instr(terms, ?)"

@@ -20,6 +20,9 @@ from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 
 ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
 """Columns of a row as it is written."""
+COUNT_MARK = "~"
+"""Before the number of arguments of a call, at the end of a hint."""
+
 _USE_COLUMNS = ("created_at", "accessed_at", "access_count", "importance")
 USES = ", ".join(_USE_COLUMNS)
 """SQL: the columns that an upsert leaves unchanged, and that every version of a memory has in common."""
@@ -79,9 +82,15 @@ def tested_name(path: str) -> str:
     return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
 
 
+def split_count(hint: str) -> tuple[str, int]:
+    """Return a hint without the number of arguments that a call gives, and that; -1: it states none."""
+    rest, mark, count = hint.rpartition(COUNT_MARK)
+    return (rest, int(count)) if mark and count.isdecimal() else (hint, -1)
+
+
 def module_names(hint: str) -> set[str]:
     """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
-    kind, _, rest = hint.partition(":")
+    kind, _, rest = split_count(hint)[0].partition(":")
     name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod", "value") else ""
     return {name, name.partition(".")[0]} - {""}
 

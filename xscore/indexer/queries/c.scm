@@ -32,7 +32,7 @@
 (preproc_ifdef (_) @statement)
 (preproc_if (_) @statement)
 
-(call_expression function: [(identifier) (field_expression)] @call)
+(call_expression function: [(identifier) (field_expression)] @call arguments: (_) @arguments)
 (preproc_include path: (string_literal) @import.module)
 (preproc_include path: (system_lib_string) @import.module)
 

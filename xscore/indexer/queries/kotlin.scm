@@ -12,7 +12,10 @@
 [(line_comment) (block_comment)] @lead
 (source_file (property_declaration (variable_declaration (identifier) @constant)))
 (source_file (_) @statement)
-(call_expression . [(identifier) (navigation_expression)] @call)
+(call_expression . [(identifier) (navigation_expression)] @call (value_arguments) @arguments .)
+(call_expression . [(identifier) (navigation_expression)] @call (annotated_lambda))
+; A lambda behind the brackets is one more argument: f(1) { … }.
+(call_expression . (call_expression . [(identifier) (navigation_expression)] @call) (annotated_lambda))
 (delegation_specifier [(user_type) @base (constructor_invocation (user_type) @base)])
 (import (qualified_identifier) @import.module)
 [(if_expression) (when_entry) (for_statement) (while_statement) (do_while_statement) (catch_block)] @branch

@@ -10,7 +10,8 @@
 (extends_clause type: [(type_identifier) @base (generic_type type: (type_identifier) @base)])
 [(comment) (block_comment)] @lead
 (compilation_unit (_) @statement)
-(call_expression function: [(identifier) (field_expression)] @call)
+(call_expression function: [(identifier) (field_expression)] @call arguments: (arguments) @arguments)
+(call_expression function: [(identifier) (field_expression)] @call arguments: [(block) (case_block) (colon_argument)])
 (instance_expression . [(type_identifier) @call (generic_type type: (type_identifier) @call)])
 (import_declaration path: (_) @import.module)
 [(if_expression) (case_clause) (for_expression) (while_expression) (catch_clause)] @branch
