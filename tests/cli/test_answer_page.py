@@ -70,6 +70,30 @@ def test_what_reached_its_threshold_is_not_called_below_it() -> None:
     assert unstyle(answer_text.render_near_misses(answer)).startswith("passed, but not kept")
 
 
+def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
+    """Where lower memories were added, what scores more says why it was not; a copy is not named."""
+    added = replace(MISS, id="m_3", score=0.1, threshold=0.5, placed_by="filled")
+    document = replace(MISS, kind="doc", path="README.md", entity="Usage", score=0.4, threshold=0.5)
+    copy = replace(document, id="m_4", kind="function", path="copy.py", entity="same")
+    answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
+    shown = unstyle(answer_text.render_near_misses(answer))
+    assert "README.md::Usage 0.40" in shown and "just below" not in shown and "copy.py" not in shown
+    assert unstyle(answer_text.render_filled(answer)).startswith("~ 1 below 0.5")
+    alone = replace(answer, selected=(WRITE,))
+    assert unstyle(answer_text.render_near_misses(alone)).startswith("just below 0.5: README.md::Usage 0.40")
+
+
+def test_words_name_the_nearest_however_low() -> None:
+    """A judge without a model has no lowest band: only what would read as 0.00 is not listed."""
+    near = replace(MISS, score=0.03, threshold=0.5)
+    far = replace(near, id="m_5", entity="other", score=0.001)
+    words = replace(ANSWER.judge, is_model=False)
+    answer = replace(ANSWER, judge=words, selected=(), near_misses=(near, far))
+    assert answer_text.shown_memories(answer) == (near,)
+    assert answer_text.shown_memories(replace(answer, near_misses=(far,))) == ()
+    assert answer_text.shown_memories(replace(answer, judge=ANSWER.judge)) == ()
+
+
 def test_unpriced_is_not_free() -> None:
     """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is named."""
     unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.terminals import shown_on_terminal
 from tests.conftest import MakeRepo, store_dir, store_file
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
 from xscore.cli.text_layout import bold, wrapped
@@ -238,6 +239,15 @@ def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:
         ran = xscore("report", *form, cwd=asked)
         assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
     assert xscore("report", "--html", "--format", "csv", cwd=asked).returncode == 2
+
+
+def test_a_page_is_not_printed_on_a_terminal(asked: Path, xscore: Run, own_home: Path) -> None:
+    """On a terminal, and where FILE stands without its option, the hint is `-o FILE`."""
+    environ = {"TERM": "dumb", "NO_COLOR": "1", "HOME": str(own_home)}
+    seen, code = shown_on_terminal(["-m", "xscore", "report", "--html"], cwd=asked, environ=environ)
+    assert code == 2 and "-o report.html" in seen and "<!doctype" not in seen
+    misplaced = xscore("report", "--html", "r.html", cwd=asked)
+    assert misplaced.returncode == 2 and "-o r.html" in misplaced.stderr
 
 
 def test_a_turn_of_another_repository_is_found(asked: Path, xscore: Run, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
     (tmp_path / "packed.ipynb").write_text(json.dumps(whole))
     (tmp_path / "broken.ipynb").write_text("{")
     report = index.run(tmp_path)
-    assert report.files.excluded.by_reason == {"data": 1}
+    assert report.files.excluded.by_reason == {"broken_notebook": 1}
     found = list(read_with_bodies(index.connection, "path, entity, start_line", "true"))
     by_file = {path: [row[1:] for row in found if row[0] == path] for path, *_ in found}
     spans = {entity: start for entity, start, *_ in by_file["paid.ipynb"]}

@@ -73,7 +73,7 @@ def test_tests_of_one_file_take_one_place() -> None:
     tests = [ranked(f"t{at}", 0.9 - at / 100, kind=Kind.TEST, path="t/unit/test_schedules.py") for at in range(5)]
     found = keep([*tests, ranked("schedules", 0.45)])
     assert names(found.kept) == ["t0", "schedules"]
-    assert found.kept[0].judgment.reason == "tests: 5 in t/unit/test_schedules.py; text has cart"
+    assert found.kept[0].judgment.reason == "and 4 more tests in t/unit/test_schedules.py; text has cart"
     assert (found.folded, names(found.near_misses[:4])) == (4, ["t1", "t2", "t3", "t4"])
     assert {found.placed_by[name] for name in ("t1", "t4")} == {PlacedBy.FOLDED}
 

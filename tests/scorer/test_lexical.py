@@ -147,6 +147,16 @@ def test_reasons_name_the_evidence(click_tree: Store) -> None:
     assert "matches" in judgment.reason and "progress" in judgment.reason
 
 
+def test_a_reason_names_a_compound_word_once() -> None:
+    """`JavaScript` is one word of the task; `script` is another where the task says it too."""
+    pool = made(("run", "JavaScript"), ("stop", "a jar"))
+    judge = LexicalJudge(lambda: pool[1], reasons_from=0.0)
+    best = next(judge.judgments(Turn(task="which JavaScript is run?"), pool[0]))
+    assert best.reason == "name matches run; text has javascript"
+    best = next(judge.judgments(Turn(task="run the JavaScript script"), pool[0]))
+    assert best.reason == "name matches run; text has script, javascript"
+
+
 WORDS = st.sampled_from(
     ["read", "write", "cache", "pack", "turn", "judge", "42", "été", "_x", "fooBar", "`a.b`", "x.py:3"]
 )
@@ -248,6 +258,15 @@ def test_a_question_about_what_is_nowhere_keeps_less() -> None:
     asked = scores(pool, "where is the oauth token refreshed?")["m60"]
     told = scores(pool, "the oauth token is refreshed")["m60"]
     assert asked < THRESHOLD and asked < told
+
+
+def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
+    """An unknown word beside it leaves most of its evidence, not so much that it is kept."""
+    texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
+    pool = made(*texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report"))
+    found = scores(pool, "how are the latency percentiles computed?")
+    assert 0.1 < found["m60"] < THRESHOLD - 0.1
+    assert found["m61"] < found["m60"] / 10
 
 
 def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:

@@ -25,6 +25,8 @@ CARRIED_SHOWN = 3
 LINES_OF_EACH = 3
 INDEX_SHOWN_FROM_S = 1.0
 """Seconds; a shorter index run is not mentioned."""
+LEAST_SHOWN = 0.005
+"""Lowest score of words that is listed as nearest: a lower one reads as 0.00."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
@@ -36,8 +38,13 @@ _INDENT = " " * 6
 
 def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     """Return what the ranking shows: the chosen memories, or else those that came nearest."""
-    if answer.selected or not answer.near_misses or answer.near_misses[0].score < UNRELATED_BELOW:
+    if answer.selected or not answer.near_misses:
         return answer.selected
+    if not answer.judge.is_model or answer.ranked_by:
+        # One unknown word leaves little of the score of a name that was asked for: it is named all the same.
+        return tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= LEAST_SHOWN)
+    if answer.near_misses[0].score < UNRELATED_BELOW:
+        return ()
     return tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score > 0)
 
 
@@ -119,9 +126,21 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
 
 
 def render_filled(answer: Answer) -> str:
-    """Say by which rule memories below the threshold are among the chosen; empty if none is."""
-    filled = sum(memory.placed_by == PlacedBy.FILLED for memory in answer.selected)
-    return faint(f"~ {filled:,} filled in: below {_cut(answer)}, and nearest to a free place") if filled else ""
+    """Say why memories below the threshold are among the chosen; empty if none is."""
+    filled = len(_filled(answer))
+    if not filled:
+        return ""
+    from xscore.pipeline.composition import FILL  # only for a ranking by words
+
+    places = min(FILL.to, answer.top_k)
+    is_short = len(answer.selected) - filled < places
+    # Tests and documents that passed may have taken all places, and near code stands beside them.
+    why = f"fewer than {places} passed" if is_short else "few of those that passed are code"
+    return faint(f"~ {filled:,} below {_cut(answer)}, added because {why}")
+
+
+def _filled(answer: Answer) -> list[Selected]:
+    return [memory for memory in answer.selected if memory.placed_by == PlacedBy.FILLED]
 
 
 def render_near_misses(answer: Answer) -> str:
@@ -132,11 +151,25 @@ def render_near_misses(answer: Answer) -> str:
     passed = [miss for miss in answer.near_misses if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED]
     below = [miss for miss in answer.near_misses if miss.below_threshold]
     missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
+    # What scores more than something that was added was passed over: its score is not what it lacks.
+    least_added = min([memory.score for memory in _filled(answer)], default=1.0)
+    passed_over = [miss for miss in missed if miss.score > least_added]
+    missed = [miss for miss in missed if miss.score <= least_added]
     lines = (
         _misses("passed, but not kept", passed, "raise --top-k"),
+        _passed_over(answer, passed_over) if passed_over else "",
         _misses(f"just below {_cut(answer)}", missed, "lower --threshold or use --min-keep"),
     )
     return "\n".join(filter(None, lines))
+
+
+def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
+    """Name the tests and documents that were not added; a copy of something listed needs no line."""
+    from xscore.pipeline.composition import CODE, FILL  # only for a ranking by words
+
+    beside = [miss for miss in misses if miss.kind not in CODE]
+    why = f"tests and documents take at most {FILL.beside} of the added places"
+    return _misses(f"below {_cut(answer)}, not added", beside, why)
 
 
 def _misses(what: str, found: Sequence[Selected], way: str) -> str:

@@ -66,7 +66,7 @@ def list_history(
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """
-    is_narrow, terminal = bool(last or state or session or grep), flags.terminal
+    has_others, terminal = bool(last or state or session), flags.terminal
     is_bounded = last is not None or bool(grep)  # what is looked for may be older than the latest
     most = TURNS_SHOWN if limit is None and not is_bounded else limit
     with opened_store(flags, make=False) as store:
@@ -81,8 +81,7 @@ def list_history(
         found = list_turns(store.connection, wanted, now=now)
     shown, left_out = found.turns[:most], found.damaged_turns + found.damaged_calls
     turns = [{**record_json(turn), "spent": stage_usage_json(turn.spent)} for turn in shown]
-    none = "there is no such turn" if is_narrow else "there is no turn yet"
-    none = "every row of it is damaged" if left_out else f'{none}; `xscore ask "…"` begins one'
+    none = "every row of it is damaged" if left_out else _describe_empty(grep, has_others=has_others)
     body = {"turns": turns, "left_out": left_out}
     terminal.print_result(body, _render_turns(shown, now=now, width=stdout_columns()), none=none)
     for count, what in ((found.damaged_turns, "turns"), (found.damaged_calls, "calls")):
@@ -90,7 +89,14 @@ def list_history(
             terminal.note(f"left out, since they are damaged: {count:,} rows of {what}. {REBUILD_HINT}")
     if not (limit or terminal.as_json) and len(shown) < len(found.turns):
         terminal.note(f"the newest {most}; `--limit N` or `--last 7d` shows more")
-    return NothingMatched.exit_code if is_narrow and not shown else 0
+    return NothingMatched.exit_code if (grep or has_others) and not shown else 0
+
+
+def _describe_empty(grep: str, *, has_others: bool) -> str:
+    if grep:
+        among = "no turn of these" if has_others else "no turn"
+        return f"{among} has a task that contains {quote_task(grep)}"
+    return "no turn matches" if has_others else 'there is no turn yet; `xscore ask "…"` begins one'
 
 
 def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None) -> str:

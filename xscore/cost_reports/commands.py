@@ -3,8 +3,10 @@
 It opens stores, builds the report and prints or writes it. It adds up nothing itself.
 """
 
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -43,6 +45,7 @@ PAGE_LINES, JSON_LINES = 1_000, 100
 """Turns listed on the page and by `--json`; sums cover all turns, and tables have every turn."""
 DETAILED = 50
 """Turns on the page whose choices are shown."""
+TO_FILE = "Write it to a file: xscore report -o report.html"
 FORMATS = ("text", "markdown", "html", "csv")
 PERIOD_OPTIONS = [
     option("--last", metavar="PERIOD", type=period_s, help="Turns of the last 30s, 90m, 24h, 7d, 2w."),
@@ -60,7 +63,7 @@ PERIOD_OPTIONS = [
 ]
 OUTPUT_OPTIONS = [
     option("--format", type=click.Choice(FORMATS), help="Form on stdout; default: text."),
-    option("--html", is_flag=True, help="The same as --format html."),
+    option("--html", is_flag=True, help="The same as --format html; to write a file: -o FILE.html."),
     option(
         "-o",
         "--output",
@@ -78,16 +81,24 @@ GATE_OPTIONS = [
 
 
 @command(PERIOD_OPTIONS, OUTPUT_OPTIONS, GATE_OPTIONS)
-def report(flags: Flags) -> int:
+@click.argument("misplaced", metavar="", nargs=-1)
+def report(misplaced: tuple[str, ...], flags: Flags) -> int:
     """Add up the ledger: turns, coverage, tokens, dollars, what other ways would have cost, percentiles, retries.
 
     Days and times are UTC; a turn counts with all its calls in the day in which it began. With --output, --check or
     --update-baseline nothing else is printed, unless --json or --format ask for it.
     """
+    if misplaced:
+        raise UsageError(
+            f"`report` takes no argument: {misplaced[0]}",
+            hint=f"To write that file: xscore report -o {quote(misplaced[0])}",
+        )
     _refuse_contradictions(flags)
     if flags.given["html"]:
         flags = replace(flags, given={**flags.given, "format": "html"})
     given = flags.given
+    if given["format"] == "html" and sys.stdout.isatty():
+        raise UsageError("a page of HTML is nothing to read on a terminal", hint=TO_FILE)
     uses_baseline = given["check"] or given["update_baseline"]
     check_outputs(given["output"], given["baseline"] if uses_baseline else None, writes=given["update_baseline"])
     with opened_store(flags, make=False) as store:

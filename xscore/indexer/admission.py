@@ -2,7 +2,7 @@
 
 Each refusal has a reason: secret · symlink · submodule · not_a_file · not_included · excluded · lockfile · session ·
 agent_setup · vendored · catalogue · svg · minified · bundle · settings · data · generated · binary · too_large ·
-long_lines · baseline. A run without new or changed files asks for none.
+long_lines · broken_notebook · baseline. A run without new or changed files asks for none.
 """
 
 import os
@@ -176,7 +176,7 @@ def _without_outputs(notebook: str) -> str:
     try:
         script = notebook_text(notebook)
     except ValueError:
-        raise FileRefused("data") from None
+        raise FileRefused("broken_notebook") from None
     return script.encode("utf-8", "replace").decode().replace("\r", "")  # JSON can escape what no text holds
 
 

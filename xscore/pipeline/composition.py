@@ -13,6 +13,7 @@ from heapq import nlargest
 
 from msgspec import Struct, field
 
+from xscore.platform.text import counted
 from xscore.records.judgment import SCORE_TOLERANCE, Boost, PlacedBy, Ranked, Thresholds
 from xscore.records.memory import CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
@@ -265,12 +266,12 @@ def lenders(ranked: Sequence[Ranked]) -> list[str]:
 
 
 def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
-    """Say in a memory's reason who stands behind it: `tests: 5 in t/unit/app/test_schedules.py`."""
+    """Say in a memory's reason who stands behind it: `and 4 more tests in t/unit/test_schedules.py`."""
     if not behind:
         return ranked
     candidate = ranked.candidate
     tests = [one for one in behind if one.candidate.kind is Kind.TEST and one.candidate.path == candidate.path]
-    said = [f"tests: {len(tests) + 1} in {candidate.path}"] if tests else []
+    said = [f"and {counted(len(tests), 'more test')} in {candidate.path}"] if tests else []
     copies = dict.fromkeys(one.candidate.path for one in behind if one.candidate.path != candidate.path)
     if copies:
         said.append(f"the same in {', '.join(copies)}")

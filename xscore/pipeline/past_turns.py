@@ -125,9 +125,7 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
         threshold, score, is_kept = shown.threshold, _score_sum(shown, receipt), place <= len(receipt.selected)
         short = threshold - shown.score
         if is_kept and shown.placed_by == PlacedBy.FILLED:
-            said = (
-                f"It was filled in: {score} is below the threshold of {threshold:g}, but came nearest to a free place."
-            )
+            said = f"It was filled in: {score} is below the threshold of {threshold:g}, but too few passed."
         elif is_kept and shown.below_threshold:
             said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
         elif shown.placed_by == PlacedBy.FOLDED:

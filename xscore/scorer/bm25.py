@@ -41,6 +41,9 @@ BREADTH = 0.5
 """Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
 ENOUGH_SHARE = 0.5
 """Share of the idf of a short question that the best memory's file must hold for evidence to count in full."""
+NAMED_LEAST = 0.8
+"""Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
+is nowhere (decision 0036): 0.9 kept something for one more of 52."""
 SHORT_BELOW, SHORT_FADES = 8, 3
 """Questions of fewer words than this are short, the more so down to this many fewer."""
 KIND_WEIGHTS = {
@@ -126,7 +129,9 @@ def weigh_candidates(
     if is_question and len(candidates):
         covered = _summed(hits.row, (idf * counted)[hits.term], len(candidates))
         covered = np.maximum(covered, _in_file(candidates, hits, idf * counted))
-        amounts *= _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
+        left = _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
+        # A name that was asked for stays in sight, whatever unknown words stand beside it.
+        amounts *= np.where(_is_named(hits, idf, len(candidates)), max(left, NAMED_LEAST), left)
     strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
     return LexicalEvidence(amounts, asked, strange, pool, hits)
 
@@ -193,6 +198,12 @@ def _answered(covered: float, *, asked: float, words: int) -> float:
     is_short = min(1.0, max(0.0, (SHORT_BELOW - words) / SHORT_FADES))
     share = min(1.0, covered / max(ENOUGH_SHARE * asked, 1e-9))
     return 1 - is_short * (1 - share)
+
+
+def _is_named(hits: TermHits, idf: Floats, pool: int) -> NDArray[np.bool_]:
+    """Return, for each candidate, whether its whole name is a word of the task that is evidence."""
+    in_name = ((hits.fields & WHOLE_NAME) > 0) & (idf[hits.term] > 0)
+    return np.bincount(hits.row[in_name], minlength=pool) > 0
 
 
 def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:

@@ -16,7 +16,17 @@ from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedC
 from xscore.records.memory import BLOCK_NAME, Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question, without_frames
-from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
+from xscore.store.term_vectors import (
+    FILE,
+    FOLDER,
+    NAME,
+    OWNER,
+    TERM_EMBEDDER,
+    WHOLE_NAME,
+    QueryTerm,
+    query_terms,
+    split_word,
+)
 
 if TYPE_CHECKING:
     from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm
@@ -246,15 +256,15 @@ class _ScoredPool:
 
     def reason(self, row: int) -> str:
         """Say in words which evidence made the score."""
-        fields: dict[str, list[str]] = {}
+        fields: dict[str, list[QueryTerm]] = {}
         for hit in self._hits.get(row, ()):
             term = self.terms[self.evidence.hits.term[hit]].term
-            fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term.word)
+            fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term)
         said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
         said += self.named[self.candidates[row].id].words[:2] if self.candidates[row].id in self.named else ()
         for field in _FIELD_ORDER:
-            if words := fields.get(field):
-                said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
+            if terms := fields.get(field):
+                said.append(f"{field} {', '.join(_words_of(terms)[:REASON_WORDS])}")
         if lift_by_likeness(0.0, self._cosine(row)) > 0:
             said.append(f"likeness {self._cosine(row):.2f}")
         return "; ".join(said)
@@ -265,6 +275,18 @@ class _ScoredPool:
         for hit, row in enumerate(self.evidence.hits.row.tolist()):
             found.setdefault(row, []).append(hit)
         return found
+
+
+def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
+    """Return terms as words of the task: `JavaScript` is one word, not also `java` and `script`."""
+    compounds = [term.word for term in terms if term.share == 1.0]
+    words = []
+    for term in terms:
+        # A share below 1: the task has it only as a part of a compound.
+        is_part = term.share < 1.0 and any(term.word in compound for compound in compounds)
+        if not is_part:
+            words.append(term.word)
+    return words
 
 
 _FIELD_ORDER = ("name matches", "owner matches", "path matches", "text has")

@@ -1,5 +1,6 @@
 """What is added to a prompt: bounded, the same for the same state, and safe against the repository's text."""
 
+import html
 import re
 
 import pytest
@@ -100,7 +101,17 @@ def test_places_stand_by_file_and_tests_of_a_file_are_one() -> None:
     answer = replace(ANSWER, selected=(one, *tests, replace(two, path="b.py"), three))
     lines = render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[4:-1]
     assert [line.partition("  ")[0] for line in lines] == ["a.py:1-9", "a.py:21-29", "t/test_a.py:1-1", "b.py:11-19"]
-    assert "tests: 2 in this file" in lines[2]
+    assert "and 1 more test in this file" in lines[2]
+
+
+def test_the_place_of_a_body_is_escaped_once() -> None:
+    """A path that holds a tag of the fence closes nothing, and reads back as it is."""
+    path = f"src/</{FENCE}>.py"
+    answer = replace(ANSWER, selected=(replace(CHOSEN, path=path, start_line=4, end_line=5),))
+    text = render_agent_bundle(answer, {CHOSEN.id: "x = 1"}, max_chars=9_500)
+    at = re.search(r'<xscore_source at="([^"]*)"', text)
+    assert at is not None and html.unescape(at[1]) == f"{path}:4-5"
+    assert text.count(f"</{FENCE}>") == 1
 
 
 @pytest.mark.parametrize("size", [1, 8, 30])

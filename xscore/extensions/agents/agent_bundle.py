@@ -124,7 +124,11 @@ def ranked_by_words(answer: Answer) -> bool:
 
 def quoted(text: str, limit: int) -> str:
     """Return repository text on one line, shortened, without invisible characters; it cannot close the fence."""
-    return escape_tags(ellipsize(without_invisible(text), limit), tags=_TAGS)
+    return escape_tags(_shortened(text, limit), tags=_TAGS)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return ellipsize(without_invisible(text), limit)
 
 
 def size_of(text: str) -> int:
@@ -140,10 +144,15 @@ def _below_the_cut(answer: Answer) -> list[Selected]:
 
 def place_of(one: Selected) -> str:
     """Return `path:first-last`, or the kind and title of a memory without a file."""
+    return escape_tags(_plain_place(one), tags=_TAGS)
+
+
+def _plain_place(one: Selected) -> str:
     if not one.path:
-        return quoted(f"{one.kind} “{one.title}”" if one.title else f"{one.kind} {one.id}", PLACE_CHARS)
+        name = f"{one.kind} “{one.title}”" if one.title else f"{one.kind} {one.id}"
+        return _shortened(name, PLACE_CHARS)
     lines = f":{one.start_line}-{one.end_line}" if one.start_line else ""
-    return quoted(one.path, PLACE_CHARS) + lines
+    return _shortened(one.path, PLACE_CHARS) + lines
 
 
 def _entry_line(group: Sequence[Selected], *, by_words: bool) -> str:
@@ -153,7 +162,7 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool) -> str:
     if by_words and one.path and one.entity and one.reason:
         said = f"{ellipsize(one.entity, WORDS_REASON_CHARS)}: {ellipsize(one.reason, WORDS_REASON_CHARS)}"
     if len(group) > 1:
-        said = f"tests: {len(group)} in this file; {said}"
+        said = f"and {counted(len(group) - 1, 'more test')} in this file; {said}"
     stale = "stale: the code it cites has changed. " if one.is_stale else ""
     mark = "~" if one.below_threshold else ""
     return f"{place_of(one)}  {mark}{one.score_text}  {stale}{quoted(said, REASON_CHARS)}".rstrip()
@@ -186,7 +195,9 @@ def _body(one: Selected, text: str, *, before: str = "", after: str = "", shows:
     shows = shows or ("outline" if one.kind == Kind.CLASS else "")
     attribute = f' shows="{shows}"' if shows else ""
     clean = escape_tags(text, tags=_TAGS)
-    return f'<{_BODY} at="{escape_attribute(place_of(one))}"{attribute}>\n{before}{clean}\n{after}</{_BODY}>\n'
+    # An attribute escapes every bracket by itself: a place whose tags are escaped would be so twice.
+    place = escape_attribute(_plain_place(one))
+    return f'<{_BODY} at="{place}"{attribute}>\n{before}{clean}\n{after}</{_BODY}>\n'
 
 
 def _traced(one: Selected, trace: str) -> int:
