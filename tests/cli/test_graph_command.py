@@ -78,7 +78,12 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
 def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xscore: Run) -> None:
     """Of two definitions in one file a name means both, each with its callers; what is not seen is not denied."""
     twins = "if fast:\n    def mode():\n        return inner()\nelse:\n    def mode():\n        return 1\n\n\n"
-    root = make_repo({"m.py": twins + "def inner():\n    return 2\n\n\ndef user():\n    return mode()\n"})
+    root = make_repo(
+        {
+            "a.md": "# mode#2 of C\n\nText.\n",
+            "m.py": twins + "def inner():\n    return 2\n\n\ndef user():\n    return mode()\n",
+        }
+    )
     xscore("index", cwd=root)
     callers = json.loads(xscore("graph", "callers", "mode", "--json", cwd=root).stdout)["found"]
     assert [(one["entity"], one["ties"]) for one in callers] == [("user", 2)]

@@ -1,9 +1,9 @@
 """What a name that a user types stands for, and the names nearest to one that stands for nothing.
 
 A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last part of an entity's
-name, or a module-level value, which stands for the block that defines it. A path may be cut at its front (`cache.py`
-for `src/cache.py`). Nothing is ranked here: several memories may bear one name. Trade-off: a name without a path reads
-the names of all memories.
+name (each of the definitions that a file has of it), or a module-level value, which stands for the block that defines
+it. A path may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories may bear
+one name. Trade-off: a name without a path reads the names of all memories.
 """
 
 import os
@@ -33,7 +33,7 @@ _AROUND = f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line
 _TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
 _BEARERS = """
     SELECT id FROM (
-        SELECT *, substr(entity, 1, instr(entity || '#', '#') - 1) AS plain FROM memory
+        SELECT *, iif(layer = 'graph', substr(entity, 1, instr(entity || '#', '#') - 1), entity) AS plain FROM memory
         WHERE source = 'index' AND entity <> ''
     ) WHERE (entity = ?1 OR entity NOT GLOB 'module:*' AND (
         plain = ?1 OR substr(plain, -length(?1) - 1) = '.' || ?1 OR substr(plain, -length(?1) - 3) = ' > ' || ?1))
