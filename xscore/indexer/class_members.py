@@ -16,6 +16,8 @@ from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
+MOST_TWINS = 4
+"""Definitions of one name in a file that a call may mean together."""
 MAX_BASES = 30
 
 
@@ -71,9 +73,13 @@ class MemberIndex(ReachIndex):
         return next((one for one in self._overloads(row.path)[row.plain] if self._takes(one, count)), None)
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
-        """Return the definitions of one kind and name in a file that take a number of arguments, else the row alone."""
-        found = [one for one in self._overloads(row.path)[row.plain] if one.kind is row.kind]
-        return [one for one in found if count < 0 or self._takes(one, count)] or [row]
+        """Return the definitions of one kind and name in a file that take a number of arguments, else the row alone.
+
+        The row alone, too, where there are more than `MOST_TWINS`: of eleven `impl From` a call means one.
+        """
+        same_name = [overload for overload in self._overloads(row.path)[row.plain] if overload.kind is row.kind]
+        taking = [overload for overload in same_name if count < 0 or self._takes(overload, count)]
+        return taking if 0 < len(taking) <= MOST_TWINS else [row]
 
     def _takes(self, row: EntityRow, count: int) -> bool:
         return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in ("", str(count))
