@@ -155,6 +155,9 @@ def test_a_reason_names_a_compound_word_once() -> None:
     assert best.reason == "name matches run; text has javascript"
     best = next(judge.judgments(Turn(task="run the JavaScript script"), pool[0]))
     assert best.reason == "name matches run; text has script, javascript"
+    pool = made(("makeRequests", "send"), ("stop", "a jar"))
+    best = next(judge.judgments(Turn(task="make requests"), pool[0]))
+    assert best.reason == "name matches make, requests"
 
 
 WORDS = st.sampled_from(

@@ -76,6 +76,10 @@ class SharedOption(click.Option):
 class XscoreCommand(click.Command):
     """A command whose help lists tuning options separately."""
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Leave out arguments without a name: they are taken only to say what is meant instead."""
+        return list(filter(None, super().collect_usage_pieces(ctx)))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write "Options", then "Advanced"."""
         for title, advanced in (("Options", False), ("Advanced", True)):

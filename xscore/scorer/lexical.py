@@ -278,13 +278,18 @@ class _ScoredPool:
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
-    """Return terms as words of the task: `JavaScript` is one word, not also `java` and `script`."""
+    """Return terms as words of the task, each once.
+
+    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make requests`.
+    """
+    single = {term.word for term in terms if not term.joined}
     compounds = [term.word for term in terms if term.share == 1.0]
     words = []
     for term in terms:
         # A share below 1: the task has it only as a part of a compound.
         is_part = term.share < 1.0 and any(term.word in compound for compound in compounds)
-        if not is_part:
+        is_repeated = term.joined and single.issuperset(term.word.split())
+        if not (is_part or is_repeated):
             words.append(term.word)
     return words
 
