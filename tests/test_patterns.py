@@ -147,7 +147,8 @@ def _problems(used: UsedPattern, letter_s: float, *, thorough: bool) -> Iterator
                 yield f"{used.place}: {cost:.0f} letters for each of {chars} characters of {filler!r}"
                 return
             has_grown = cost >= GROWN * cost_before
-            is_suspect = cost >= DOUBTFUL and (has_grown or chars < SIZES[-1])
+            needs_no_growth = SIZES[1] if thorough else SIZES[0]  # up to here, a doubtful pattern is tried further
+            is_suspect = cost >= DOUBTFUL and (has_grown or chars <= needs_no_growth)
             if (chars >= SIZES[1] and not is_suspect) or chars >= most_chars:
                 break
             cost_before = cost

@@ -111,7 +111,7 @@ def run(examples: int, steps: int, *, derandomize: bool) -> None:
 
 def test_each_worktree_has_its_own_index() -> None:
     """After any few edits, statements and changes of worktrees, each holds what a store of it alone would."""
-    run(6, 12, derandomize=True)
+    run(4, 12, derandomize=True)
 
 
 @pytest.mark.verify
