@@ -99,11 +99,15 @@ def _contents(world: World, thread: str) -> set[str]:
     return found
 
 
+def _has_passing(answer: Answer) -> bool:
+    return any(not memory.below_threshold for memory in answer.selected)
+
+
 def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -> None:
     """Assert that all took part, the sum adds up, and nothing is judged twice."""
     got = answer.coverage
-    found_nothing = ask.is_lexical and not answer.selected
-    assert answer.exit_code == int(found_nothing), (answer.exit_code, answer.warnings)
+    is_without_result = (ask.is_lexical or ask.answers) and not _has_passing(answer)
+    assert answer.exit_code == int(is_without_result), (answer.exit_code, answer.warnings)
     assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
     assert got.candidates == len(contents), f"{got.candidates} candidates, {len(contents)} contents are live"
     assert got.unjudged == 0
@@ -122,8 +126,7 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
         "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
     ).fetchone()
     exchange = next((id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), "")
-    found_nothing = ask.is_lexical and not answer.selected  # then no model is asked
-    assert bool(answer.answer) is (ask.answers and not found_nothing)
+    assert bool(answer.answer) is (ask.answers and _has_passing(answer))  # from nothing, no model is asked to answer
     is_kept = bool(answer.answer) and any(memory.kind != Kind.EXCHANGE for memory in answer.selected)
     if is_kept:
         assert exchange, "an answer that rests on memories left no exchange"

@@ -141,7 +141,7 @@ async def play(root: Path, place: Path) -> History:
             store=user,
         )
         async with Pipeline.open(root, settings, observer=listener) as pipeline:
-            first = await pipeline.ask(TASK)
+            first = await pipeline.ask(TASK, answer_anyway=True)
             pieces = tuple(piece.text for piece in listener.of(AnswerText))
             other = await pipeline.ask(OTHER_TASK, answer=False)
             judge = pipeline.parts.judge

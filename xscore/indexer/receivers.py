@@ -291,7 +291,9 @@ class Scope:
         self, owner: str, bound: _Bound, outer: "Scope | None", closures: Sequence[tuple[int, int]] = ()
     ) -> None:
         """closures: bytes of all functions of the file, in order of their starts."""
-        self.owner, self.bound, self._outer, self._closures = owner, bound, outer, closures
+        self.owner: str = owner
+        self.bound: _Bound = bound
+        self._outer, self._closures = outer, closures
         self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
 
     @property

@@ -52,7 +52,7 @@ class OpenAIStream(StreamReader):
     def take(self, event: Mapping[str, Any]) -> None:
         """Take the next chunk; raise the error that it carries."""
         self.usage: Usage | None = reported_usage(event.get("usage"), self.call.request) or self.usage
-        self.counts_cached = self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
+        self.counts_cached: bool = self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
         self.model: str = str(event.get("model") or self.model)
         OPENAI.raise_inner(event.get("error"), self.call)
         if not event.get("choices"):
