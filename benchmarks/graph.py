@@ -89,7 +89,7 @@ def own_edges(root: Path, languages: tuple[str, ...]) -> tuple[list[Span], set[E
 
 
 def first_overloads(spans: Iterable[Span]) -> dict[Span, Span]:
-    """Return for each entity the first one of its file that has the same name but for a number."""
+    """Map each numbered entity (`mode#2`) to the first entity of that name in its file."""
     first: dict[tuple[str, str], Span] = {}
     for span in sorted(spans):
         first.setdefault((span.path, span.name.partition("#")[0]), span)

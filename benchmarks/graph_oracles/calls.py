@@ -41,7 +41,7 @@ def main() -> None:
         for line, column, form in places:
             try:
                 targets = script.goto(line, column, follow_imports=True)
-            except Exception:
+            except Exception:  # jedi fails in many ways on code it cannot follow: the call is then left out
                 continue
             for target in targets:
                 place = target.module_path

@@ -61,7 +61,7 @@ def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
 
 
 def test_words_of_an_unquoted_task_are_not_called_paths(xscore: Run, shop: Path) -> None:
-    """The user is told to quote the task, and shown how; nothing is judged."""
+    """The error shows how to quote the task, and nothing is judged."""
     done = xscore("ask", "where", "is", "the", "cart?", cwd=shop)
     assert done.returncode == 2 and "quote the task" in done.stderr
     assert '"where is the cart?"' in done.stderr

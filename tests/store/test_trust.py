@@ -206,7 +206,7 @@ def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 def test_a_newer_store_is_not_accepted(tmp_path: Path, user_dir: Path) -> None:
-    """Who trusts a store that this xscore cannot read is told so, and nothing is noted."""
+    """`store trust` refuses a store that this xscore cannot read, and records nothing."""
     (tmp_path / "project").mkdir()
     root = find_root(tmp_path / "project")
     with Store.open(root, user_data_dir=tmp_path / "another user"):

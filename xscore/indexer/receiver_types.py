@@ -273,7 +273,7 @@ class ReceiverIndex(ClassNameIndex):
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
-        # A member that nobody gives a type may be anything; a method that no class has is of none of them.
+        # A member without a known type may be anything; a method that no class defines belongs to none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
     def _of_module(self, value: Value, step: str, count: int) -> Value | None:

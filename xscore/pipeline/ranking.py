@@ -109,14 +109,10 @@ def select_by_words(
     with_words = [each for each in others if each.score > 0]
     below = _best(with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE)
     alike = composition.namesakes([*passing, *below]) if texts else []
+    words = {id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {}
+    aim, rules = aim or composition.TaskAim(), rules or composition.FILL
     places = composition.compose(
-        passing,
-        below,
-        top_k=settings.top_k,
-        thresholds=thresholds,
-        aim=aim or composition.TaskAim(),
-        words={id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {},
-        rules=rules or composition.FILL,
+        passing, below, top_k=settings.top_k, thresholds=thresholds, aim=aim, words=words, rules=rules
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)

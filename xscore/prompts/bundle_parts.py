@@ -282,9 +282,9 @@ def _who(entry: BundleEntry, age: str) -> str:
             return f"written {age}" if memory.kind is Kind.DECISION else ""
 
 
-def _author(memory: Memory, nobody: str) -> str:
+def _author(memory: Memory, default: str) -> str:
     name = re.sub(r"[^\w .,'’-]+", "-", memory.particulars.author)
-    return name[:MAX_AUTHOR_CHARS] or nobody
+    return name[:MAX_AUTHOR_CHARS] or default
 
 
 def _spans(changed: tuple[Citation, ...]) -> str:

@@ -36,8 +36,8 @@ SMALLEST_WINDOW = 20
 GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
 STORM_REFUSALS, STORM_SHARE = 3, 0.25
-"""429s in a row, without an answer between them, that close the gate: at least so many, and this share of the limit.
-Where the limit is just above what the host takes at once, a few are refused while it goes on answering the others."""
+"""The gate closes after this many 429s in a row with no answer in between, and at least this share of the limit. Just
+above what a host takes at once, it refuses a few calls while it answers the rest."""
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1

@@ -54,8 +54,8 @@ def render_agent_bundle(
     """Render what is relevant in at most `max_chars` bytes of UTF-8; return "" if nothing is relevant.
 
     texts: the whole text of each selected memory that may be shown, by memory id. errors: error output that came
-    with the task; a body that must be cut keeps the lines around the one that its stack trace names. spares: nobody
-    asked for it, so bodies take at most half of the text; else they take what room there is.
+    with the task; a body that must be cut keeps the lines around the one that its stack trace names. spares: bodies
+    take at most half of the text, for an agent that did not ask for it; else they take what room there is.
     """
     by_words = ranked_by_words(answer)
     relevant = [one for one in answer.selected if by_words or not one.below_threshold]
