@@ -331,6 +331,8 @@ def _configure(connection: sqlite3.Connection) -> bool:
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
+    # Now, before anything looks at a temporary table: set later, it would make SQLite read the schema again.
+    connection.execute("PRAGMA temp_store = MEMORY")
     switches = bool(connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal")
     if switches:
         _switch_to_wal(connection)

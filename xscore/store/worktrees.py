@@ -89,8 +89,6 @@ def enter_worktree(connection: sqlite3.Connection, name: str = "", *, must_know:
     is_elsewhere = connection.execute("SELECT 1 FROM sqlite_temp_master WHERE name = 'here'").fetchone() is not None
     if is_elsewhere and worktree_number(connection) == number:
         return number
-    if not is_elsewhere:
-        connection.execute("PRAGMA temp_store = MEMORY")  # set later, it would drop the views
     connection.execute("BEGIN")  # each statement alone would take twice the time
     for view, query in _VIEWS.items():
         if is_elsewhere:
