@@ -140,6 +140,7 @@ command(*ask)  # all modules are loaded now, from wherever only root may read th
 command("memory", "add", "--kind", "decision", "prices are cents", "--json")
 command("memory", "wipe", "--layer", "governance", "--dry-run")
 command("memory", "list", "--json")
+command("status", "--json")
 if os.geteuid() == 0:
     for place in (Path(root), *Path(root).rglob("*"), Path(home), *Path(home).rglob("*")):
         os.chown(place, 65534, 65534)
@@ -154,6 +155,7 @@ command(*ask)
 command("memory", "list", "--json")
 command("memory", "add", "--kind", "decision", "totals are cents too")
 command("memory", "wipe", "--layer", "governance", "--yes")
+command("status", "--json")
 """
 
 
@@ -179,7 +181,9 @@ def test_a_read_only_store_is_read_and_keeps_nothing(make_repo: MakeRepo, open_g
         assert done.returncode == 0, done.stderr
     before, after = done.stdout.split("read-only\n")
     codes = [json.loads(line)["exit"] for line in after.splitlines() if line.startswith('{"exit"')]
-    assert codes == [0, 0, 6, 6], after + done.stderr
+    assert codes == [0, 0, 6, 6, 0], after + done.stderr
+    status = json.loads("{" + after.rsplit("\n{", 2)[1])
+    assert (status["store"], status["trusted"]) == (str(root / ".git" / "xscore" / "memory.db"), True)
     paid = json.loads("{" + before.split("\n{")[0].split("{", 1)[1])["coverage"]["judged"]
     assert paid > 0
     assert '"cached": ' + str(paid) in after

@@ -58,7 +58,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     where = _where_kept(parts.root)
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding("store", True, f"{parts.store.path}{where}" if has_store(parts.root.store_dir) else NO_STORE),
+        DoctorFinding("store", True, f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE),
         *_own_store(parts),
         *_judge(parts),
         *_fallbacks(parts),
@@ -81,7 +81,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
 def _where_kept(root: RepositoryRoot) -> str:
     """Return why a store is not where stores usually are; empty if it is."""
     if root.read_only:
-        return " (a copy: the store's folder cannot be written, so nothing is kept)"
+        return " (its folder cannot be written: a copy is read, and nothing is kept)"
     if root.store_dir.is_relative_to(user_stores_dir()):
         return " (in your own folder: the repository has no git folder of its own that can be written)"
     return ""

@@ -141,6 +141,11 @@ class Store:
         return self.root.store_file
 
     @property
+    def original_path(self) -> Path:
+        """Where the database is kept. It differs from `path` if a copy is read: the folder cannot be written."""
+        return database.place_of(self.connection) if self.root.read_only else self.path
+
+    @property
     def user_path(self) -> Path | None:
         """The file of the user's own store, present or not; None: do not open it."""
         return opening.user_store_path(self.user_data_dir) if self.user_data_dir else None
