@@ -133,7 +133,7 @@ def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource
     if not ids:
         return problem
     memories = counted(len(ids), "memory", "memories")
-    return f"you stated {memories} here before: `xscore store rebuild --stated` puts them back"
+    return f"you stated {memories} here before: restore with `xscore store rebuild --stated`"
 
 
 def is_behind(source: CopiedStore) -> bool:

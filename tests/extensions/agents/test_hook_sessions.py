@@ -84,7 +84,7 @@ def test_a_session_over_a_lost_store_hears_what_was_stated(root: Path) -> None:
         remember(opened, Statement(text="Prices are cents", kind=Kind.DECISION))
     shutil.rmtree(find_root(root).store_dir)
     started = message(root, "SessionStart", source="startup")
-    assert "`xscore store rebuild --stated` puts them back" in added(run_hook("session-start", started))
+    assert "restore with `xscore store rebuild --stated`" in added(run_hook("session-start", started))
     assert "--stated" not in added(run_hook("session-start", message(root, "SessionStart", source="startup")))
 
 

@@ -157,17 +157,17 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     memories = counted(len(restorable.memories), "memory", "memories")
     if restorable.is_encrypted and sqlite_drivers.read_note(source.path) is None:
         terminal.note(
-            f"{memories} that you stated are in an encrypted copy, and this store is plain:"
+            f"an encrypted copy holds {memories} that you stated, and this store is plain:"
             " run `xscore store encrypt`, then `xscore store rebuild --stated`"
         )
         return 0
     copy = one_line(str(restorable.copies[0]))
-    how = f"{memories} that you stated stay in {copy}: `xscore store rebuild --stated --yes`"
+    how = f"{copy} still holds {memories} that you stated: restore with `xscore store rebuild --stated --yes`"
     if not (flags.assume_yes or terminal.can_ask):
-        terminal.note(f"{how} puts them back")
+        terminal.note(how)
         return 0
-    question = f"{memories} that you stated are in your copy of this store: put them back?"
-    if not terminal.confirm(question, yes=flags.assume_yes, otherwise=f"{how} puts them back later", default=True):
+    question = f"your copy of this store holds {memories} that you stated: restore?"
+    if not terminal.confirm(question, yes=flags.assume_yes, otherwise=how, default=True):
         return 0
     return restore(source, restorable, allow_pii=allow_pii, now=time.time())
 
