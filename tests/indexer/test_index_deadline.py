@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, write_files
 from tests.indexer.conftest import FILES, rows
 from tests.indexer.test_index_runs import big_repository
 from tests.indexer.test_workers import children_of, job
@@ -43,6 +43,17 @@ def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connec
     assert (report.files_left, report.files.indexed, report.memories.total) == (len(FILES), 0, 0)
     report = run_until(connection, root, None)
     assert (report.files_left, report.files.indexed, report.memories.total) == (0, len(FILES), 7)
+
+
+def test_a_folder_that_could_not_be_listed_in_time_keeps_its_index(
+    tmp_path: Path, connection: sqlite3.Connection
+) -> None:
+    """What a walk has not reached when the time is up is not taken for deleted, and the report says so."""
+    write_files(tmp_path, FILES)
+    listed = run_until(connection, tmp_path, None)
+    cut = run_until(connection, tmp_path, 0.0)
+    assert (cut.memories.total, cut.files.removed) == (listed.memories.total, 0) and cut.notes
+    assert run_until(connection, tmp_path, None).files.unchanged == len(FILES)
 
 
 def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connection: sqlite3.Connection) -> None:

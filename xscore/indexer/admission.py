@@ -18,6 +18,7 @@ from xscore.platform.files import FileRefused
 if TYPE_CHECKING:
     from xscore.platform.globs import GlobList
     from xscore.settings import IndexSettings
+    from xscore.store.secret_screen import FoundLiterals
 
 DATA_BYTES = 100_000
 """Structured files above this size are data, not configuration."""
@@ -90,11 +91,14 @@ class AdmissionRules:
         self._include = _spec(settings.include)
         self._exclude = _spec(settings.exclude)
 
-    def refusal(self, path: str, info: os.stat_result) -> str:
-        """Return why a file is excluded, by its name and metadata; empty: it is indexed."""
+    def refusal(self, path: str, info: os.stat_result, literals: "FoundLiterals | None" = None) -> str:
+        """Return why a file is excluded, by its name and metadata; empty: it is indexed.
+
+        literals: what `redaction.find_literals` found in many paths of which this is one.
+        """
         if not stat.S_ISREG(info.st_mode):
             return _OTHER_TYPES.get(stat.S_IFMT(info.st_mode), "not_a_file")
-        return self.refusal_by_path(path) or ("too_large" if info.st_size > self._max_bytes else "")
+        return self.refusal_by_path(path, literals) or ("too_large" if info.st_size > self._max_bytes else "")
 
     def text_of(self, data: bytes, path: str) -> str:
         """Return the text of a file. Raises FileRefused with the reason why it is excluded."""
@@ -104,11 +108,11 @@ class AdmissionRules:
             raise FileRefused("generated")
         return text
 
-    def refusal_by_path(self, path: str) -> str:
-        """Return why a file of this name is excluded, whatever it holds; empty: it is not."""
+    def refusal_by_path(self, path: str, literals: "FoundLiterals | None" = None) -> str:
+        """Return why a file of this name is excluded, whatever it holds; empty: it is not. literals: see `refusal`."""
         from xscore.store.redaction import is_secret_file, redact  # lazy: a run without new files asks for no path
 
-        if is_secret_file(path) or redact(path).count:
+        if is_secret_file(path) or redact(path, known=literals).count:
             return "secret"
         if self._include is not None and not self._include.verdict(path):
             return "not_included"

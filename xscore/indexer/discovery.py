@@ -53,14 +53,19 @@ class FileListing(Struct):
     """As the file system names them, relative to the root."""
     excluded: list[Excluded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether the walk ended before its deadline."""
 
 
 _too_slow: set[Path] = set()
 """Roots where git ran out of time; this process does not ask it there again."""
 
 
-def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
-    """List the files of a root: by git where it is a worktree, else by walking."""
+def discover_files(root: RepositoryRoot, *, git: bool = True, until: float | None = None) -> FileListing:
+    """List the files of a root: by git where it is a worktree, else by walking.
+
+    until: when to stop walking, in seconds of `time.monotonic`; git has a limit of its own (`LISTING_S`).
+    """
     if root.is_git and git and root.path not in _too_slow:
         began = monotonic()
         printed = run_git(root.path, "ls-files", "-co", "--exclude-standard", "-z", timeout_s=LISTING_S)
@@ -70,7 +75,9 @@ def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
             _too_slow.add(root.path)
     if bare_repository(root.path):
         return FileListing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
-    listing = walk_folder(root.path)
+    listing = walk_folder(root.path, until=until)
+    if not listing.is_whole:
+        listing.notes.append("the time was up before all files were listed, so the index was left as it was")
     if root.is_git and git:
         failed = f"took more than {LISTING_S:g} s to" if root.path in _too_slow else "could not"
         listing.notes.append(f"git {failed} list the files of this repository; its ignore rules were read without it")
@@ -101,11 +108,14 @@ def _listed(printed: str) -> FileListing:
     return listing
 
 
-def walk_folder(top: Path) -> FileListing:
-    """List a plain folder, obeying its .gitignore files."""
+def walk_folder(top: Path, *, until: float | None = None) -> FileListing:
+    """List a plain folder, obeying its .gitignore files. until: see `discover_files`."""
     listing = FileListing()
     todo: list[tuple[str, tuple[tuple[str, GlobList], ...]]] = [("", ())]
     while todo:
+        if until is not None and monotonic() >= until:
+            listing.is_whole = False
+            break
         folder, rules = todo.pop()
         spec = _ignore_rules(top / folder / ".gitignore")
         rules += ((folder, spec),) if spec is not None else ()

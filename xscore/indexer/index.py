@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 INDEX_VERSION = "23"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 _SAMPLE = 1_000
+_FIRST_LOOK = 200
+"""How many files are admitted at a time to find one that can be read."""
 _RULES_CHARS = 12
 """Of the profile, as it is stored with each version of a file."""
 
@@ -97,11 +99,13 @@ def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: flo
     with closing(open_empty_store()) as connection:
         enter_worktree(connection)
         run = IndexRun(connection, root, settings, now)
-        run.survey()
-        if run.changed:
-            from xscore.indexer.changes import files_to_parse
+        _, new_files = run.compare_with_stamps()
+        from xscore.indexer.changes import files_to_parse
 
-            if next(files_to_parse(run, run.changed), None) is not None:
+        for start in range(0, len(new_files), _FIRST_LOOK):
+            admitted_before = len(run.changed)
+            run.admit(new_files[start : start + _FIRST_LOOK])
+            if next(files_to_parse(run, run.changed[admitted_before:]), None) is not None:
                 return None
         run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
         return run.report(duration_s=time.perf_counter() - started)
@@ -123,6 +127,8 @@ class IndexRun(Struct, dict=True):
     """New files, and files whose stamp changed."""
     excluded: list[Excluded] = []
     notes: list[str] = []
+    is_listed: bool = True
+    """Whether all files were listed before the deadline."""
     unchanged: int = 0
     indexed: int = 0
     adopted: int = 0
@@ -218,7 +224,10 @@ class IndexRun(Struct, dict=True):
                 index_rows.invalidate_stamps(connection)
                 index_rows.write_index_meta(connection, index_rows.PROFILE, self.profile)
         self.stamps = index_rows.file_stamps(connection)
-        self.remove_absent(self.survey())
+        present, new_files = self.compare_with_stamps()
+        if not self.is_listed:
+            return
+        self.remove_absent(present | self.admit(new_files))
         if self.unread:
             with transaction(connection):
                 index_rows.write_stamps(connection, self.unread)
@@ -234,11 +243,12 @@ class IndexRun(Struct, dict=True):
 
             link_changes(connection)
 
-    def survey(self) -> set[str]:
-        """Classify all files; return the paths whose stamps are kept or will be replaced."""
-        listing = discover_files(self.root, git=self.settings.git)
-        self.excluded, self.notes = list(listing.excluded), listing.notes
+    def compare_with_stamps(self) -> tuple[set[str], list[ChangedFile]]:
+        """List the files; return the paths of those that are as they were, and the files that are new or changed."""
+        listing = discover_files(self.root, git=self.settings.git, until=self.until)
+        self.excluded, self.notes, self.is_listed = list(listing.excluded), listing.notes, listing.is_whole
         present: set[str] = set()
+        new_files: list[ChangedFile] = []
         prefix = os.fspath(self.root.path) + "/"
         for name in listing.paths:
             path = portable_name(name)
@@ -256,16 +266,31 @@ class IndexRun(Struct, dict=True):
                     self.excluded.append(Excluded(path, stamp.excluded))
                 else:
                     self.unchanged += 1
-            elif reason := self.rules.refusal(path, info):
+            else:
+                new_files.append((path, name, info))
+        return present, new_files
+
+    def admit(self, new_files: Sequence[ChangedFile]) -> set[str]:
+        """Decide which new or changed files are read; return the paths whose stamps will be replaced."""
+        if not new_files:
+            return set()
+        from xscore.store.redaction import find_literals  # lazy: in most turns nothing changed
+
+        # All paths are searched for secrets at once: path by path it took half of a first look at a large folder.
+        literals = find_literals((path for path, _, _ in new_files), prose=False)
+        replaced: set[str] = set()
+        for path, name, info in new_files:
+            if reason := self.rules.refusal(path, info, literals):
                 self.excluded.append(Excluded(path, reason))
                 if reason != "secret" and stat.S_ISREG(info.st_mode):  # a path that is a secret is not stored
                     self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
+                    stamp = self.stamps.get(path)
                     if stamp is not None and stamp.excluded:
-                        present.add(path)
+                        replaced.add(path)
             else:
-                present.add(path)
+                replaced.add(path)
                 self.changed.append((path, name, info))
-        return present
+        return replaced
 
     def remove_absent(self, present: set[str]) -> None:
         """Remove missing files with their memories."""

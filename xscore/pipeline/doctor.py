@@ -58,7 +58,9 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     where = _where_kept(parts.root)
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding("store", True, f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE),
+        DoctorFinding(
+            "store", True, f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE
+        ),
         *_own_store(parts),
         *_judge(parts),
         *_fallbacks(parts),
