@@ -79,6 +79,21 @@ def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, 
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
 
 
+RESCORE = ("batch", "rescore", "--queries", "q.jsonl", "--all", "--batch", "--judge", "openai:judge-2")
+
+
+@pytest.mark.parametrize("submit", [SUBMIT, RESCORE])
+def test_a_batch_names_its_own_judge_where_decisions_were_chosen(
+    run: Run, monkeypatch: pytest.MonkeyPatch, submit: tuple[str, ...]
+) -> None:
+    """A Batch API takes chat prompts alone: plan and price are the chat judge's, and a note says who finds them."""
+    by_chat = json.loads(run(*submit, "--dry-run", "--json").stdout)
+    monkeypatch.setenv("XSCORE_JUDGE_WIRE", "decisions")
+    done = run(*submit, "--dry-run", "--json")
+    assert json.loads(done.stdout) == by_chat and by_chat["judge"] == "openai:judge-2"
+    assert "`--judge openai-chat:judge-2`" in done.stderr and "`xscore batch run`" in done.stderr
+
+
 def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
     """Questions of a running job are refused with its id, in any list; a new question is sent alone."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]

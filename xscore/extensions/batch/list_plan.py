@@ -266,10 +266,15 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
-    """Return the cost of as many average calls by the Batch API; None if the tables have no such price."""
+    """Return the cost of as many average calls by the Batch API; None if nothing is known of it.
+
+    Nothing is known where the calls are no chat prompts, which are all that a Batch API takes.
+    """
     judge, count = parts.judge, estimate.calls
     if not isinstance(judge, ModelJudgeFactory) or not count:
         return Decimal(0)
+    if judge.spec.provider == DECISIONS_OF_OPENAI:
+        return None
     average = Usage(input_tokens=-(-estimate.input_tokens // count), output_tokens=-(-estimate.output_tokens // count))
     each = PriceList(parts.settings.provider.price).batch(judge.drafts.model.name, judge.host, average)
     return None if each is None else each * count
@@ -282,9 +287,12 @@ def judge_name(parts: PipelineParts) -> str:
 
 
 def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
-    """Return the model's judge factory. Raises UsageError for the lexical judge."""
+    """Return the factory of the judge that a Batch API has: for a decision model of OpenAI's its chat judge.
+
+    Raises UsageError for the lexical judge.
+    """
     if isinstance(parts.judge, ModelJudgeFactory):
-        if parts.judge.spec.provider == DECISIONS_OF_OPENAI:  # its Batch API takes chat prompts, and no decisions
+        if parts.judge.spec.provider == DECISIONS_OF_OPENAI:
             spec = ModelSpec("openai", parts.judge.spec.model)
             return model_judge_factory(spec, parts.settings, store=parts.store)
         return parts.judge

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import run_turn
@@ -53,6 +54,7 @@ from xscore.pipeline.question_list import QuestionList, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
 from xscore.platform.figures import DASH, format_dollars, format_seconds, format_share
 from xscore.platform.text import counted, ellipsize, one_line
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -100,7 +102,20 @@ def submit_batch(questions: Path, flags: Flags) -> int:
     return run_turn(flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job")
 
 
+def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts:
+    """Return the parts with the judge that a Batch API has, and say so where it is not the chosen one."""
+    judge = batch_judge_factory(parts)
+    if judge is not parts.judge:
+        name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
+        terminal.note(
+            f"the Batch API takes no decision calls, so {name} judges this list: only turns with `--judge {name}` find"
+            " its judgments. `xscore batch run` pays for judgments that your other turns find."
+        )
+    return replace(parts, judge=judge)
+
+
 async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags) -> int:
+    parts = _with_batch_judge(parts, flags.terminal)
     terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, options, limits=limits)
@@ -202,6 +217,7 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
         only = None if everything else edited_files(parts, since=since or "")
         options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
+            parts = _with_batch_judge(parts, flags.terminal) if batch else parts
             plan = plan_live_list(parts, questions, options)
             flags.terminal.print_result(_live_plan_json(parts, plan, only), _render_live_plan(parts, plan))
             flags.terminal.note("nothing was sent")
@@ -259,14 +275,15 @@ def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] |
 
 def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
-    live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
+    live, batch_usd = format_dollars(judge.cost_usd, estimated=True), batch_cost(parts, judge)
     in_time = f" in {describe_seconds(judge, about=True)}" if judge.calls else ""
+    by_batch = "" if batch_usd is None else f", {format_dollars(batch_usd, estimated=True)} by batch within a day"
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     return render_facts(
         [
             *_list_and_judge(parts, plan),
             ("send", f"{plan.to_judge:,} to judge · {counted(judge.calls, 'call')} · {tokens}"),
-            ("cost", f"{live} live{in_time}, {by_batch} by batch within a day"),
+            ("cost", f"{live} live{in_time}{by_batch}"),
         ]
     )
 
