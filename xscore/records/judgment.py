@@ -161,6 +161,12 @@ class Outcome(_OutcomeFields):
             for candidate, judgment in zip(candidates, judged, strict=True)
         ]
 
+    @classmethod
+    def from_judgments(cls, candidates: Sequence[Candidate], judgments: Sequence[Judgment]) -> list[Self]:
+        """Make the outcomes of candidates that were judged just now, each with its judgment."""
+        new, origin = tuple.__new__, Origin.JUDGED
+        return [new(cls, (*pair, origin)) for pair in zip(candidates, judgments, strict=True)]
+
 
 UNRELATED_BELOW = 0.1
 """Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came near."""
