@@ -4,7 +4,7 @@ A turn whose judge asks an embedder, or shares with a server, goes the way of a 
 cannot be cut short. Where the deadline has come before, nothing is judged; Ctrl-C ends the turn without a receipt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -24,11 +24,19 @@ if TYPE_CHECKING:
 
 
 def lexical_outcomes(
-    parts: PipelineParts, turn: Turn, candidates: Sequence[Candidate], *, reasons_from: float = 0.0
+    parts: PipelineParts,
+    turn: Turn,
+    candidates: Sequence[Candidate],
+    *,
+    terms: Mapping[str, bytes] | None = None,
+    reasons_from: float = 0.0,
 ) -> tuple[Outcome, ...]:
-    """Score candidates by their words, without a model, an embedder or the network."""
+    """Score candidates by their words, without a model, an embedder or the network.
+
+    terms: the term vectors by memory id; None: read them.
+    """
     judge = LexicalJudge(
-        lambda: parts.store.vectors(TERM_EMBEDDER),
+        lambda: parts.store.vectors(TERM_EMBEDDER) if terms is None else terms.items(),
         reasons_from=reasons_from,
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,
@@ -38,7 +46,8 @@ def lexical_outcomes(
 
 def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
     """Judge the whole pool of a turn, and report it once."""
-    began, parts, candidates = monotonic(), run.parts, run.opened.pool.candidates
+    began, parts, pool = monotonic(), run.parts, run.opened.pool
+    candidates = pool.candidates
     deadline = run.resources.deadline if run.resources else run.deadline
     if not deadline.judging_left_s():
         from xscore.pipeline.live_judging import STOP_DETAILS
@@ -48,7 +57,7 @@ def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
             Outcome(one, Unjudged(one.content_hash, cause, STOP_DETAILS[cause]), Origin.UNJUDGED) for one in candidates
         )
     least = parts.settings.judge.reasons_from
-    outcomes = lexical_outcomes(parts, run.opened.turn, candidates, reasons_from=least)
+    outcomes = lexical_outcomes(parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least)
     related = [
         (judgment.score, judgment.content_hash, one)
         for one, judgment, _ in outcomes

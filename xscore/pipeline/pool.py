@@ -59,6 +59,8 @@ class Pool(Struct, frozen=True):
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
     """None: it is no follow-up in a thread, or nothing is missing."""
+    terms: Mapping[str, bytes] = {}
+    """Memory id -> its term vector; empty: the judge is a model, which needs none where all is known."""
 
     @property
     def carried(self) -> int:

