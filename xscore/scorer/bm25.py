@@ -10,7 +10,7 @@ nearly all of them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from zlib import adler32
 
 from msgspec import Struct
@@ -174,24 +174,24 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
 
 def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
     """Return which candidate has which of these terms."""
-    blobs = [vectors.get(candidate.id, b"") for candidate in candidates]
+    ids = [candidate.id for candidate in candidates]
+    blobs = list(map(vectors.get, ids, repeat(b"")))
     entries = b"".join(blobs)
-    ends = [size // TERM_ENTRY.size for size in accumulate(map(len, blobs))]
-    frequencies = entries[4 :: TERM_ENTRY.size]
+    ends = list(accumulate(map(len, blobs)))
     rows: list[int] = []
     terms: list[int] = []
     counts: list[int] = []
     fields: list[int] = []
     lengths: dict[int, int] = {}
     for entry, term, count, marks in _entries_of(entries, hashes):
-        row = bisect_right(ends, entry)
+        row = bisect_right(ends, entry * TERM_ENTRY.size)
         rows.append(row)
         terms.append(term)
         counts.append(count)
         fields.append(marks)
         if row not in lengths:
-            lengths[row] = _sum_of(frequencies[ends[row - 1] if row else 0 : ends[row]])
-    mean = _sum_of(frequencies) / max(1, len(candidates))
+            lengths[row] = _sum_of(blobs[row][4 :: TERM_ENTRY.size])
+    mean = _sum_of(entries[4 :: TERM_ENTRY.size]) / max(1, len(candidates))
     return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
 
 

@@ -8,6 +8,7 @@ Trade-off: candidates are not validated, except for unknown layers and kinds.
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from time import perf_counter
@@ -194,9 +195,13 @@ def _check_graph_rows(connection: sqlite3.Connection, visible: str, reports: Ite
 
 def _candidates(rows: list[SqlRow], layer: Layer) -> list[Candidate]:
     kinds, new = _KINDS, tuple.__new__
+    one_of_each = dict[str, str]().setdefault  # equal paths are one string, which is hashed once
     with damage_if_invalid("a memory"):
         return [  # unpacked by hand, made with `tuple.__new__`: a quarter of the time of `Candidate(*row)`
-            new(Candidate, (i, hash_, layer, kinds[kind], path, name, start, end, language, tokens, at, ()))
+            new(
+                Candidate,
+                (i, hash_, layer, kinds[kind], one_of_each(path, path), name, start, end, language, tokens, at, ()),
+            )
             for i, hash_, kind, path, name, start, end, language, tokens, at, _ in rows
         ]
 
@@ -205,16 +210,18 @@ def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:
     """Return them by path and line, one per content, with its duplicates listed."""
     with damage_if_invalid("a memory"):
         candidates.sort(key=_PLACE)
-    if len(set(map(_HASH, candidates))) == len(candidates):
+    counts = Counter(map(_HASH, candidates))
+    if len(counts) == len(candidates):
         return tuple(candidates)
-    ids: dict[str, list[str]] = {}
+    ids: dict[str, list[str]] = {content: [] for content, count in counts.items() if count > 1}
     for one in candidates:
-        ids.setdefault(one.content_hash, []).append(one.id)
-    return tuple(
-        [
-            one._replace(duplicates=tuple(others)) if others else one
-            for one in candidates
-            for first, *others in [ids[one.content_hash]]
-            if one.id == first
-        ]
-    )
+        if one.content_hash in ids:
+            ids[one.content_hash].append(one.id)
+    firsts = {first: tuple(others) for first, *others in ids.values()}
+    unique: list[Candidate] = []
+    for one in candidates:
+        if one.content_hash not in ids:
+            unique.append(one)
+        elif one.id in firsts:
+            unique.append(one._replace(duplicates=firsts[one.id]))
+    return tuple(unique)
