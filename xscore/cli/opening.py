@@ -30,18 +30,18 @@ def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
 
     Raises UsageError for an invalid value, and if --require-shared is given without a server.
     """
-    found = read_overridden(start, flags.overrides, flags.names)
+    found = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
     if flags.given.get("require_shared") and not found.settings.shared.url.reveal():
         raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
     return found
 
 
-def read_overridden(start: Path, overrides: Mapping[str, object], names: Mapping[str, str]) -> "LoadedSettings":
-    """Layer the settings for the repository around `start`, these on top; names: see `Flags`. Raises UsageError."""
+def read_overridden(root: Path, overrides: Mapping[str, object], names: Mapping[str, str]) -> "LoadedSettings":
+    """Layer the settings for the repository at this root, these on top; names: see `Flags`. Raises UsageError."""
     from xscore.settings import load_settings
 
     return load_settings(
-        repo_root=find_root(start.resolve()).path,
+        repo_root=root,
         user_file=user_config_file(),
         environ=os.environ,
         flags=overrides,

@@ -4,7 +4,7 @@ A turn whose judge asks an embedder, or shares with a server, goes the way of a 
 cannot be cut short. Where the deadline has come before, nothing is judged; Ctrl-C ends the turn without a receipt.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import nlargest
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
+from xscore.records.memory import Candidate, TermColumn
 from xscore.records.receipt import StageUsage
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
@@ -28,15 +28,15 @@ def lexical_outcomes(
     turn: Turn,
     candidates: Sequence[Candidate],
     *,
-    terms: Mapping[str, bytes] | None = None,
+    terms: TermColumn | None = None,
     reasons_from: float = 0.0,
 ) -> tuple[Outcome, ...]:
     """Score candidates by their words, without a model, an embedder or the network.
 
-    terms: the term vectors by memory id; None: read them.
+    terms: the term vectors; None: read them.
     """
     judge = LexicalJudge(
-        lambda: parts.store.vectors(TERM_EMBEDDER) if terms is None else terms.items(),
+        lambda: parts.store.vectors(TERM_EMBEDDER) if terms is None else terms,
         reasons_from=reasons_from,
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,

@@ -10,12 +10,12 @@ nearly all of them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from zlib import adler32
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Candidate, Kind, TermColumn
 from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
 
 SATURATION = 1.2
@@ -72,7 +72,7 @@ class WeighedTerm(Struct, frozen=True):
 
 
 class TermHits(Struct, frozen=True):
-    """Which candidate has which term of the task: parallel lists, one entry per pair, by row."""
+    """Which candidate has which term of the task: parallel lists, one entry per pair."""
 
     row: Sequence[int]
     term: Sequence[int]
@@ -124,7 +124,7 @@ class _TermWeights(Struct, frozen=True):
 
 def weigh_candidates(
     candidates: Sequence[Candidate],
-    vectors: Mapping[str, bytes],
+    vectors: TermColumn,
     terms: Sequence[WeighedTerm],
     *,
     is_question: bool = False,
@@ -172,26 +172,36 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
     return _TermWeights(idf, counted, joined, asked, missing / asked if asked else 0.0)
 
 
-def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
+def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
     """Return which candidate has which of these terms."""
-    ids = [candidate.id for candidate in candidates]
-    blobs = list(map(vectors.get, ids, repeat(b"")))
-    entries = b"".join(blobs)
-    ends = list(accumulate(map(len, blobs)))
+    row_of = {candidate.id: row for row, candidate in enumerate(candidates)}
+    rows_by_place = [row_of.get(id_) for id_ in vectors.ids]
+    ends = list(accumulate(vectors.sizes))
+
+    def length(place: int) -> int:
+        start = ends[place - 1] if place else 0
+        return _sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
+
     rows: list[int] = []
     terms: list[int] = []
     counts: list[int] = []
     fields: list[int] = []
     lengths: dict[int, int] = {}
-    for entry, term, count, marks in _entries_of(entries, hashes):
-        row = bisect_right(ends, entry * TERM_ENTRY.size)
+    for entry, term, count, marks in _entries_of(vectors.entries, hashes):
+        place = bisect_right(ends, entry * TERM_ENTRY.size)
+        row = rows_by_place[place]
+        if row is None:  # of a memory outside the scope, or of a duplicate
+            continue
         rows.append(row)
         terms.append(term)
         counts.append(count)
         fields.append(marks)
         if row not in lengths:
-            lengths[row] = _sum_of(blobs[row][4 :: TERM_ENTRY.size])
-    mean = _sum_of(entries[4 :: TERM_ENTRY.size]) / max(1, len(candidates))
+            lengths[row] = length(place)
+    total = _sum_of(vectors.entries[4 :: TERM_ENTRY.size])
+    if None in rows_by_place:
+        total -= sum([length(place) for place, row in enumerate(rows_by_place) if row is None])
+    mean = total / max(1, len(candidates))
     return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
 
 

@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import BLOCK_NAME, Candidate, Kind
+from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import (
     FIRST_LINE,
@@ -76,8 +76,8 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
     return ranks
 
 
-TermVectors = Callable[[], Iterable[tuple[str, bytes]]]
-"""Loads (memory id, term vector) pairs; `store.vectors(TERM_EMBEDDER)`."""
+TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
+"""Loads (memory id, term vector) pairs, as `store.vectors(TERM_EMBEDDER)` does; or those that were read with a pool."""
 
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
@@ -220,7 +220,9 @@ class _ScoredPool:
         self.terms = _terms(turn, own=_own_name(candidates))
         found = find_mentions(turn.task, turn.errors)
         asks = is_question(turn.task)
-        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=asks)
+        loaded = vectors()
+        column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
+        self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
         )
@@ -240,7 +242,7 @@ class _ScoredPool:
         hashes = {last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)}
         wanted = {term: last for last, terms in hashes.items() for _, term in terms}
         hits, found = self.evidence.hits, dict[str, list[Candidate]]()
-        for row, number, marks in zip(hits.row, hits.term, hits.fields, strict=True):
+        for row, number, marks in sorted(zip(hits.row, hits.term, hits.fields, strict=True)):
             candidate, term = self.candidates[row], self.terms[number].term
             if marks & WHOLE_NAME and term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
                 found.setdefault(wanted[term.hash], []).append(candidate)
