@@ -180,14 +180,14 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
 
     def length(place: int) -> int:
         start = ends[place - 1] if place else 0
-        return _sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
+        return sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
 
     rows: list[int] = []
     terms: list[int] = []
     counts: list[int] = []
     fields: list[int] = []
     lengths: dict[int, int] = {}
-    for entry, term, count, marks in _entries_of(vectors.entries, hashes):
+    for entry, term, count, marks in entries_of(vectors.entries, hashes):
         place = bisect_right(ends, entry * TERM_ENTRY.size)
         row = rows_by_place[place]
         if row is None:  # of a memory outside the scope, or of a duplicate
@@ -198,14 +198,14 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
         fields.append(marks)
         if row not in lengths:
             lengths[row] = length(place)
-    total = _sum_of(vectors.entries[4 :: TERM_ENTRY.size])
+    total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
     if None in rows_by_place:
         total -= sum([length(place) for place, row in enumerate(rows_by_place) if row is None])
     mean = total / max(1, len(candidates))
     return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
 
 
-def _entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
     """Yield number, term, count in the text and field flags of the entries of these terms.
 
     Looking at each of a million entries would take a tenth of a second. So whole columns of bytes are compared first:
@@ -226,7 +226,7 @@ def _entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, in
         entry = marks.find(1, entry + 1)
 
 
-def _sum_of(data: bytes) -> int:
+def sum_of(data: bytes) -> int:
     """Return the sum of bytes. The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950)."""
     if len(data) <= 256:
         return (adler32(data) & 0xFFFF) - 1
