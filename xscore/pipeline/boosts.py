@@ -84,7 +84,7 @@ def boost(
 def _without_boosts(outcomes: Sequence[Outcome]) -> list[Ranked]:
     """Return what was judged, at its raw score."""
     unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
-    judged = [one for one in outcomes if one[2] is not unjudged]
+    judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
     scores = [judgment.score for _, judgment, _ in judged if isinstance(judgment, Judgment)]
     # Made by `zip`, a third of the time of the constructor, for the many without a boost.
     fields = zip(*(map(itemgetter(place), judged) for place in range(3)), repeat(()), scores, strict=False)

@@ -54,13 +54,14 @@ def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
 
         cause = UnjudgedCause.DEADLINE
         return tuple(
-            Outcome(one, Unjudged(one.content_hash, cause, STOP_DETAILS[cause]), Origin.UNJUDGED) for one in candidates
+            Outcome(candidate, Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause]), Origin.UNJUDGED)
+            for candidate in candidates
         )
     least = parts.settings.judge.reasons_from
     outcomes = lexical_outcomes(parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least)
     related = [
-        (judgment.score, judgment.content_hash, one)
-        for one, judgment, _ in outcomes
+        (judgment.score, judgment.content_hash, candidate)
+        for candidate, judgment, _ in outcomes
         if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_BELOW
     ]
     best = nlargest(parts.settings.selection.top_k, related)
@@ -75,7 +76,7 @@ def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
             cost_usd=spent.cost_usd,
             elapsed_s=monotonic() - began,
             seconds_left=0.0,
-            leaders=tuple(Leader(one.path, one.entity, score) for score, _, one in best),
+            leaders=tuple(Leader(leader.path, leader.entity, score) for score, _, leader in best),
             settled=outcomes,
         )
     )

@@ -185,13 +185,13 @@ class LexicalJudge:
             tests_of=self._tests_of,
         )
         reasons = scored.reasons(self._reasons_from)
-        said = [""] * len(candidates)
+        reason_of_row = [""] * len(candidates)
         for row, reason in reasons.items():
-            said[row] = reason
+            reason_of_row[row] = reason
         hashes = [candidate.content_hash for candidate in candidates]
         # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of the pool.
         return Judgment.from_rows(
-            list(zip(hashes, scored.scores, said, repeat(""), repeat(0), scored.scores, repeat(())))
+            list(zip(hashes, scored.scores, reason_of_row, repeat(""), repeat(0), scored.scores, repeat(())))
         )
 
 

@@ -281,14 +281,14 @@ def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:
     if len(counts) == len(candidates):
         return tuple(candidates)
     ids: dict[str, list[str]] = {content: [] for content, count in counts.items() if count > 1}
-    for one in candidates:
-        if one.content_hash in ids:
-            ids[one.content_hash].append(one.id)
+    for candidate in candidates:
+        if candidate.content_hash in ids:
+            ids[candidate.content_hash].append(candidate.id)
     firsts = {first: tuple(others) for first, *others in ids.values()}
     unique: list[Candidate] = []
-    for one in candidates:
-        if one.content_hash not in ids:
-            unique.append(one)
-        elif one.id in firsts:
-            unique.append(one._replace(duplicates=firsts[one.id]))
+    for candidate in candidates:
+        if candidate.content_hash not in ids:
+            unique.append(candidate)
+        elif candidate.id in firsts:
+            unique.append(candidate._replace(duplicates=firsts[candidate.id]))
     return tuple(unique)
