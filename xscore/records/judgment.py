@@ -156,6 +156,8 @@ class Outcome(_OutcomeFields):
     ) -> list[Self | None]:
         """Make the outcomes of candidates whose judgment is known, in their order; None for the others."""
         new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
+        if all(judged):  # nearly always, where a turn is asked again
+            return list(map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False)))
         return [
             None if judgment is None else new(cls, (candidate, judgment, origin))
             for candidate, judgment in zip(candidates, judged, strict=True)
