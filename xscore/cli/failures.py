@@ -32,6 +32,8 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if known is not None:
         return _tell(known.exit_code, known.kind, known.message, known.hint, as_json=as_json)
     match error:
+        case click.exceptions.Exit():  # --help or --version, where a caller of ours runs the command itself
+            return error.exit_code
         case click.exceptions.Abort() | KeyboardInterrupt():
             return _tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN, as_json=as_json)
         case click.exceptions.NoArgsIsHelpError() if not as_json:
