@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from xscore.cli.main import COLLECT_AFTER
+from xscore.cli.start import COLLECT_AFTER
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.paths import find_root

@@ -67,7 +67,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts the store's contents without a model, a server or an array library."""
     modules = modules_loaded(repository, "status")
-    assert own_modules(modules) <= 68
+    assert own_modules(modules) <= 69
     assert not HEAVY & modules
 
 
@@ -85,18 +85,54 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
 
 
 def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
-    """Looking for a key imports no provider, and lexical judging makes no call."""
+    """Looking for a key imports no provider, and lexical judging makes no call and needs no array or event loop."""
     modules = modules_loaded(repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q")
-    assert own_modules(modules) <= 120
-    assert not (HEAVY - {"asyncio", "numpy"}) & modules
+    assert own_modules(modules) <= 106
+    assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
     assert not vendors & modules
+
+
+HOOK_PROBE = """
+import json, os, sys
+from pathlib import Path
+from xscore.__main__ import run
+
+listing, leave = Path(sys.argv[1]), os._exit
+
+def list_and_leave(code):
+    listing.write_text(json.dumps(sorted(sys.modules)))
+    leave(code)
+
+os._exit = list_and_leave  # a hook ends with it
+sys.argv = ["xscore", "hook", "prompt", *sys.argv[2:]]
+run()
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--client", "claude-code"), ("--quiet",)])
+def test_a_hook_as_agents_run_it_loads_no_command_line(repository: Path, options: tuple[str, ...]) -> None:
+    """What `agent install` writes is answered without click; other arguments are parsed, with the same answer."""
+    listing = repository.parent / "modules.json"
+    message = {"cwd": str(repository), "prompt": "Where are prices summed?", "session_id": " ".join(options)}
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", HOOK_PROBE, str(listing), *options],
+        input=json.dumps(message).encode(),
+        env=environ,
+        capture_output=True,
+        check=True,
+    )
+    assert "cart.py" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    modules = set(json.loads(listing.read_text()))
+    assert ("click" in modules) is ("--quiet" in options)
+    assert not HEAVY & modules
 
 
 def test_an_mcp_server_starts_without_pipeline_or_event_loop(repository: Path) -> None:
     """Agents start it with every session, so it imports nothing that only a call needs."""
     modules = modules_loaded(repository.parent, "mcp")
-    assert own_modules(modules) <= 63
+    assert own_modules(modules) <= 64
     assert not (HEAVY - {"random"} | {"mcp", "xscore.pipeline.build"}) & modules  # the version's module takes random
 
 
@@ -119,7 +155,7 @@ def test_judging_loads_no_sdk(repository: Path, judge: str) -> None:
 def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
     """Without a change no rule of redaction is loaded; after one, neither a grammar nor what cuts files."""
     unchanged = modules_loaded(repository, "index")
-    assert own_modules(unchanged) <= 74
+    assert own_modules(unchanged) <= 75
     assert not {"xscore.store.redaction", "xscore.indexer.languages", "tree_sitter"} & unchanged
     (repository / "cart.py").write_text('def total(items):\n    """Sum all prices."""\n    return sum(items)\n')
     edited = modules_loaded(repository, "index")

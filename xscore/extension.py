@@ -98,6 +98,11 @@ def implementations(hook: str, settings: "Settings") -> list[Any]:
     return [load(one.target) for one in HOOKS[hook] if one.is_on(settings)]
 
 
+def is_used(hook: str, settings: "Settings") -> bool:
+    """Return whether these settings turn on an implementation of a hook."""
+    return any(one.is_on(settings) for one in HOOKS[hook])
+
+
 def load(target: str) -> Any:
     """Import `module:name`."""
     module, _, name = target.partition(":")

@@ -11,8 +11,8 @@ from tests import programs
 from tests.cli.basket import FILES, SCRIPT, script_flags
 from tests.conftest import MakeRepo
 from tests.servers.billing import BillingServer, vendor
-from xscore.cli.main import run_and_report
 from xscore.cli.main import xscore_command as front_door
+from xscore.cli.start import run_and_report
 from xscore.cli.terminal import set_color
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.store.store import Store

@@ -10,8 +10,9 @@ import pytest
 
 from ci.reference import all_errors
 from tests.cli.conftest import Run
-from xscore.cli.main import EXIT_CODES, run_and_report
+from xscore.cli.main import EXIT_CODES
 from xscore.cli.main import xscore_command as front_door
+from xscore.cli.start import run_and_report
 from xscore.platform.errors import BudgetExhausted, StoreDamaged, XscoreError
 
 NAMES = [

@@ -125,7 +125,8 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
 COMMANDS_AS_NOBODY = """
 import json, os, sys
 from pathlib import Path
-from xscore.cli.main import run_and_report, xscore_command
+from xscore.cli.main import xscore_command
+from xscore.cli.start import run_and_report
 root, home, *flags = sys.argv[1:]
 os.chdir(root)
 

@@ -15,10 +15,11 @@ from xscore.platform.paths import find_root
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
+from xscore.scorer.bm25 import entries_of, sum_of
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
+from xscore.store.term_vectors import TERM_EMBEDDER, TERM_ENTRY, term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
@@ -278,3 +279,32 @@ def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
     found = scores(pool, "which handler can parse a frame?")
     assert found["m30"] > THRESHOLD and found["m0"] == 0
     assert scores(pool, "the handler")["m0"] > 0
+
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255), st.integers(0, 63)), max_size=400)
+
+
+@given(vectors=st.lists(ENTRIES, max_size=5), asked=st.sets(st.integers(0, 600), max_size=40))
+@settings(max_examples=60)
+def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
+    vectors: list[list[tuple[int, int, int]]], asked: set[int]
+) -> None:
+    """Comparing whole columns of bytes finds the same entries, in order, and the same length of each memory."""
+    hashes = [term * 0x9E3779B1 & 0xFFFFFFFF for term in asked]
+    spread = [[(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries] for entries in vectors]
+    joined = [b"".join(TERM_ENTRY.pack(*entry) for entry in entries) for entries in spread]
+    flat = [entry for entries in spread for entry in entries]
+    expected = [
+        (place, hashes.index(term), count, fields) for place, (term, count, fields) in enumerate(flat) if term in hashes
+    ]
+    assert list(entries_of(b"".join(joined), hashes)) == expected
+    for entries, vector in zip(spread, joined, strict=True):
+        assert sum_of(vector[4 :: TERM_ENTRY.size]) == sum(count for _, count, _ in entries)
+
+
+def test_the_mean_length_is_of_the_pool_alone() -> None:
+    """Words of memories outside the scope make nothing of the pool shorter or more common."""
+    candidates, vectors = made(("total", "sum the prices"), ("parse", "split a header"), ("other", "prices " * 300))
+    task = Turn(task="where are prices summed?")
+    narrow = [(one, vector) for one, vector in vectors if one != "m2"]
+    assert lexical_priors(task, candidates[:2], lambda: vectors) == lexical_priors(task, candidates[:2], lambda: narrow)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import (
     ANSWERER,
@@ -28,6 +27,7 @@ from xscore.cli.options import (
     tuning,
 )
 from xscore.cli.progress import TurnObserver
+from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.extension import load
 from xscore.pipeline.factories import NO_KEY

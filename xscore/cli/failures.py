@@ -6,7 +6,7 @@ stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 import click
@@ -32,6 +32,8 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if known is not None:
         return _tell(known.exit_code, known.kind, known.message, known.hint, as_json=as_json)
     match error:
+        case click.exceptions.Exit():  # --help or --version, where a caller of ours runs the command itself
+            return error.exit_code
         case click.exceptions.Abort() | KeyboardInterrupt():
             return _tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN, as_json=as_json)
         case click.exceptions.NoArgsIsHelpError() if not as_json:
@@ -68,15 +70,6 @@ def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> in
             return code
     write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
     return code
-
-
-def error_of(work: Callable[[], object]) -> BaseException | None:
-    """Run work whose caller has to go on, whatever happens; return what it raised."""
-    try:
-        work()
-    except BaseException as error:  # the edge of a hook, which must not stop the agent that runs it
-        return error
-    return None
 
 
 def find_xscore_error(error: BaseException) -> XscoreError | None:

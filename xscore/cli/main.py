@@ -1,32 +1,21 @@
 """The entry point: finds the command, imports only it, and turns any outcome into an exit code.
 
 It has every command's name, place and one line, so that `xscore --help` imports none. It knows no command's options and
-prints no result. Commands return their exit code; None is 0. `STARTED_AT` (where `--deadline` starts) is backdated by
-the CPU time used so far. Trade-off: time waiting for the disk is not counted. The start of the process would be no
-better: it survives `exec`, so it may be that of a shell script.
+prints no result. Commands return their exit code; None is 0.
 """
 
-import atexit
-import gc
 import os
-import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from xscore.cli.terminal import OUTPUT, discard_stream
+from xscore.cli.start import run_and_report, run_process
+from xscore.cli.terminal import OUTPUT
 from xscore.platform.errors import ExitCode, UsageError
-
-STARTED_AT = time.monotonic() - time.process_time()
-"""On the clock of `time.monotonic`."""
-
 
 ENDED_AT_SIGTERM = frozenset({"watch"})
 """Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a pattern, a lock of
@@ -34,9 +23,6 @@ SQLite), and no one reads their result; the next process finds the dead lease an
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
-COLLECT_AFTER = 200_000
-"""Objects made before the garbage collector looks: a turn holds tens of thousands of records and then ends (a fifth of
-its CPU went into walking them over and over)."""
 _TABLE = """
 Ask
   ask       cli.ask:ask  Judge every memory against TASK, then answer with what matters.
@@ -266,53 +252,13 @@ def xscore_command(directory: str | None, **_output: object) -> None:
 
 def run_command_line() -> NoReturn:
     """Run the command line and end the process with the exit code."""
-    gc.set_threshold(COLLECT_AFTER)
-    gc.enable()  # `__main__` loads the modules without it
     arguments = sys.argv[1:]
     name = _command_name(arguments)
-    if name in ENDED_AT_SIGTERM:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    else:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, from the start
-    code: int = ExitCode.INTERNAL
-    atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
-    code = run_and_report(lambda: _invoke(arguments), arguments)
-    if name == "hook":
-        code = 0  # an agent would take another as a veto, even for an option that an older version does not know
-    if any(thread.daemon for thread in threading.enumerate()):
-        _leave_at_once(code)
-    sys.exit(code)
-
-
-def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
-    """Run the command, print its error if it raises one, and return the exit code."""
-    _prepare_streams()
-    try:
-        code = work()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        discard_stream(sys.stdout)
-        return 0
-    except click.exceptions.Exit as end:  # --help, --version
-        return end.exit_code
-    except (Exception, KeyboardInterrupt) as error:  # the edge of the program
-        from xscore.cli.failures import report_failure
-
-        return report_failure(error, arguments)
-    return code if isinstance(code, int) else 0
-
-
-def _prepare_streams() -> None:
-    """Escape what an output cannot encode, and open /dev/null for each stream the process started without (`>&-`).
-
-    Without it, Python has None there, and the next file to be opened takes the number of the stream.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
-        elif mode == "w" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    run_process(
+        lambda: run_and_report(lambda: _invoke(arguments), arguments),
+        ends_at_sigterm=name in ENDED_AT_SIGTERM,
+        is_hook=name == "hook",
+    )
 
 
 def _command_name(arguments: list[str]) -> str:
@@ -326,23 +272,14 @@ def _command_name(arguments: list[str]) -> str:
     return ""
 
 
-def _leave_at_once(code: int) -> NoReturn:
-    """Exit without freeing each object, which takes a seventh of a cached turn.
-
-    A thread that still imports an SDK past the deadline is not waited for. Python would kill it wherever it is, which
-    makes compiled modules abort.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
-
-
 def _invoke(arguments: list[str]) -> object:
     request = os.environ.get(COMPLETE_VARIABLE)
     if request:
         from click.shell_completion import shell_complete
 
         return shell_complete(xscore_command, {}, "xscore", COMPLETE_VARIABLE, request)
-    with xscore_command.make_context("xscore", list(arguments)) as context:
-        return xscore_command.invoke(context)
+    try:
+        with xscore_command.make_context("xscore", list(arguments)) as context:
+            return xscore_command.invoke(context)
+    except click.exceptions.Exit as end:  # --help, --version
+        return end.exit_code

@@ -5,18 +5,18 @@ One place applies the flags, so no command can forget one such as `--no-user-lea
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from xscore.cli.options import Flags
-from xscore.cli.terminal import Terminal
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root, user_config_file
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a hook has no flags, and loads no click
+    from xscore.cli.options import Flags
     from xscore.cli.progress import TurnObserver
+    from xscore.cli.terminal import Terminal
     from xscore.pipeline.build import Pipeline
     from xscore.platform.paths import RepositoryRoot
     from xscore.settings import LoadedSettings, Settings
@@ -25,27 +25,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def read_settings(flags: Flags, *, start: Path = Path()) -> "LoadedSettings":
+def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
     """Layer the settings for the repository around `start`, the flags on top.
 
     Raises UsageError for an invalid value, and if --require-shared is given without a server.
     """
-    from xscore.settings import load_settings
-
-    found = load_settings(
-        repo_root=find_root(start.resolve()).path,
-        user_file=user_config_file(),
-        environ=os.environ,
-        flags=flags.overrides,
-        flag_names=flags.names,
-    )
+    found = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
     if flags.given.get("require_shared") and not found.settings.shared.url.reveal():
         raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
     return found
 
 
+def read_overridden(root: Path, overrides: Mapping[str, object], names: Mapping[str, str]) -> "LoadedSettings":
+    """Layer the settings for the repository at this root, these on top; names: see `Flags`. Raises UsageError."""
+    from xscore.settings import load_settings
+
+    return load_settings(
+        repo_root=root,
+        user_file=user_config_file(),
+        environ=os.environ,
+        flags=overrides,
+        flag_names=names,
+    )
+
+
 def run_turn(
-    flags: Flags,
+    flags: "Flags",
     work: "Callable[[Pipeline], Awaitable[T]]",
     *,
     settings: "LoadedSettings | None" = None,
@@ -89,7 +94,7 @@ def run_turn(
 
 @contextmanager
 def opened_store(
-    flags: Flags, *, start: Path = Path(), make: bool = True, settings: "Settings | None" = None
+    flags: "Flags", *, start: Path = Path(), make: bool = True, settings: "Settings | None" = None
 ) -> "Iterator[Store]":
     """Open only the store around `start`, for commands that need no model and no index.
 
@@ -108,7 +113,7 @@ def opened_store(
         flags.terminal.note(store.copy_problem)
 
 
-def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) -> None:
+def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal") -> None:
     """Raise NothingMatched, before a store is made, where there is no file to read."""
     from xscore.store.opening import has_store
 

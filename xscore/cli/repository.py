@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
 from xscore.cli.phrases import describe_kept_out, format_age, list_kept_out
+from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError, install_hint

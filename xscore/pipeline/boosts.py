@@ -8,6 +8,8 @@ those of other packages, and a weight of 0 turns one of ours off. Trade-off: onl
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import repeat
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -70,19 +72,23 @@ def boost(
 
     edges: at least those that touch a candidate at or above the floor.
     """
-    # Half the time of the constructor, for the many without a boost; Python 3.11 looks up an enum's member in 0.2 µs.
-    new, unjudged = tuple.__new__, Origin.UNJUDGED
-    ranked: list[Ranked] = [
-        new(Ranked, (candidate, judgment, origin, (), judgment.score))
-        for candidate, judgment, origin in outcomes
-        if origin is not unjudged and isinstance(judgment, Judgment)
-    ]
+    ranked = _without_boosts(outcomes)
     liftable = [(place, each) for place, each in enumerate(ranked) if each.score >= rules.settings.floor]
     around = _context([each for _, each in liftable], ranked, turn, rules, edges=edges, degrees=degrees)
     for place, each in liftable:
         if boosts := _boosts_of(each, around, rules.boosters):
             ranked[place] = each._replace(boosts=boosts, score=_lifted(each.score, boosts))
     return tuple(ranked)
+
+
+def _without_boosts(outcomes: Sequence[Outcome]) -> list[Ranked]:
+    """Return what was judged, at its raw score."""
+    unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
+    judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
+    scores = [judgment.score for _, judgment, _ in judged if isinstance(judgment, Judgment)]
+    # Made by `zip`, a third of the time of the constructor, for the many without a boost.
+    fields = zip(*(map(itemgetter(place), judged) for place in range(3)), repeat(()), scores, strict=False)
+    return list(map(tuple.__new__, repeat(Ranked), fields))
 
 
 def _context(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extension import implementations
+from xscore.extension import implementations, is_used
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.providers.spec import LEXICAL, ModelSpec
@@ -40,6 +40,11 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
 
         labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
         return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
+
+    @property
+    def needs_resources(self) -> bool:
+        """Whether it asks an embedder, or a shared server has to answer; words alone need nothing but the store."""
+        return is_used("likeness", self.settings) or is_used("shared_resources", self.settings)
 
     @property
     def thresholds(self) -> Thresholds:

@@ -75,6 +75,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     is_model: ClassVar[bool] = True
     """Its judgments are cached, and may cost money."""
+    needs_resources: ClassVar[bool] = True
     spec: ModelSpec
     settings: Settings
     store: Store

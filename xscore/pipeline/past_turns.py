@@ -18,7 +18,7 @@ from xscore.extension import implementations
 from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
-from xscore.pipeline.ranking import lexical_outcomes, rank
+from xscore.pipeline.ranking import rank
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
@@ -220,6 +220,8 @@ def _stored_outcomes(
 ) -> tuple[Outcome, ...]:
     """Return what these judges said, by their keys, and what was carried; no judges: what words say now."""
     if not judges:
+        from xscore.pipeline.judging_by_words import lexical_outcomes  # a model's turn needs none of it
+
         return lexical_outcomes(parts, past.turn, candidates)
     known = pool.known_judgments(parts.store, past.turn_key, *judges)
     return tuple(

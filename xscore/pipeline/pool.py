@@ -15,7 +15,7 @@ from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import counted, one_line
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Candidate, Kind, Layer, TermColumn
 from xscore.records.turn import Scope, Turn
 from xscore.store.store import Store
 
@@ -59,6 +59,8 @@ class Pool(Struct, frozen=True):
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
     """None: it is no follow-up in a thread, or nothing is missing."""
+    terms: TermColumn = TermColumn()
+    """Term vectors of all candidates; empty: the judge is a model, which needs none where all is known."""
 
     @property
     def carried(self) -> int:

@@ -94,6 +94,7 @@ def open_turn(
         fetched = parts.store.fetch(
             tests=settings.judge.tests,
             deadline_s=settings.routing.deadline_ms / 1000,
+            with_terms=not judge.is_model,
             without=WithoutExchanges(
                 session.thread, turns.keys_of_task(parts.store.connection, ready.task) | {key}, any=not exchanges
             ),
@@ -102,7 +103,8 @@ def open_turn(
         routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
         inside = narrow_to_scope(fetched.candidates, ready.scope)
-        pool = replace(_looked_up(parts, key, fetched.candidates, inside), judged_this_turn=judged)
+        looked_up = _looked_up(parts, key, fetched.candidates, inside)
+        pool = replace(looked_up, judged_this_turn=judged, terms=fetched.terms)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(
         ready,

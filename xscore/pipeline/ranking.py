@@ -21,7 +21,6 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
     Judgment,
-    Origin,
     Outcome,
     PlacedBy,
     Ranked,
@@ -222,20 +221,6 @@ class Ranking(Struct, frozen=True):
     def in_order(self) -> list[Ranked]:
         """All judged candidates, best first, with the selection's tie-breaks."""
         return sorted(self.ranked, key=by_rank)
-
-
-def lexical_outcomes(parts: PipelineParts, turn: Turn, candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
-    """Score candidates by their words, without a model, an embedder or the network."""
-    from xscore.scorer.lexical import LexicalJudge  # most turns of a model need none of it
-    from xscore.store.memory_rows import stale_memory_ids
-    from xscore.store.term_vectors import TERM_EMBEDDER
-
-    stale = stale_memory_ids(parts.store.connection)
-    judge = LexicalJudge(
-        lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale, tests_of=parts.store.tests_of
-    )
-    known = {judgment.content_hash: judgment for judgment in judge.judgments(turn, candidates)}
-    return tuple(Outcome(one, known[one.content_hash], Origin.JUDGED) for one in candidates)
 
 
 def rank(

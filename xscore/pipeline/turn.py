@@ -16,7 +16,7 @@ from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
 from xscore.pipeline.parts import ClosedTurn, Deadline, PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
-from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
+from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
@@ -206,8 +206,10 @@ class TurnRun(Struct):
             self.unkept = error
 
     async def _open_resources(self, stack: AsyncExitStack) -> None:
-        """Open the resources only if something may be spent: not for a cached turn or a replay."""
-        judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
+        """Open the resources only if something may be spent: not for a cached turn, a replay, or words alone."""
+        judge = self.parts.judge
+        is_replay = self.parts.settings.judge.replay and judge.is_model
+        judges = self.opened.pool.misses and judge.needs_resources and not is_replay
         if judges or self.wants_answer:
             self.resources = await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
             self.resources.deadline = self.deadline
@@ -224,6 +226,12 @@ class TurnRun(Struct):
                 with gc_paused():
                     self.outcomes = tuple(filter(None, opened.pool.known_outcomes(opened.turn)))
                 return
+            if not parts.judge.needs_resources:
+                from xscore.pipeline.judging_by_words import judge_by_words  # a model's turn needs none of it
+
+                with gc_paused():
+                    self.outcomes = judge_by_words(self)
+                return
             from xscore.pipeline.turn_judging import judge_missing  # a turn that is all cached needs none of it
 
             await judge_missing(self)
@@ -233,6 +241,8 @@ class TurnRun(Struct):
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
             if instead := self._words_instead():
+                from xscore.pipeline.judging_by_words import lexical_outcomes
+
                 self.ranked_by, self.unjudged_exit = "lexical", instead.exit_code
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self.warn(

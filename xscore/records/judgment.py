@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import repeat
 from math import isfinite
 from typing import NamedTuple, Self
 
@@ -103,8 +104,7 @@ class Judgment(_JudgmentFields):
         scores = [row[1] for row in rows]
         if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:
             raise ValueError("a score lies outside 0..1")
-        new = tuple.__new__
-        return [new(cls, row) for row in rows]
+        return list(map(tuple.__new__, repeat(cls), rows))
 
 
 class Unjudged(Struct, frozen=True):
@@ -156,10 +156,18 @@ class Outcome(_OutcomeFields):
     ) -> list[Self | None]:
         """Make the outcomes of candidates whose judgment is known, in their order; None for the others."""
         new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
+        if all(judged):  # nearly always, where a turn is asked again
+            return list(map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False)))
         return [
             None if judgment is None else new(cls, (candidate, judgment, origin))
             for candidate, judgment in zip(candidates, judged, strict=True)
         ]
+
+    @classmethod
+    def from_judgments(cls, candidates: Sequence[Candidate], judgments: Sequence[Judgment]) -> list[Self]:
+        """Make the outcomes of candidates that were judged just now, each with its judgment."""
+        fields = zip(candidates, judgments, repeat(Origin.JUDGED, len(candidates)), strict=True)
+        return list(map(tuple.__new__, repeat(cls), fields))
 
 
 UNRELATED_BELOW = 0.1

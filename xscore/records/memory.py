@@ -1,5 +1,6 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -224,6 +225,21 @@ class Candidate(NamedTuple):
     updated_at: float
     duplicates: tuple[str, ...] = ()
     """Ids of memories with the same content, judged once through this one."""
+
+
+class TermColumn(Struct, frozen=True):
+    """The term vectors of many memories end to end, as `store.term_vectors` makes them."""
+
+    ids: Sequence[str] = ()
+    sizes: Sequence[int] = ()
+    """Bytes of each."""
+    entries: bytes = b""
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[str, bytes]]) -> "TermColumn":
+        """Join vectors given by memory id; the last of an id counts."""
+        vectors = dict(pairs)
+        return cls(list(vectors), [len(vector) for vector in vectors.values()], b"".join(vectors.values()))
 
 
 class FileStamp(Struct, frozen=True):

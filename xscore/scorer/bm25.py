@@ -2,22 +2,21 @@
 
 Robertson's BM25 with one addition: a term in a memory's name, owner or path adds a fixed share of its idf, outside the
 saturation of the text. The weights were tuned on commits of 13 repositories and on docstring questions (decision 0003).
-`scorer.lexical` turns this evidence into scores. Trade-off: the whole pool is held in numpy arrays, 6 bytes per
-distinct term of a memory.
+`scorer.lexical` turns this evidence into scores. Plain Python without numpy: importing that takes longer than weighing
+20,000 memories, since only those with a word of the task are touched. Trade-off: a task of hundreds of words touches
+nearly all of them, and takes several times as long.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from zlib import adler32
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Candidate, Kind, TermColumn
 from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
-
-Floats = NDArray[np.float64]
 
 SATURATION = 1.2
 """BM25's k1."""
@@ -73,21 +72,25 @@ class WeighedTerm(Struct, frozen=True):
 
 
 class TermHits(Struct, frozen=True):
-    """Which candidate has which term of the task: parallel arrays, one entry per pair."""
+    """Which candidate has which term of the task: parallel lists, one entry per pair."""
 
-    row: NDArray[np.intp]
-    term: NDArray[np.intp]
-    frequency: Floats
-    fields: NDArray[np.uint8]
-    lengths: Floats
-    """Terms in each candidate, repeats included; by row."""
+    row: Sequence[int]
+    term: Sequence[int]
+    frequency: Sequence[int]
+    fields: Sequence[int]
+    lengths: Mapping[int, int]
+    """Terms in each candidate that has one of the task's, repeats included; by row."""
+    mean_length: float
+    """Of all candidates."""
+    pool: int
+    """How many candidates there are."""
 
 
 class LexicalEvidence(Struct, frozen=True):
     """Evidence of the pool for one task. Rows are candidates in the given order."""
 
-    amounts: Floats
-    """Evidence of each candidate, in units of idf; 0 without a word of the task."""
+    amounts: dict[int, float]
+    """Evidence in units of idf, by row; a row that is missing shares no word with the task."""
     asked: float
     """Total idf of the task's words, including those missing from the pool, everyday words excepted."""
     strange: float
@@ -97,9 +100,31 @@ class LexicalEvidence(Struct, frozen=True):
     hits: TermHits
 
 
+class _TermWeights(Struct, frozen=True):
+    """What the terms of a task are worth in one pool; sequences by term."""
+
+    idf: Sequence[float]
+    """Times the term's weight; 0: too common to be evidence."""
+    counted: Sequence[bool]
+    """Whether it is a word that the task asks for: not joined, and no everyday word that the pool lacks."""
+    joined: Sequence[bool]
+    asked: float
+    strange: float
+
+    @property
+    def evidence(self) -> list[float]:
+        """What each term adds: a joined one less."""
+        return [idf * JOINED if joined else idf for idf, joined in zip(self.idf, self.joined, strict=True)]
+
+    @property
+    def asked_for(self) -> list[float]:
+        """The idf of what the task asks for; 0 of the others."""
+        return [idf if counted else 0.0 for idf, counted in zip(self.idf, self.counted, strict=True)]
+
+
 def weigh_candidates(
     candidates: Sequence[Candidate],
-    vectors: Mapping[str, bytes],
+    vectors: TermColumn,
     terms: Sequence[WeighedTerm],
     *,
     is_question: bool = False,
@@ -109,85 +134,162 @@ def weigh_candidates(
     is_question: the task asks whether or where something is, so it may be nowhere.
     """
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
-    pool = len(candidates) + IMAGINED
-    joined = np.array([weighed.term.joined for weighed in terms], dtype=bool)
-    repeats = np.array([1 + REPEATED * math.log(weighed.term.count) for weighed in terms])
-    weights = repeats * [weighed.weight for weighed in terms]
-    have = np.bincount(hits.term, minlength=len(terms))
-    everyday = np.array([weighed.term.word in EVERYDAY for weighed in terms], dtype=bool)
-    counted = ~joined & ~(everyday & (have == 0))
-    idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
-    common = have > max(COMMON * len(candidates), COMMON_LEAST)
-    if (~common & (have > 0)).any():
-        idf[common] = 0.0
-    asked = float(idf[counted].sum())
-    words = int(counted.sum())
-    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=words)
-    amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
-    shares = np.array([weighed.term.share for weighed in terms]) * counted
-    amounts *= _breadth(hits, shares, len(candidates)) * _by_kind(candidates, terms)
-    if is_question and len(candidates):
-        covered = _summed(hits.row, (idf * counted)[hits.term], len(candidates))
-        covered = np.maximum(covered, _in_file(candidates, hits, idf * counted))
-        left = _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
-        # A name that was asked for stays in sight, whatever unknown words stand beside it.
-        amounts *= np.where(_is_named(hits, idf, len(candidates)), max(left, NAMED_LEAST), left)
-    strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
-    return LexicalEvidence(amounts, asked, strange, pool, hits)
+    weights = _weigh_terms(hits, terms)
+    words = sum(weights.counted)
+    evidence = weights.evidence
+    amounts = _amounts(hits, evidence, words=words)
+    by_file = _in_file(candidates, hits, evidence)
+    shares = [weighed.term.share if counted else 0.0 for weighed, counted in zip(terms, weights.counted, strict=True)]
+    breadth, worth = _breadth(hits, shares), _kind_weights(candidates, terms)
+    for row, amount in amounts.items():
+        if amount > 0:
+            candidate = candidates[row]
+            with_file = amount + SAME_FILE * by_file.get(candidate.path, 0.0)
+            amounts[row] = with_file * breadth[row] * worth.get(candidate.kind, 1.0)
+    if is_question and amounts:
+        _shrink_unanswered(amounts, candidates, hits, weights, words=words)
+    return LexicalEvidence(amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits)
 
 
-def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
-    blobs = [vectors.get(candidate.id, b"") for candidate in candidates]
-    sizes = np.fromiter(map(len, blobs), dtype=np.intp, count=len(blobs)) // TERM_ENTRY.size
-    entries = np.frombuffer(b"".join(blobs), dtype=[("hash", "<u4"), ("frequency", "u1"), ("fields", "u1")])
-    ends = np.cumsum(sizes)
-    lengths = np.diff(np.concatenate([[0], np.cumsum(entries["frequency"], dtype=np.float64)])[ends], prepend=0.0)
-    hashed = np.ascontiguousarray(entries["hash"])
-    order = np.argsort(np.array(hashes, dtype=np.uint32))
-    wanted = np.array(hashes, dtype=np.uint32)[order]
-    likely = np.zeros(1 << 16, dtype=bool)
-    likely[wanted & 0xFFFF] = True
-    at = np.flatnonzero(likely[hashed & 0xFFFF])
-    place = np.minimum(np.searchsorted(wanted, hashed[at]), max(0, len(wanted) - 1))
-    right = wanted[place] == hashed[at] if len(wanted) else np.zeros(0, dtype=bool)
-    at, place = at[right], place[right]
-    return TermHits(
-        row=np.searchsorted(ends, at, side="right"),
-        term=order[place],
-        frequency=entries["frequency"][at].astype(np.float64),
-        fields=entries["fields"][at],
-        lengths=lengths,
-    )
+def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
+    have = [0] * len(terms)
+    for term in hits.term:
+        have[term] += 1
+    pool = hits.pool + IMAGINED
+    most = max(COMMON * hits.pool, COMMON_LEAST)
+    has_telling = any(0 < count <= most for count in have)
+    idf: list[float] = []
+    counted: list[bool] = []
+    for weighed, count in zip(terms, have, strict=True):
+        repeats = 1 + REPEATED * math.log(weighed.term.count)
+        amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
+        idf.append(0.0 if has_telling and count > most else amount)
+        is_unknown_everyday = not count and weighed.term.word in EVERYDAY
+        counted.append(not weighed.term.joined and not is_unknown_everyday)
+    asked = sum(amount for amount, is_asked in zip(idf, counted, strict=True) if is_asked)
+    missing = sum(amount for amount, is_asked, count in zip(idf, counted, have, strict=True) if is_asked and not count)
+    joined = [weighed.term.joined for weighed in terms]
+    return _TermWeights(idf, counted, joined, asked, missing / asked if asked else 0.0)
 
 
-def _amounts(hits: TermHits, idf: Floats, *, words: int) -> Floats:
+def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
+    """Return which candidate has which of these terms."""
+    row_of = {candidate.id: row for row, candidate in enumerate(candidates)}
+    rows_by_place = [row_of.get(id_) for id_ in vectors.ids]
+    ends = list(accumulate(vectors.sizes))
+
+    def length(place: int) -> int:
+        start = ends[place - 1] if place else 0
+        return sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
+
+    rows: list[int] = []
+    terms: list[int] = []
+    counts: list[int] = []
+    fields: list[int] = []
+    lengths: dict[int, int] = {}
+    for entry, term, count, marks in entries_of(vectors.entries, hashes):
+        place = bisect_right(ends, entry * TERM_ENTRY.size)
+        row = rows_by_place[place]
+        if row is None:  # of a memory outside the scope, or of a duplicate
+            continue
+        rows.append(row)
+        terms.append(term)
+        counts.append(count)
+        fields.append(marks)
+        if row not in lengths:
+            lengths[row] = length(place)
+    total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
+    if None in rows_by_place:
+        total -= sum([length(place) for place, row in enumerate(rows_by_place) if row is None])
+    mean = total / max(1, len(candidates))
+    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
+
+
+def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number, term, count in the text and field flags of the entries of these terms.
+
+    Looking at each of a million entries would take a tenth of a second. So whole columns of bytes are compared first:
+    an entry is likely if the two lowest bytes of its hash are those of some term.
+    """
+    term_of = {term: place for place, term in enumerate(hashes)}
+    likely = -1
+    for column in (0, 1):
+        lowest = {term >> (8 * column) & 0xFF for term in hashes}
+        is_wanted = bytes(byte in lowest for byte in range(256))
+        likely &= int.from_bytes(entries[column :: TERM_ENTRY.size].translate(is_wanted), "little")
+    marks = likely.to_bytes(len(entries) // TERM_ENTRY.size, "little")
+    entry = marks.find(1)
+    while entry >= 0:
+        term, count, fields = TERM_ENTRY.unpack_from(entries, entry * TERM_ENTRY.size)
+        if term in term_of:
+            yield entry, term_of[term], count, fields
+        entry = marks.find(1, entry + 1)
+
+
+def sum_of(data: bytes) -> int:
+    """Return the sum of bytes. The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950)."""
+    if len(data) <= 256:
+        return (adler32(data) & 0xFFFF) - 1
+    return sum((adler32(data[start : start + 256]) & 0xFFFF) - 1 for start in range(0, len(data), 256))
+
+
+def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, float]:
+    """Return the evidence of each candidate's own words, by row."""
     short = 1 / max(4, words)
-    mean = hits.lengths.mean() if hits.lengths.any() else 1.0
     length = LENGTH_WEIGHT + LENGTH_SHORT * short
-    slack = SATURATION * (1 - length + length * hits.lengths / mean)
-    named = (hits.fields & NAME) > 0
-    frequency = hits.frequency + named
-    fields = sum((share * ((hits.fields & mark) > 0) for mark, share in FIELDS), np.zeros(len(named)))
-    each = frequency / (frequency + slack[hits.row]) + fields * (1 + FIELDS_SHORT * short)
-    return _summed(hits.row, idf[hits.term] * each, len(hits.lengths))
+    fixed, by_length = SATURATION * (1 - length), SATURATION * length / hits.mean_length
+    field_weight = 1 + FIELDS_SHORT * short
+    in_fields = {
+        marks: sum(share for mark, share in FIELDS if marks & mark) * field_weight for marks in set(hits.fields)
+    }
+    amounts: dict[int, float] = {}
+    for row, term, count, marks in zip(hits.row, hits.term, hits.frequency, hits.fields, strict=True):
+        frequency = count + bool(marks & NAME)
+        saturated = frequency / (frequency + fixed + by_length * hits.lengths[row])
+        amounts[row] = amounts.get(row, 0.0) + idf[term] * (saturated + in_fields[marks])
+    return amounts
 
 
-def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Floats:
-    """Return, for each candidate, the idf of the terms that some memory of its file has."""
-    numbers: dict[str, int] = {}
-    file = np.array([numbers.setdefault(candidate.path, len(numbers)) for candidate in candidates], dtype=np.intp)
-    pairs = np.unique(file[hits.row] * len(idf) + hits.term)
-    terms = max(1, len(idf))
-    covered = _summed(pairs // terms, idf[pairs % terms], len(numbers))
-    has_file = np.array([bool(candidate.path) for candidate in candidates], dtype=bool)
-    return np.where(has_file, covered[file], 0.0)
+def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Sequence[float]) -> dict[str, float]:
+    """Return the idf of the terms that the memories of each file have, by path."""
+    terms_of: dict[str, set[int]] = {}
+    for row, term in zip(hits.row, hits.term, strict=True):
+        terms_of.setdefault(candidates[row].path, set()).add(term)
+    terms_of.pop("", None)  # memories without a file have none in common
+    return {path: sum([idf[term] for term in sorted(terms)]) for path, terms in terms_of.items()}
 
 
-def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
-    words = _summed(hits.row, shares[hits.term], pool)
-    enough = max(1, min(ENOUGH_WORDS, int((shares == 1).sum())))
-    breadth: Floats = (np.minimum(words, enough) / enough) ** BREADTH
-    return breadth
+def _breadth(hits: TermHits, shares: Sequence[float]) -> dict[int, float]:
+    """Return what few distinct words take from the evidence, 0..1 by row."""
+    words: dict[int, float] = {}
+    for row, term in zip(hits.row, hits.term, strict=True):
+        words[row] = words.get(row, 0.0) + shares[term]
+    enough = max(1, min(ENOUGH_WORDS, sum(share == 1 for share in shares)))
+    return {row: (min(count, enough) / enough) ** BREADTH for row, count in words.items()}
+
+
+def _shrink_unanswered(
+    amounts: dict[int, float],
+    candidates: Sequence[Candidate],
+    hits: TermHits,
+    weights: _TermWeights,
+    *,
+    words: int,
+) -> None:
+    """Shrink all evidence where the best memory's file holds little of what a short question asks."""
+    asked_for = weights.asked_for
+    best = max(amounts, key=lambda row: (amounts[row], -row))
+    own = sum(asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row == best)
+    in_file = _in_file(candidates, hits, asked_for).get(candidates[best].path, 0.0)
+    left = _answered(max(own, in_file), asked=weights.asked, words=words)
+    # A name that was asked for stays in sight, whatever unknown words stand beside it.
+    named = {
+        row
+        for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True)
+        if marks & WHOLE_NAME and weights.idf[term] > 0
+    }
+    for row in amounts:
+        amounts[row] *= max(left, NAMED_LEAST) if row in named else left
 
 
 def _answered(covered: float, *, asked: float, words: int) -> float:
@@ -200,12 +302,6 @@ def _answered(covered: float, *, asked: float, words: int) -> float:
     return 1 - is_short * (1 - share)
 
 
-def _is_named(hits: TermHits, idf: Floats, pool: int) -> NDArray[np.bool_]:
-    """Return, for each candidate, whether its whole name is a word of the task that is evidence."""
-    in_name = ((hits.fields & WHOLE_NAME) > 0) & (idf[hits.term] > 0)
-    return np.bincount(hits.row[in_name], minlength=pool) > 0
-
-
 def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:
     """Return whether tests count less for a task: its first line has no word for them."""
     return _first_words(terms).isdisjoint(KIND_WEIGHTS[Kind.TEST][1].split())
@@ -215,14 +311,10 @@ def _first_words(terms: Iterable[WeighedTerm]) -> set[str]:
     return {weighed.term.word for weighed in terms if weighed.weight >= FIRST_LINE}
 
 
-def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
+def _kind_weights(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> dict[Kind, float]:
+    """Return what the evidence of each kind is worth; 1 of a kind that is missing."""
     asked = _first_words(terms)
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
-    if CODE.isdisjoint(candidate.kind for candidate in candidates):
+    if CODE.isdisjoint([candidate.kind for candidate in candidates]):
         worth.pop(Kind.DOC, None)
-    return np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
-
-
-def _summed(place: NDArray[np.intp], weights: NDArray[Any], size: int) -> Floats:
-    summed: Floats = np.bincount(place, weights=weights, minlength=size).astype(np.float64)  # of nothing: integers
-    return summed
+    return worth

@@ -10,11 +10,20 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from itertools import repeat
+from typing import ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import BLOCK_NAME, Candidate, Kind
+from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
+from xscore.scorer.bm25 import (
+    FIRST_LINE,
+    KIND_WEIGHTS,
+    LexicalEvidence,
+    WeighedTerm,
+    weigh_candidates,
+    weighs_tests_less,
+)
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question, without_frames
 from xscore.store.term_vectors import (
     FILE,
@@ -27,9 +36,6 @@ from xscore.store.term_vectors import (
     query_terms,
     split_word,
 )
-
-if TYPE_CHECKING:
-    from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm
 
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
@@ -70,8 +76,8 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
     return ranks
 
 
-TermVectors = Callable[[], Iterable[tuple[str, bytes]]]
-"""Loads (memory id, term vector) pairs; `store.vectors(TERM_EMBEDDER)`."""
+TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
+"""Loads (memory id, term vector) pairs, as `store.vectors(TERM_EMBEDDER)` does; or those that were read with a pool."""
 
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
@@ -162,6 +168,14 @@ class LexicalJudge:
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""
+        seen: set[str] = set()
+        for judgment in sorted(self.judge_all(turn, candidates), key=lambda judgment: -judgment.score):
+            if judgment.content_hash not in seen:
+                seen.add(judgment.content_hash)
+                yield judgment
+
+    def judge_all(self, turn: Turn, candidates: Sequence[Candidate]) -> list[Judgment]:
+        """Return one judgment for each candidate, in their order."""
         scored = _ScoredPool(
             turn,
             candidates,
@@ -170,13 +184,15 @@ class LexicalJudge:
             stale=self._stale,
             tests_of=self._tests_of,
         )
-        seen: set[str] = set()
-        for row in scored.order():
-            candidate, score = candidates[row], scored.scores[row]
-            if candidate.content_hash not in seen:
-                seen.add(candidate.content_hash)
-                reason = scored.reason(row) if score >= self._reasons_from else ""
-                yield Judgment(candidate.content_hash, score, reason, prior=score)
+        reasons = scored.reasons(self._reasons_from)
+        reason_of_row = [""] * len(candidates)
+        for row, reason in reasons.items():
+            reason_of_row[row] = reason
+        hashes = [candidate.content_hash for candidate in candidates]
+        # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of the pool.
+        return Judgment.from_rows(
+            list(zip(hashes, scored.scores, reason_of_row, repeat(""), repeat(0), scored.scores, repeat(())))
+        )
 
 
 def lexical_priors(turn: Turn, candidates: Sequence[Candidate], vectors: TermVectors) -> dict[str, float]:
@@ -198,21 +214,22 @@ class _ScoredPool:
         stale: frozenset[str] = frozenset(),
         tests_of: TestsOf | None = None,
     ) -> None:
-        from xscore.scorer.bm25 import KIND_WEIGHTS, weigh_candidates  # and with it numpy
-
         self.candidates = candidates
         self.stale = stale
         self.likeness = likeness or {}
         self.terms = _terms(turn, own=_own_name(candidates))
         found = find_mentions(turn.task, turn.errors)
         asks = is_question(turn.task)
-        self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms, is_question=asks)
+        loaded = vectors()
+        column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
+        self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = (
             find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
         )
         for row in self._tests_of_named(tests_of) if self.named else ():
             # A task that names what it is about is about its tests too.
-            self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
+            if row in self.evidence.amounts:
+                self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         words = _scores(self.evidence, candidates, self.named)
         self.scores = (
             [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
@@ -225,15 +242,14 @@ class _ScoredPool:
         hashes = {last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)}
         wanted = {term: last for last, terms in hashes.items() for _, term in terms}
         hits, found = self.evidence.hits, dict[str, list[Candidate]]()
-        for hit in (hits.fields & WHOLE_NAME).nonzero()[0].tolist():
-            candidate, term = self.candidates[hits.row[hit]], self.terms[hits.term[hit]].term
-            if term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
+        for row, number, marks in sorted(zip(hits.row, hits.term, hits.fields, strict=True)):
+            candidate, term = self.candidates[row], self.terms[number].term
+            if marks & WHOLE_NAME and term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
                 found.setdefault(wanted[term.hash], []).append(candidate)
         return found
 
     def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
         """Return the rows of the tests of what the task names, if tests do not count in full anyway."""
-        from xscore.scorer.bm25 import weighs_tests_less
         from xscore.store.written_rows import tested_name
 
         if not weighs_tests_less(self.terms):
@@ -250,16 +266,21 @@ class _ScoredPool:
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)
 
-    def order(self) -> list[int]:
-        """Rows, best first; equals in the order of the pool."""
-        return sorted(range(len(self.scores)), key=lambda row: -self.scores[row])
+    def reasons(self, least: float) -> dict[int, str]:
+        """Return why each memory from this score up has it, by row."""
+        telling = [row for row, score in enumerate(self.scores) if score >= least and self._has_reason(row)]
+        return {row: self.reason(row) for row in telling}
+
+    def _has_reason(self, row: int) -> bool:
+        # Most memories share no word with the task.
+        return self.scores[row] > 0 or self.candidates[row].id in self.stale
 
     def reason(self, row: int) -> str:
         """Say in words which evidence made the score."""
         fields: dict[str, list[QueryTerm]] = {}
         for hit in self._hits.get(row, ()):
             term = self.terms[self.evidence.hits.term[hit]].term
-            fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term)
+            fields.setdefault(_field(self.evidence.hits.fields[hit]), []).append(term)
         said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
         said += self.named[self.candidates[row].id].words[:2] if self.candidates[row].id in self.named else ()
         for field in _FIELD_ORDER:
@@ -272,7 +293,7 @@ class _ScoredPool:
     @cached_property
     def _hits(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for hit, row in enumerate(self.evidence.hits.row.tolist()):
+        for hit, row in enumerate(self.evidence.hits.row):
             found.setdefault(row, []).append(hit)
         return found
 
@@ -305,10 +326,8 @@ def _field(marks: int) -> str:
     return "path matches" if marks & (FILE | FOLDER) else "text has"
 
 
-def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
+def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
     """Return the task's terms by weight. own: hashes of the repository's own name."""
-    from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
-
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
@@ -341,12 +360,15 @@ def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
 
 
 def _scores(
-    evidence: "LexicalEvidence", candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
+    evidence: LexicalEvidence, candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
 ) -> list[float]:
     half = HALF * evidence.asked**HALF_BY_ASKED * math.log1p(evidence.pool) ** (1 - HALF_BY_ASKED)
     half *= math.exp(HALF_BY_STRANGE * evidence.strange**2)
-    cubes = evidence.amounts**STEEPNESS
-    scores: list[float] = (cubes / (cubes + max(half, 1e-9) ** STEEPNESS)).tolist()
+    half_cubed = max(half, 1e-9) ** STEEPNESS
+    scores = [0.0] * len(candidates)
+    for row, amount in evidence.amounts.items():
+        cubed = amount**STEEPNESS
+        scores[row] = cubed / (cubed + half_cubed)
     for row, candidate in enumerate(candidates if found else ()):
         if candidate.id in found:
             scores[row] = 1 - (1 - scores[row]) * (1 - found[candidate.id].strength)

@@ -252,9 +252,17 @@ class Store:
         tests: TestView = "cards",
         without: WithoutExchanges = EVERY_EXCHANGE,
         deadline_s: float | None = None,
+        with_terms: bool = False,
     ) -> FetchedPool:
         """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged."""
-        found = fetch_pool(self.connection, self.user_connection, tests=tests, without=without, deadline_s=deadline_s)
+        found = fetch_pool(
+            self.connection,
+            self.user_connection,
+            tests=tests,
+            without=without,
+            deadline_s=deadline_s,
+            with_terms=with_terms,
+        )
         self.user_is_unreadable = any(report.problem for report in found.layers if report.layer is Layer.USER)
         return found
 

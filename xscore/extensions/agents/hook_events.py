@@ -102,7 +102,7 @@ def before_prompt(call: HookCall) -> str:
 def _run_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
     from xscore.cli.interrupt import run_interruptible
-    from xscore.cli.main import STARTED_AT
+    from xscore.cli.start import STARTED_AT
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.cli.ask import print_turn
-from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.progress import TurnObserver
+from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.batch.shared_packs import (

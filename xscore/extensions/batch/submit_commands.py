@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import run_turn
 from xscore.cli.options import (
     COUNT,
@@ -27,6 +26,7 @@ from xscore.cli.options import (
     command,
 )
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_seconds, describe_tokens, describe_unjudged
+from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.costs.caps import describe_cap

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import run_turn
 from xscore.cli.options import LIST_OPTIONS, Flags, command
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.costs.caps import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.metrics import CalibrationBin

@@ -18,10 +18,11 @@ from msgspec.structs import asdict, astuple, replace
 from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
+from xscore.pipeline.judging_by_words import lexical_outcomes
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import ConfirmedObserver, TurnList, confirm_list_cost, list_caps_left
-from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
+from xscore.pipeline.ranking import Ranking, rank
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.hashing import file_digest

@@ -1,0 +1,222 @@
+"""One run of `xscore hook`: what coding agents run before a prompt, at the start and end of a session, after an edit.
+
+It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output. The agent's streams
+are set aside, so only the answer reaches standard output, whatever a library prints. A thread ends the process when its
+time is up, even while the main thread waits for a disk, a lock or the agent. A failure is stored for `xscore status`.
+Trade-offs: a problem with a hook is shown there, not in the agent; an end in time is like `kill -9`: the store survives
+it, but a model call that is still running is paid for and lost.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from msgspec import Struct, field
+
+from xscore.cli.opening import read_overridden
+from xscore.cli.start import STARTED_AT, run_and_report, run_process
+from xscore.extensions.agents.hook_events import EVENTS, HookCall
+from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
+from xscore.platform.database import has_older_header
+from xscore.platform.errors import UsageError
+from xscore.platform.git import kill_git
+from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
+from xscore.platform.text import escape_controls, one_line
+from xscore.settings import AgentSettings
+from xscore.store import opening
+from xscore.store.hook_state import describe_failure, hook_state_file, note_end
+
+GRACE_S = 0.7
+"""Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
+LATEST_S = 8.0
+"""Seconds after which it ends however busy the machine is. Agents wait 10 s, the start of Python included."""
+RECORDING_S = 0.2
+"""How long to wait for a failure to be stored, in seconds."""
+_LINE_CHARS = 200
+
+
+def end_if_installed(arguments: Sequence[str]) -> None:
+    """Answer a hook and end the process, if the arguments are those that `xscore agent install` writes.
+
+    They are compared, not parsed: everything else, and every error in them, is the command line's. So the many runs
+    before prompts load no click, which takes as long as reading a pool of 5,000 memories.
+    """
+    match arguments:
+        case ["hook", event, "--client", client] if event in EVENTS and client in CLIENTS:
+            pass
+        case ["hook", event] if event in EVENTS:
+            client = ""
+        case _:
+            return
+    run_process(lambda: run_and_report(lambda: answer_hook(event, client), arguments), is_hook=True)
+
+
+def answer_hook(
+    event: str, client: str, overrides: Mapping[str, object] | None = None, names: Mapping[str, str] | None = None
+) -> int:
+    """Run a hook, whatever happens in it; return the exit code. overrides and names: those of the command's flags."""
+    run = _HookRun(event, client, overrides or {}, names or {})
+    error = _error_of(run.answer)
+    run.watchdog.stop()
+    run.add("")
+    if error is not None:
+        run.fail(error)
+    return 0
+
+
+def _error_of(work: Callable[[], object]) -> BaseException | None:
+    """Run work whose caller has to go on, whatever happens; return what it raised."""
+    try:
+        work()
+    except BaseException as error:  # the edge of a hook, which must not stop the agent that runs it
+        return error
+    return None
+
+
+def _find_agents_root(folder: str) -> RepositoryRoot:
+    place = Path(folder)
+    try:
+        with suppress(FileNotFoundError):  # a folder that is gone is its own root
+            place.stat()
+        return find_root(place)
+    except (OSError, ValueError) as error:  # a NUL, or too many characters
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"the agent's folder {folder[:40]!r} ({len(folder):,} characters) is no path: {why}",
+            hint="Start the agent in a folder that exists.",
+        ) from error
+
+
+class AgentStreams:
+    """The agent's standard output and error; once this is created, nothing else in the process can write to them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._answered = False
+        self._out, self._err = os.dup(1), os.dup(2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+
+    def answer(self, data: bytes) -> None:
+        """Write the answer; ignore any later one."""
+        with self._lock:
+            if not self._answered:
+                self._answered = True
+                _write(self._out, data)
+
+    def complain(self, message: str) -> None:
+        """Write one short line for the user to standard error."""
+        from xscore.store.redaction import redact  # only where something went wrong
+
+        line = one_line(escape_controls(redact(message).text))[:_LINE_CHARS]
+        _write(self._err, f"xscore: {line}\n".encode("utf-8", "replace"))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with suppress(OSError):  # the agent has gone, or a disk is full
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+
+class Watchdog:
+    """Ends the process with exit code 0 when its time is up."""
+
+    def __init__(self, until: float, last_words: Callable[[], None]) -> None:
+        """until: `time.monotonic` seconds. last_words: writes the answer and stores why; abandoned if it hangs."""
+        self.until = until
+        """May change while the thread waits."""
+        self._last_words = last_words
+        self._over = Event()
+        Thread(target=self._wait, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching; the process may go on."""
+        self._over.set()
+
+    def _wait(self) -> None:
+        while (left := self.until - time.monotonic()) > 0:
+            if self._over.wait(min(left, 0.5)):
+                return
+        ending = Thread(target=self._last_words, daemon=True)  # an agent may not read, or a disk may hang
+        ending.start()
+        ending.join(RECORDING_S)
+        kill_git()
+        os._exit(0)
+
+
+class _HookRun(Struct):
+    """One run of a hook, with what is known so far: the watchdog may have to end it at any point."""
+
+    event: str
+    client: str
+    overrides: Mapping[str, object] = {}
+    """See `Flags.overrides`."""
+    names: Mapping[str, str] = {}
+    """See `Flags.names`."""
+    streams: AgentStreams = field(default_factory=AgentStreams)
+    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it needs this run
+    state_file: Path | None = None
+    call: HookCall | None = None
+    slowness: float = 1.0
+    """How many times its CPU time the start took."""
+
+    def __post_init__(self) -> None:
+        self.watchdog = Watchdog(self._must_end_at(AgentSettings()), self._end_in_time)
+
+    def answer(self) -> None:
+        """Read the message, run the event, and write what it adds."""
+        self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
+        work = EVENTS.get(self.event)
+        if work is None:
+            raise UsageError(f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}.")
+        asked_at = time.monotonic()
+        message = read_message(read_input())
+        idle_s = time.monotonic() - asked_at
+        self.client = self.client or message.client
+        root = _find_agents_root(message.folder)
+        self.state_file = hook_state_file(root, user_data_dir(None))
+        loaded = read_overridden(root.path, self.overrides, self.names)
+        own = loaded.settings
+        self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
+        self.watchdog.until = self._must_end_at(own.agents, idle_s=idle_s)
+        session = message.session_id or message.conversation_id
+        thread = thread_name(self.client, session) if session else ""
+        self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
+        if has_older_header(root.store_file, opening.SCHEMA):
+            self.call.wake()  # first: should the time be up in the middle of the migration, it is finished there
+        problem = work(self.call)
+        self.add("")
+        failure = describe_failure(self.event, problem, at=time.time()) if problem else None
+        note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
+
+    def fail(self, error: BaseException) -> None:
+        """Print one line on what went wrong, and store it for `xscore status`."""
+        if isinstance(error, KeyboardInterrupt):  # the agent cancelled the hook
+            return
+        self._write_failure(error)
+        self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
+
+    def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
+        # On a busy machine ranking takes longer, too: the grace grows as much as the start took longer.
+        found = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
+        self.slowness = max(self.slowness, found)
+        latest = max(LATEST_S, agents.hook_deadline_s + GRACE_S)
+        return STARTED_AT + min(latest, agents.hook_deadline_s + GRACE_S * self.slowness)
+
+    def add(self, text: str) -> None:
+        """Answer with a text that joins the agent's context; later answers are ignored. An empty one adds nothing."""
+        self.streams.answer(addition(text, event=self.event, client=self.client))
+
+    def _end_in_time(self) -> None:
+        notice = self.call.notice if self.call else ""
+        self.add(notice)
+        if not notice:
+            self._write_failure("it took too long, so nothing was added")
+
+    def _write_failure(self, error: BaseException | str) -> None:
+        if self.state_file is not None:
+            note_end(self.state_file, failure=describe_failure(self.event, error, at=time.time()))

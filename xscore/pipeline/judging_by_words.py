@@ -1,0 +1,83 @@
+"""Judge a pool by words alone: at once, without an event loop, resources, or anything sent.
+
+A turn whose judge asks an embedder, or shares with a server, goes the way of a model (`live_judging`). Trade-off: it
+cannot be cut short. Where the deadline has come before, nothing is judged; Ctrl-C ends the turn without a receipt.
+"""
+
+from collections.abc import Sequence
+from heapq import nlargest
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from xscore.pipeline.parts import PipelineParts
+from xscore.records.events import Leader, Progress
+from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate, TermColumn
+from xscore.records.receipt import StageUsage
+from xscore.records.turn import Turn
+from xscore.scorer.lexical import LexicalJudge
+from xscore.store.memory_rows import stale_memory_ids
+from xscore.store.term_vectors import TERM_EMBEDDER
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn import TurnRun
+
+
+def lexical_outcomes(
+    parts: PipelineParts,
+    turn: Turn,
+    candidates: Sequence[Candidate],
+    *,
+    terms: TermColumn | None = None,
+    reasons_from: float = 0.0,
+) -> tuple[Outcome, ...]:
+    """Score candidates by their words, without a model, an embedder or the network.
+
+    terms: the term vectors; None: read them.
+    """
+    judge = LexicalJudge(
+        lambda: parts.store.vectors(TERM_EMBEDDER) if terms is None else terms,
+        reasons_from=reasons_from,
+        stale=stale_memory_ids(parts.store.connection),
+        tests_of=parts.store.tests_of,
+    )
+    return tuple(Outcome.from_judgments(candidates, judge.judge_all(turn, candidates)))
+
+
+def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
+    """Judge the whole pool of a turn, and report it once."""
+    began, parts, pool = monotonic(), run.parts, run.opened.pool
+    candidates = pool.candidates
+    deadline = run.resources.deadline if run.resources else run.deadline
+    if not deadline.judging_left_s():
+        from xscore.pipeline.live_judging import STOP_DETAILS
+
+        cause = UnjudgedCause.DEADLINE
+        return tuple(
+            Outcome(candidate, Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause]), Origin.UNJUDGED)
+            for candidate in candidates
+        )
+    least = parts.settings.judge.reasons_from
+    outcomes = lexical_outcomes(parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least)
+    related = [
+        (judgment.score, judgment.content_hash, candidate)
+        for candidate, judgment, _ in outcomes
+        if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_BELOW
+    ]
+    best = nlargest(parts.settings.selection.top_k, related)
+    spent = StageUsage()
+    parts.observer.on(
+        Progress(
+            candidates=len(candidates),
+            cached=0,
+            judged=len(candidates),
+            unjudged=0,
+            calls=spent.calls,
+            cost_usd=spent.cost_usd,
+            elapsed_s=monotonic() - began,
+            seconds_left=0.0,
+            leaders=tuple(Leader(leader.path, leader.entity, score) for score, _, leader in best),
+            settled=outcomes,
+        )
+    )
+    return outcomes
