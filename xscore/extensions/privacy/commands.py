@@ -18,7 +18,7 @@ from xscore.extensions.privacy import encryption, erasure
 from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import decode_path_argument, find_root, user_data_dir
+from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, one_line
 from xscore.records.reports import ServerErasure
 from xscore.store import opening
@@ -294,6 +294,7 @@ def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
     user, both, user_data = flags.given["user"], flags.given["both"], user_data_dir(settings.store.user_data_dir)
     if both or not user:
         root = find_root(Path.cwd())
+        refuse_wide_folder(root)
         encryption.restore_note(root.store_file, user_data_dir=user_data)
         opening.open_store(root.store_dir, user_data_dir=user_data, trust=settings.store.trust).close()
         paths.append(root.store_file)
