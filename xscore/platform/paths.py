@@ -104,17 +104,19 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     """
     if root.claims_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return
+    command = f"xscore index {shlex.quote(str(root.path))}"
     raise UsageError(
         f"{root.path} is no project: all files of your home folder are in it",
-        hint=f"Go to the folder of a project. If you mean all of it: `xscore index {shlex.quote(str(root.path))}` first.",
+        hint=f"Go to the folder of a project. If you mean all of it, run `{command}` first.",
     )
 
 
 def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
-    home = Path(os.path.realpath(os.path.expanduser("~")))
-    return home.is_relative_to(folder)
+    # Unlike `Path.home` it raises nothing for a user without a home.
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    return Path(home).is_relative_to(folder)
 
 
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
