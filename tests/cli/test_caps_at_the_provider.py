@@ -61,7 +61,7 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
 ) -> None:
     """The host is paid at most the cap; its judgments are kept, exit 4, and the command to continue is printed."""
     shelf = make_repo({"shop/prices.py": functions(MANY)})
-    # However slow this machine is: by then 32 calls may be in flight, and from then on none is answered before they are.
+    # However slow this machine is: 32 calls may be in flight by then, and until they are, none is answered.
     answers_to_grow = 48
     host.may_reply = lambda counts: counts.requests - counts.in_flight < answers_to_grow or counts.peak_in_flight >= 32
     capped = {**priced, TURN: "0.45"}
