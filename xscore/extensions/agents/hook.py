@@ -17,20 +17,20 @@ from threading import Event, Lock, Thread
 import click
 from msgspec import Struct, field
 
-from xscore.cli.failures import error_of
+from xscore.cli.failures import error_of, find_xscore_error
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
 from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
 from xscore.platform.database import has_older_header
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import escape_controls, one_line
 from xscore.settings import AgentSettings
 from xscore.store import opening
-from xscore.store.hook_state import describe_failure, hook_state_file, note_end
+from xscore.store.hook_state import describe_failure, hook_state_file, may_advise, note_end
 
 GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
@@ -39,6 +39,13 @@ LATEST_S = 8.0
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
+_ADVISED = ("prompt", "session-start")
+# The user decides, not the agent: whoever planted a store would have it accepted by whom they can write to.
+REFUSED = (
+    "xscore adds nothing here: the store of this repository was not made at this place; the folder was moved or"
+    " renamed, or the store came with a copy. Tell the user, who decides in a terminal and not you:"
+    " `xscore store trust` keeps it, `xscore store rebuild` makes a new one."
+)
 
 
 @command()
@@ -53,7 +60,7 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     run = _HookRun(event, client or "", flags)
     error = error_of(run.answer)
     run.watchdog.stop()
-    run.add("")
+    run.add(run.advice(error))
     if error is not None:
         run.fail(error)
     return 0
@@ -172,6 +179,13 @@ class _HookRun(Struct):
         self.add("")
         failure = describe_failure(self.event, problem, at=time.time()) if problem else None
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
+
+    def advice(self, error: BaseException | None) -> str:
+        """Return what the agent has to know of a store that is refused, once a day; empty of all else."""
+        is_refused = error is not None and isinstance(find_xscore_error(error), StoreUntrusted)
+        if not is_refused or self.event not in _ADVISED or self.state_file is None:
+            return ""
+        return REFUSED if may_advise(self.state_file, now=time.time()) else ""
 
     def fail(self, error: BaseException) -> None:
         """Print one line on what went wrong, and store it for `xscore status`."""
