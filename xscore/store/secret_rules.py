@@ -232,7 +232,8 @@ def _numbered_words() -> re.Pattern[str]:
     known = secret_rules().placeholders
     long_names = _any_of(known["numbered"]) + r"(?!\d)"
     short_names = _any_of(known["short_numbered"]) + r"(?![a-z\d])"
-    begin = r"(?:(?<![A-Za-z\d])|(?=[A-Z]))"
+    # First what is cheap: hardly any place has letters and a digit before it is worth trying each name.
+    begin = r"(?=[A-Za-z]{1,8}\d)(?:(?<![A-Za-z\d])|(?=[A-Z]))"
     return re.compile(f"{begin}(?:{long_names}|{short_names})")
 
 
