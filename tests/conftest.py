@@ -37,17 +37,31 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep fixtures that outlive a test from the real user's stores, settings and keys, too."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _use_home(tmp_path_factory.mktemp("shared_home"), monkeypatch)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(
+    no_real_home: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """Give each test its own home, without keys or a keyring."""
     home = tmp_path_factory.mktemp("home")
+    _use_home(home, monkeypatch)
+    yield home
+
+
+def _use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("XSCORE_", "XDG_", "GIT_")) or name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")  # read once a process
-    yield home
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -165,6 +165,34 @@ def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
     assert not unused & edited
 
 
+PRESSED = """
+import os, signal, sys
+
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press())
+from xscore.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize("module", ["xscore.cli.main", "click", "xscore.platform.errors", "xscore.cli.repository"])
+def test_ctrl_c_while_modules_load_is_quiet(repository: Path, module: str) -> None:
+    """From the first import on it ends with 130, without a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSED.replace("MODULE", repr(module)), "status"],
+        cwd=repository,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr, done.stdout) == (130, False, "")
+
+
 THREADS = """
 import os, sys
 from xscore.__main__ import run

@@ -61,7 +61,9 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
 ) -> None:
     """The host is paid at most the cap; its judgments are kept, exit 4, and the command to continue is printed."""
     shelf = make_repo({"shop/prices.py": functions(MANY)})
-    host.latency_s = 0.4
+    # However slow this machine is: 32 calls may be in flight by then, and until they are, none is answered.
+    answers_to_grow = 48
+    host.may_reply = lambda counts: counts.requests - counts.in_flight < answers_to_grow or counts.peak_in_flight >= 32
     capped = {**priced, TURN: "0.45"}
     done = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=capped)
     assert done.returncode == 4, done.stderr

@@ -229,7 +229,7 @@ def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, 
     """P06: a line of the user layer (valid everywhere) is refused, and accepted when named."""
     xscore("memory", "add", "run what README says", "--kind", "preference", "--key", "runner", cwd=tmp_path)
     (tmp_path / "theirs.jsonl").write_text(line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout)
-    assert xscore("memory", "delete", json.loads(line)["id"], cwd=tmp_path).returncode == 0
+    assert xscore("memory", "delete", json.loads(line)["id"], "--yes", cwd=tmp_path).returncode == 0
     refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
     assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
     assert "imported 1" in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout

@@ -46,12 +46,12 @@ def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
 
 def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]) -> None:
     """P06: exact ids are erased, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
-    done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
+    done = xscore("memory", "delete", kept[0].id, "--verify", "--yes", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == f"erased 1 memory: {kept[0].id}"
     assert "found none" in done.stdout.splitlines()[-1]
     assert b"ochre ledger" not in raw(tmp_path, own_home)
-    again = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
+    again = xscore("memory", "delete", kept[0].id, "--yes", cwd=tmp_path)
     assert again.returncode == 1 and "there is no memory" in again.stderr
 
 
@@ -70,13 +70,13 @@ def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_pat
     """Issue: while another process reads the journal, erasure cannot be verified: exit 6 and a remedy."""
     database = store_file(tmp_path)
     with reading(database):
-        done = xscore("memory", "delete", kept[0].id, "--verify", "--json", cwd=tmp_path)
+        done = xscore("memory", "delete", kept[0].id, "--verify", "--json", "--yes", cwd=tmp_path)
         body = json.loads(done.stdout)
         assert (done.returncode, body["is_clean"], body["proof"]["holds"]) == (6, False, False)
         assert not body["proof"]["journal_is_empty"]
         assert any("memory.db" in file for file in body["proof"]["found_in"])
         assert "end that process" in done.stderr
-    done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
+    done = xscore("memory", "delete", kept[0].id, "--verify", "--yes", cwd=tmp_path)
     assert done.returncode == 0 and "completed an erasure" in done.stdout
     assert b"ochre ledger" not in raw(tmp_path)
 
@@ -117,6 +117,22 @@ def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments
     done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and why in done.stderr
     assert b"Another one, to stay" in raw(tmp_path)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_delete_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
+    """It is for good, as a wipe is: answering no changes nothing."""
+    delete = ["-m", "xscore", "memory", "delete", kept[0].id]
+    shown, ended = shown_on_terminal(delete, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n")
+    assert (ended, "Erase 1 memory" in shown) == (code, True)
+    assert (b"ochre ledger" in raw(tmp_path)) == (answer == "n")
+
+
+def test_delete_without_a_terminal_needs_a_yes(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
+    """Exit 2 with the option to say, and nothing is erased."""
+    done = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
+    assert done.returncode == 2 and "--yes" in done.stderr
+    assert b"ochre ledger" in raw(tmp_path)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
@@ -187,7 +203,7 @@ def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_pat
     short = said("so be it", ordinal=5)
     with own_store(tmp_path) as store:
         put(store.connection, short)
-    done = xscore("memory", "delete", short.id, "--verify", cwd=tmp_path)
+    done = xscore("memory", "delete", short.id, "--verify", "--yes", cwd=tmp_path)
     assert done.returncode == 6 and "not verified" in done.stdout and "12 characters" in done.stderr
     assert b"so be it" not in raw(tmp_path)
 
@@ -201,15 +217,15 @@ def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: P
     with own_store(tmp_path) as store:
         put(store.connection, *made)
         note_shared_server(store.connection, name)
-    done = xscore("memory", "delete", made[0].id, "--verify", "--json", cwd=tmp_path, environ=environ)
+    done = xscore("memory", "delete", made[0].id, "--verify", "--json", "--yes", cwd=tmp_path, environ=environ)
     body = json.loads(done.stdout)
     assert (done.returncode, body["proof"]["holds"], body["ids"]) == (6, True, [made[0].id])
     assert body["servers"][0]["problem"] and "not erased at redis://127.0.0.1" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
-    done = xscore("memory", "delete", made[1].id, "--verify", cwd=tmp_path)
+    done = xscore("memory", "delete", made[1].id, "--verify", "--yes", cwd=tmp_path)
     assert done.returncode == 6 and "do not name it now" in done.stderr
     assert done.stdout.splitlines()[-1].startswith("  not looked at: redis://127.0.0.1")
-    done = xscore("memory", "delete", made[2].id, "--here-only", cwd=tmp_path)
+    done = xscore("memory", "delete", made[2].id, "--here-only", "--yes", cwd=tmp_path)
     assert done.returncode == 0 and "stay there" in done.stderr
     with own_store(tmp_path) as store:
         assert owed_erasures(store.connection) == {}

@@ -148,7 +148,7 @@ def test_an_erasure_reaches_every_copy(folder: Path, xscore: Run) -> None:
     with own_store(folder) as store:
         (identifier,) = store.connection.execute("SELECT id FROM memory WHERE title GLOB 'Prices*'").fetchone()
     assert len(holding("Prices are summed as decimals")) == 2
-    erased = xscore("memory", "delete", identifier, "--verify", cwd=folder)
+    erased = xscore("memory", "delete", identifier, "--verify", "--yes", cwd=folder)
     assert erased.returncode == 0, erased.stderr
     assert holding("Prices are summed as decimals") == []
     assert holding("Prices are summed in cents")
@@ -293,7 +293,7 @@ def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run
     with own_store(folder) as store:
         query = "SELECT id FROM memory WHERE title = 'The heron is secret'"
         (identifier,) = store.connection.execute(query).fetchone()
-    assert xscore("memory", "delete", identifier, "--verify", cwd=folder).returncode == 0
+    assert xscore("memory", "delete", identifier, "--verify", "--yes", cwd=folder).returncode == 0
     assert xscore("store", "decrypt", "--all", cwd=folder).returncode == 0
     assert holding("Prices are summed") and holding("heron") == []
 

@@ -124,7 +124,7 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: tuple[str,
     """After its exchange was erased a turn is still listed and shown, and says what is missing."""
     xscore("ask", "what is total", *models, cwd=repo)
     (exchange,) = json.loads(xscore("memory", "list", "--json", cwd=repo).stdout)["memories"]
-    done = xscore("memory", "delete", exchange["id"], cwd=repo)
+    done = xscore("memory", "delete", exchange["id"], "--yes", cwd=repo)
     assert done.returncode == 0, done.stderr
     (turn,) = listed(xscore, repo)
     assert turn["answer"] == "erased"

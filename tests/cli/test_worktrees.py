@@ -98,7 +98,7 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     with own_store(second) as store:
         linked = store.connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
     assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
-    assert xscore("memory", "delete", own, cwd=second).returncode == 0
+    assert xscore("memory", "delete", own, "--yes", cwd=second).returncode == 0
     assert parsed(second) == parsed(fresh)
     assert index(xscore, second)["files"]["unchanged"] == 3
 
@@ -169,7 +169,7 @@ def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> No
     bytes_there = b"".join(file.read_bytes() for file in (store_dir(second)).glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]
-    erased = xscore("memory", "delete", id_, "--verify", cwd=basket)
+    erased = xscore("memory", "delete", id_, "--verify", "--yes", cwd=basket)
     assert erased.returncode == 0, erased.stderr
     shutil.rmtree(store_dir(second))
     judged(xscore, second, *judge)

@@ -135,3 +135,12 @@ def test_the_threshold_is_drawn_where_it_is() -> None:
 
     assert page.count('class="quiet"') == 7
     assert "threshold 0.35" in page
+
+
+def test_turns_of_several_thresholds_show_none() -> None:
+    """One line through all of them would be wrong for some; every bar has one colour."""
+    page = drawn(
+        plots.score_plot(ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=None))
+    )
+
+    assert 'class="quiet"' not in page and "threshold 0." not in page

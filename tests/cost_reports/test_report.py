@@ -59,19 +59,21 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
 
 
 def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> None:
-    """Each judge has a histogram with its own threshold, the newest turn's judge first."""
+    """Each judge has a histogram with the threshold of its turns, if they share one, the newest turn's judge first."""
     for number, (judge, threshold, bin_) in enumerate(
-        [("lexical", 0.5, 4), ("openai:small", 0.7, 9), ("lexical", 0.4, 4)]
+        [("lexical", 0.5, 4), ("openai:small", 0.7, 9), ("openai:small", 0.7, 9), ("lexical", 0.4, 4)]
     ):
         add_turn(reader, f"t_{number}", DAY + number)
         scores = [0] * bin_ + [38] + [0] * (19 - bin_)
         add_figures(reader, f"t_{number}", judge=judge, threshold=threshold, scores=json.dumps(scores))
     found = reported(reader)
     told = [(one.judge, one.turns, one.threshold, one.scores[4], one.scores[9]) for one in found.histograms]
-    assert told == [("lexical", 2, 0.4, 76, 0), ("openai:small", 1, 0.7, 0, 38)]
-    assert (found.scores, found.threshold) == (found.histograms[0].scores, 0.4)
+    assert told == [("lexical", 2, None, 76, 0), ("openai:small", 2, 0.7, 0, 76)]
+    assert (found.scores, found.threshold, found.near) == (found.histograms[0].scores, None, 12)
     page = render_report(found)
     assert "scores, lexical" in page and "scores, openai:small" in page
+    assert "threshold 0.7 at |" in page and "threshold 0.4" not in page
+    assert "its turn's threshold" in page
 
 
 @pytest.mark.parametrize(

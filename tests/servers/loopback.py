@@ -25,6 +25,8 @@ from tests.servers.threaded import Threaded, serve_app
 Answer = Callable[[str], str]
 BROKEN_STREAMS = (Fault.CUT, Fault.ERROR_IN_STREAM)
 PIECE_CHARS = 12
+PATIENCE_S, STEP_S = 30.0, 0.01
+"""How long a call is held for others to arrive, and how often they are counted."""
 
 
 class LoopbackServer(Threaded):
@@ -60,6 +62,8 @@ class LoopbackServer(Threaded):
         self.score = score
         self.answer = answer
         self.latency_s = latency_s
+        self.may_reply: Callable[[Counts], bool] = lambda counts: True
+        """Every call waits until this is true, or for `PATIENCE_S`."""
         self.rpm = rpm
         self.api_key = api_key
         self.models = models
@@ -169,9 +173,16 @@ class LoopbackServer(Threaded):
                 return refused
             if self.latency_s:
                 await asyncio.sleep(self.latency_s)
+            await self._wait_for_others()
             return await self._reply(request, body)
         finally:
             counts.in_flight -= 1
+
+    async def _wait_for_others(self) -> None:
+        waited_s = 0.0
+        while not self.may_reply(self.counts) and waited_s < PATIENCE_S:
+            await asyncio.sleep(STEP_S)
+            waited_s += STEP_S
 
     def _refused(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         if not self._key_fits(request):

@@ -154,6 +154,19 @@ INNOCENT = [
     "export const AUTH_TOKEN = 'shop.auth';",
     'storageKey = "last_clean.json"',
     "private_key: 'server_key.pem'",
+    "pakeInit(password: Uint8Array, role: string)",
+    "  token: OAuth2Token;",
+    "    token: Sha512Hash,",
+    "f(password: Base64Password, salt: Buffer)",
+    "secret: Ed25519Key",
+    "\tPassword: pbkdf2Password,",
+    "login(user, password=base64_password, once=True)",
+    "login(user, password=user1_password, once=True)",
+    "f(token: crypto::Secp256k1Key, at: u64)",
+    "f(secret: K8sServiceAccount, namespace: string)",
+    "docker run -u node:node app",
+    "mysql -p shop",
+    "gh auth login -p https",
 ]
 
 
@@ -163,6 +176,9 @@ LANGUAGES_OWN = [
     "$db = new PDO('mysql:host=x','root','{}');",
     'curl_setopt($c, CURLOPT_USERPWD, "user:{}");',
     "mysql -uroot -p{} shop",
+    "curl -u me:{} https://x.org",
+    "sshpass -p {} ssh me@host",
+    "docker login -u me -p {} registry.x.org",
     'source.setPassword("{}");',
     "$this->secret = <<<EOT\n{}\nEOT;",
 ]
@@ -219,6 +235,27 @@ def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
     """P01: unquoted values in `.yaml`, `.ini`, `.properties` and `.env` are redacted."""
     assert redact(line).count == 1
     assert redact(f"[db]\nport=5\n{line}\nuser=me\n").count == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f(password=Summer2024Pass, once=True)",
+        "f(password: S0mm3rT1me2024, once=True)",
+        "password: Sommer2024",
+        "DB_PASS=Sommer2024",
+        "curl -u bob:hunter2 https://x.org",
+    ],
+)
+def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
+    """Digits make a name only where they belong to a known algorithm, format or protocol, or count names."""
+    assert redact(line).types == ("password",)
+
+
+@pytest.mark.parametrize("line", ["password: Uint8Array", "f(token: OAuth2Token, salt: string)"])
+def test_types_stay_in_documents(line: str) -> None:
+    """A README shows signatures, too."""
+    assert redact(line, prose=True).text == line
 
 
 NO_SECRET_SAID = [
@@ -321,6 +358,8 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
         "id_ed25519_sk.pub", "home/.ssh/id_ecdsa.bak", ".npmrc", ".pypirc", ".netrc", "_netrc", "Vault.KDBX",
         ".aws/credentials", "credentials.json", ".git-credentials", ".htpasswd", "service-account-prod.json",
         "secrets.yaml", "terraform.tfstate", ".docker/config.json", "x\\.env",
+        ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".node_repl_history", ".ssh/config",
+        "me/.ssh/known_hosts", ".gnupg/gpg.conf", ".aws/sso/cache/a.json", ".kube/cache/a", ".viminfo",
     ],
 )  # fmt: skip
 def test_files_of_secrets_stay_out(name: str) -> None:
@@ -333,7 +372,7 @@ def test_files_of_secrets_stay_out(name: str) -> None:
     [
         "environment.py", "env.py", "keys.py", "id_map.py", "id_utils.ts", "identity.go", "config.json",
         "src/config.json", "credentials.py", "docs/credentials.md", "keyboard.js", "secrets.toml", "monkey.py",
-        "README.md", "pem.py",
+        "README.md", "pem.py", "src/history.py", "command_history", "docs/ssh/config", "kube/config.yaml",
     ],
 )  # fmt: skip
 def test_other_files_are_indexed(name: str) -> None:

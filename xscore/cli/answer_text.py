@@ -100,7 +100,19 @@ def _nothing_chosen(answer: Answer) -> str:
     if not judged:
         return "Nothing was chosen: nothing was judged."
     nearest = "The nearest:" if shown_memories(answer) else "None comes close."
-    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}. {nearest}"
+    not_judged = _folders_kept_out(answer)
+    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}.{not_judged} {nearest}"
+
+
+def _folders_kept_out(answer: Answer) -> str:
+    """Say that whole folders were kept out, where the answer may be; empty if none was."""
+    folders = {"submodule": "submodules", "nested_repository": "nested repositories"}
+    counts = []
+    for reason, several in folders.items():
+        count = answer.kept_out.get(reason, 0)
+        if count:
+            counts.append(counted(count, reason.replace("_", " "), several))
+    return f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
 
 
 def _cut(answer: Answer) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import find_root, user_config_file
+from xscore.platform.paths import find_root, refuse_wide_folder, user_config_file
 
 if TYPE_CHECKING:  # a hook has no flags, and loads no click
     from xscore.cli.options import Flags
@@ -74,6 +74,7 @@ def run_turn(
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
+        refuse_wide_folder(find_root(start.resolve()))  # before it is listed, which takes minutes there
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
     _note_what_is_missing(start, loaded.settings, observer.note, made=make)
     for warning in loaded.warnings:

@@ -21,10 +21,11 @@ from xscore.cli.text_layout import bold, faint, render_counts, render_facts, ren
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError, install_hint
 from xscore.platform.figures import format_bytes, format_dollars, format_seconds
-from xscore.platform.paths import decode_path_argument
+from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, mask_key, one_line
 from xscore.records.memory import IndexReport
 from xscore.records.reports import BackgroundStatus, Diagnosis, EffectiveSetting, HookFailure, StoreStatus
+from xscore.store import opening
 
 if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
@@ -112,13 +113,27 @@ def _link_line(one: "ReachedNode", *, via: str) -> str:
 def index(path: Path, flags: Flags) -> None:
     """Bring the memories of the repository around PATH up to date (default: this folder).
 
-    Only what changed is read and parsed. `ask` and `context` do this by themselves.
+    Only what changed is read and parsed. `ask` and `context` do this by themselves, but in a home folder only after
+    this command was given its PATH.
     """
     if not path.is_dir():  # click lets a device pass
         raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
+    if click.get_current_context().get_parameter_source("path") is not click.core.ParameterSource.DEFAULT:
+        _accept_folder(path, flags)
     report = run_turn(flags, lambda open_: open_.index(), start=path, late_loop=True)
     if flags.terminal.as_json or not flags.terminal.quiet:
         flags.terminal.print_result(report, lambda one: _render_index(one, verbose=flags.terminal.verbose))
+
+
+def _accept_folder(path: Path, flags: Flags) -> None:
+    """Make the store of a home folder, or one above it, which no other command does."""
+    root = find_root(path.resolve())
+    try:
+        refuse_wide_folder(root)
+    except UsageError:
+        chosen = read_settings(flags, start=path).settings.store
+        user_data = user_data_dir(chosen.user_data_dir)
+        opening.open_store(root.store_dir, user_data_dir=user_data, trust=chosen.trust).close()
 
 
 def _render_index(report: IndexReport, *, verbose: bool) -> str:

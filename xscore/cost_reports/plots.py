@@ -282,7 +282,7 @@ def score_plot(of: ScoreHistogram) -> Figure:
     rows = [(f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}") for at, count in enumerate(counts)]
     stacks = []
     for at, count in enumerate(counts):
-        height, passes = log10(1 + count), (at + 0.5) / bins >= threshold
+        height, passes = log10(1 + count), threshold is None or (at + 0.5) / bins >= threshold
         stacks.append((height * (not passes), height * passes))
     axis = [(log10(1 + mark), format_mean(mark)) for mark in marks]
     hints = [": ".join(row) for row in rows]
@@ -294,11 +294,12 @@ def score_plot(of: ScoreHistogram) -> Figure:
         top=34,
         bottom=174,
     )
+    drawn = "their thresholds differ" if threshold is None else "with their threshold"
     return Figure(
         title=title,
-        summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}, with the latest threshold.",
+        summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}; {drawn}.",
         panels=[panel],
-        legend=[("c1", "at or above the threshold"), ("quiet", "below")],
+        legend=[] if threshold is None else [("c1", "at or above the threshold"), ("quiet", "below")],
         numbers=ReportTable(("score", "candidates"), rows, words=1),
     )
 

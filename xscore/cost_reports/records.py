@@ -133,8 +133,8 @@ class ScoreHistogram(Struct, frozen=True, kw_only=True):
     turns: int
     scores: tuple[int, ...]
     """In bins of 0.05."""
-    threshold: float
-    """That of its newest turn."""
+    threshold: float | None
+    """That of its turns; None where they differ."""
 
 
 class OfflineTotals(Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
     scores: tuple[int, ...]
     """Of the judge of the newest turn, as the first of `histograms`."""
     threshold: float | None
-    """Of the newest turn; None: no turn has figures."""
+    """Of all turns with figures; None where they differ, or no turn has figures."""
     spent: Spent
     comparison: Comparison
     by_model: tuple[Group, ...]

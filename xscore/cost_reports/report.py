@@ -160,9 +160,15 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
         "kept": sum(one.kept for one in figures),
         "near": sum(near) if near else None,
         "scores": histograms[0].scores if histograms else (0,) * SCORE_BINS,
-        "threshold": figures[0].threshold if figures else None,
+        "threshold": _common_threshold(figures),
         "histograms": histograms,
     }
+
+
+def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
+    """Return the threshold of all these turns; None where they differ: one of them says nothing of the others."""
+    thresholds = {one.threshold for one in figures}
+    return thresholds.pop() if len(thresholds) == 1 else None
 
 
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
@@ -175,7 +181,7 @@ def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
             judge=judge,
             turns=len(own),
             scores=tuple(map(sum, zip(*(one.scores for one in own if one.scores), strict=True))) or (0,) * SCORE_BINS,
-            threshold=own[0].threshold,
+            threshold=_common_threshold(own),
         )
         for judge, own in by_judge.items()
     )

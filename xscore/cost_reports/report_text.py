@@ -121,8 +121,10 @@ def _candidates(report: CostReport) -> str:
 
 
 def _kept(report: CostReport) -> str:
-    near = "" if report.near is None else f" · {counted(report.near, 'score')} within 0.1 of the threshold"
-    return f"{report.kept:,}{near}"
+    if report.near is None:
+        return f"{report.kept:,}"
+    threshold = "the threshold" if report.threshold is not None else "its turn's threshold"
+    return f"{report.kept:,} · {counted(report.near, 'score')} within 0.1 of {threshold}"
 
 
 def _calls(spent: Spent) -> str:
@@ -253,6 +255,8 @@ def _histogram(of: ScoreHistogram) -> str:
     if not most:
         return ""
     bars = [_BARS[-(-count * (len(_BARS) - 1) // most)] for count in of.scores]
+    if of.threshold is None:
+        return f"0 [{''.join(bars).replace(' ', '.')}] 1, turns of several thresholds"
     at = min(round(of.threshold * len(bars)), len(bars))
     drawn = "".join(bars[:at]) + "|" + "".join(bars[at:])
     return f"0 [{drawn.replace(' ', '.')}] 1, threshold {of.threshold:g} at |"

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from xscore.platform.files import IGNORED_IN_NAMES, is_there, leads_out
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import bare_repository, claims_git
-from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.platform.paths import RepositoryRoot, own_folders_in, portable_name
 from xscore.records.memory import Excluded
 
 if TYPE_CHECKING:
@@ -62,10 +62,19 @@ _too_slow: set[Path] = set()
 
 
 def discover_files(root: RepositoryRoot, *, git: bool = True, until: float | None = None) -> FileListing:
-    """List the files of a root: by git where it is a worktree, else by walking.
+    """List the files of a root: by git where it is a worktree, else by walking; none of xscore's own.
 
     until: when to stop walking, in seconds of `time.monotonic`; git has a limit of its own (`LISTING_S`).
     """
+    listing = _list_files(root, git=git, until=until)
+    # A home folder, or a repository of dotfiles, holds the user's secret file, stores and copies.
+    own_folders = tuple(f"{folder}/" for folder in own_folders_in(root.path))
+    if own_folders:
+        listing.paths = [path for path in listing.paths if not path.startswith(own_folders)]
+    return listing
+
+
+def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> FileListing:
     if root.is_git and git and root.path not in _too_slow:
         began = monotonic()
         printed = run_git(root.path, "ls-files", "-co", "--exclude-standard", "-z", timeout_s=LISTING_S)

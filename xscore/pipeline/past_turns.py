@@ -44,7 +44,7 @@ from xscore.records.reports import Explanation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.naming import name_forms, unknown_name
+from xscore.store.naming import file_of_name, name_forms, unknown_name
 from xscore.store.turn_history import PastTurn, find_turn_id, past_turn
 
 if TYPE_CHECKING:
@@ -65,12 +65,24 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
     for form in name_forms(name, parts.root.path):
         memories = memories or {memory.id: memory for memory in parts.store.find(form)}
     if not memories:
-        raise unknown_name(parts.store.connection, name)
+        raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
     found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(parts, past, memories, receipt)
     memory = memories.pop(found.id)
     words = [found.words, *([STALE_NOW] if memory.status is MemoryStatus.STALE else []), *_namesakes(memories)]
     return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
+
+
+def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
+    """Return the error that says why a file has no memories; None: the name is that of no file kept out."""
+    from xscore.indexer.kept_out import kept_out_error  # only for a name that stands for nothing
+
+    for form in name_forms(name, parts.root.path):
+        path = file_of_name(form).removesuffix("/")
+        error = kept_out_error(parts.store.connection, parts.root, parts.settings.index, path)
+        if error is not None:
+            return error
+    return None
 
 
 def _namesakes(others: Mapping[str, Memory]) -> list[str]:

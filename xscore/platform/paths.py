@@ -8,6 +8,7 @@ nearest folder that holds a `.git`. Trade-off: any folder with a HEAD, or file t
 
 import os
 import re
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ STORE_DIR = ".xscore"
 GIT_STORE_DIR = "xscore"
 """Folder of the store within a repository's common git folder."""
 STORE_FILE = "memory.db"
+
+UsersFolder = Literal["data", "config", "cache"]
 
 _ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
 _AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
@@ -91,6 +94,29 @@ def find_root(start: Path) -> RepositoryRoot:
     is_claimed = bool(os.environ.get("GIT_DIR"))
     store_dir, read_only = _store_place(path, None if is_claimed else path / STORE_DIR)
     return RepositoryRoot(path, None, store_dir, claims_git=is_claimed, read_only=read_only)
+
+
+def refuse_wide_folder(root: RepositoryRoot) -> None:
+    """Raise UsageError for a plain folder that is the user's home, or holds it, and has no store yet.
+
+    Whoever means it names the folder: `xscore index PATH` makes the store, and is the only command
+    that does. A repository there (dotfiles) says by its ignore rules what belongs to it.
+    """
+    if root.claims_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
+        return
+    command = f"xscore index {shlex.quote(str(root.path))}"
+    raise UsageError(
+        f"{root.path} is no project: all files of your home folder are in it",
+        hint=f"Go to the folder of a project. If you mean all of it, run `{command}` first.",
+    )
+
+
+def _holds_home(folder: Path) -> bool:
+    if folder == folder.parent:
+        return True
+    # Unlike `Path.home` it raises nothing for a user without a home.
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    return Path(home).is_relative_to(folder)
 
 
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
@@ -162,7 +188,17 @@ def user_cache_dir() -> Path:
     return _users("cache")
 
 
-_USERS_FOLDERS = {
+def own_folders_in(folder: Path) -> list[str]:
+    """Return the folders of xscore's own files for this user that are inside another, relative to it."""
+    inside = set[str]()
+    for kind in _USERS_FOLDERS:
+        own = Path(os.path.realpath(_users(kind)))
+        if own != folder and own.is_relative_to(folder):
+            inside.add(os.fspath(own.relative_to(folder)))
+    return sorted(inside)
+
+
+_USERS_FOLDERS: dict[UsersFolder, tuple[str, str, str]] = {
     "data": ("XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support"),
     "config": ("XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support"),
     "cache": ("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches"),
@@ -170,7 +206,7 @@ _USERS_FOLDERS = {
 """Kind -> environment variable, default by the XDG Base Directory Specification, place on macOS."""
 
 
-def _users(kind: Literal["data", "config", "cache"]) -> Path:
+def _users(kind: UsersFolder) -> Path:
     variable, default, on_macos = _USERS_FOLDERS[kind]
     chosen = Path(os.environ.get(variable, "").strip())
     if not chosen.is_absolute():  # the specification has relative paths ignored

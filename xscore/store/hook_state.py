@@ -26,6 +26,7 @@ from xscore.store.redaction import redact
 
 PROBLEM_CHARS = 300
 MOST_SESSIONS, MOST_GIVEN = 50, 100
+ADVISE_EVERY_S = 86_400.0
 _MAX_BYTES = 400_000
 _LOCK_WAIT_S, _LOCK_STEP_S = 0.1, 0.002
 """How long to wait for other hooks: less than a hook whose time is up has left to store why."""
@@ -38,6 +39,8 @@ class HookState(Struct, frozen=True):
     """The failure of the last hook; None if it succeeded."""
     given: dict[str, list[str]] = {}
     """Session -> digests of what was added to it, latest last; the most recently active session comes last."""
+    advised_at: float = 0.0
+    """When the agent was last told what its user has to decide, in Unix seconds; 0: never."""
 
 
 def hook_state_file(root: RepositoryRoot, user_data_dir: Path) -> Path:
@@ -67,6 +70,16 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
         changed = replace(known, failure=failure, given=given)
         if changed != known:
             _write(path, changed)
+
+
+def may_advise(path: Path, *, now: float) -> bool:
+    """Whether the agent was told nothing of the kind for a day; note that it is told now."""
+    with _locked(path):
+        known = read_hook_state(path)
+        if 0 <= now - known.advised_at < ADVISE_EVERY_S:
+            return False
+        _write(path, replace(known, advised_at=now))
+        return True
 
 
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:

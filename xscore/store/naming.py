@@ -133,6 +133,13 @@ def name_forms(name: str, root: Path) -> list[str]:
     return [decode_path_argument(form) + colons + entity for form in dict.fromkeys(forms)]
 
 
+def file_of_name(name: str) -> str:
+    """Return the path of a name: without its lines, and without its entity."""
+    path = name.partition("::")[0]
+    lines = _LINES.fullmatch(path)
+    return path if lines is None else lines[1]
+
+
 def _files(connection: sqlite3.Connection, path: str) -> list[str]:
     return _indexed_files(connection, path) or [path]
 

@@ -217,8 +217,10 @@ def is_safe_name(file: str) -> bool:
 def is_secret_file(name: str) -> bool:
     """Whether a file, by its name or path, exists to hold secrets and is never indexed."""
     path = "/" + name.replace("\\", "/").lower()
-    names, endings = _file_patterns()
-    return bool(names.match(path.rsplit("/", 1)[-1])) or path.endswith(endings)
+    patterns = _file_patterns()
+    if patterns.names.match(path.rsplit("/", 1)[-1]) or path.endswith(patterns.endings):
+        return True
+    return any(folder in path for folder in patterns.folders)
 
 
 def _replace(text: str, found: Iterable[SecretSpan]) -> str:
@@ -253,12 +255,24 @@ def _outside(marks: list[tuple[int, int]], found: list[SecretSpan]) -> list[Secr
     return fresh
 
 
+class _FilePatterns(Struct, frozen=True):
+    """What makes a path that of a secret file, all in lower case."""
+
+    names: re.Pattern[str]
+    endings: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
 @cache
-def _file_patterns() -> tuple[re.Pattern[str], tuple[str, ...]]:
+def _file_patterns() -> _FilePatterns:
     known = secret_rules().files
     names = [translate(glob) for glob in known.globs if "/" not in glob]
-    endings = tuple(glob for glob in known.globs if "/" in glob)
-    return re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])), endings
+    places = [glob for glob in known.globs if "/" in glob]
+    return _FilePatterns(
+        names=re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])),
+        endings=tuple(place for place in places if not place.endswith("/")),
+        folders=tuple(place for place in places if place.endswith("/")),
+    )
 
 
 def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:

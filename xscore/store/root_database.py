@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.platform.paths import STORE_FILE, RepositoryRoot, can_write, fallback_store_dir
+from xscore.platform.paths import STORE_FILE, RepositoryRoot, can_write, fallback_store_dir, refuse_wide_folder
 from xscore.store import opening, user_secret
 
 
@@ -37,7 +37,7 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
     """Open a root's database; first move the one that is still in the tree of a repository.
 
     create: make a missing one; False opens an empty one in memory. Raises StoreUntrusted,
-    StoreDamaged, StoreError.
+    StoreDamaged, StoreError, and UsageError where a store would make the home folder a project.
     """
     notes = _take_over_earlier_store(root, user_data_dir)
     if not (create or opening.has_store(root.store_dir)):
@@ -47,6 +47,7 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
     def siblings() -> list[Path]:
         return _find_siblings(root, user_data_dir)
 
+    refuse_wide_folder(root)
     # A new store needs a mark in the user's folder: where that cannot be written, nothing can be kept.
     if not (root.read_only or opening.has_store(root.store_dir) or can_write(user_data_dir)):
         root = replace(root, read_only=True)

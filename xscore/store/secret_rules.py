@@ -7,7 +7,7 @@ around a value is in the pattern of its rule. Trade-off: a password that is an e
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from math import log2
 from pathlib import Path
@@ -27,9 +27,13 @@ NAME_CHARS = 80
 SHORT_WORDS = 2.5
 """Letters a word, on average, up to which mixed case is no name."""
 
+COUNTER_DIGITS = 2
+"""Digits of a number that counts names (`user12_password`); more are a year or a part of a password."""
+
 _OPERATORS = "!&*~+-@"
 """Operators that may precede a name in code."""
 _DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 _SPACE = re.compile(r"\s")
 _VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
@@ -202,8 +206,45 @@ def _is_plain(value: str) -> bool:
     return not (_IDENTIFIER.match(value) and _telling_words() & set(_words(value)))
 
 
+def _is_bare(value: str) -> bool:
+    return _is_token(value) and not _is_numbered_name(value)
+
+
+def _is_numbered_name(value: str) -> bool:
+    """Whether a value names a type or variable although it has digits: `Uint8Array`, `user1_password`."""
+    if len(value) > NAME_CHARS or not _IDENTIFIER.match(value.lstrip(_OPERATORS)):
+        return False
+    rest, technical_names = _numbered_words().subn("", value)
+    if _is_jumbled(rest) or min(map(len, _WORD.findall(rest)), default=2) < 2:
+        return False
+    digit_groups = _DIGITS.findall(rest)
+    if not digit_groups:
+        return technical_names > 0
+    # A number more is allowed where a word tells that this names a secret, and is none.
+    words = set(_words(value))
+    is_counted = len(digit_groups) == 1 and len(digit_groups[0]) <= COUNTER_DIGITS
+    return is_counted and len(words) > 1 and bool(_telling_words() & words)
+
+
+@cache
+def _numbered_words() -> re.Pattern[str]:
+    """Match a known name with digits where a word of an identifier may begin."""
+    known = secret_rules().placeholders
+    long_names = _any_of(known["numbered"]) + r"(?!\d)"
+    short_names = _any_of(known["short_numbered"]) + r"(?![a-z\d])"
+    # First what is cheap: hardly any place has letters and a digit before it is worth trying each name.
+    begin = r"(?=[A-Za-z]{1,8}\d)(?:(?<![A-Za-z\d])|(?=[A-Z]))"
+    return re.compile(f"{begin}(?:{long_names}|{short_names})")
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """Return a pattern of these names in any case, the rest of the pattern minding it."""
+    longest_first = sorted(names, key=len, reverse=True)
+    return f"(?i:{'|'.join(longest_first)})"
+
+
 def _is_word(value: str) -> bool:
-    if not _is_plain(value):
+    if not _is_plain(value) or _is_numbered_name(value):
         return False
     inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
     return not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (len(value) >= 8 and (inner_digit or _is_jumbled(value)))
@@ -217,7 +258,9 @@ def _is_jumbled(value: str) -> bool:
 
 def _is_spoken(value: str) -> bool:
     has_sign = _LETTER.search(value) and re.search(r"\w[^\w\s.'’/-]+\w", value)
-    return _is_value(value) and not _ALGORITHM.match(value) and (has_sign is not None or _is_mixed(value))
+    if not _is_value(value) or _ALGORITHM.match(value) or _is_numbered_name(value):
+        return False
+    return has_sign is not None or _is_mixed(value)
 
 
 def _is_clause_end(value: str) -> bool:
@@ -225,7 +268,9 @@ def _is_clause_end(value: str) -> bool:
     words = set(_words(value))
     if words and words <= known["words"] | known["ordinary"]:
         return False
-    return _is_value(value) and not _ALGORITHM.match(value) and not _DESCRIBES.search(value)
+    if _ALGORITHM.match(value) or _DESCRIBES.search(value) or _is_numbered_name(value):
+        return False
+    return _is_value(value)
 
 
 def _is_url_example(value: str) -> bool:
@@ -257,6 +302,7 @@ CHECKS: dict[str, Check] = {
     "mixed": _is_mixed,
     "value": _is_value,
     "token": _is_token,
+    "bare": _is_bare,
     "plain": _is_plain,
     "word": _is_word,
     "spoken": _is_spoken,
@@ -264,5 +310,5 @@ CHECKS: dict[str, Check] = {
     "url": lambda value: _is_value(unquote(value)),
     "example": _is_url_example,
 }
-NEED_DIGIT = frozenset({"mixed", "token"})
+NEED_DIGIT = frozenset({"mixed", "token", "bare"})
 """The checks that no value without a digit passes."""

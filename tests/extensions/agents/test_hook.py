@@ -25,8 +25,9 @@ from tests.extensions.agents.hook_process import (
     xscore,
 )
 from xscore.extensions.agents.hook_events import INDEXING
-from xscore.platform.paths import find_root
-from xscore.store.hook_state import hook_state_file
+from xscore.extensions.agents.hook_run import REFUSED
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store.hook_state import hook_state_file, may_advise, read_hook_state
 
 SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}]}
 
@@ -138,11 +139,23 @@ def _lose_trust(root: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_damage, _lose_trust], ids=["damaged", "untrusted"])
-def test_a_store_that_cannot_be_used_adds_nothing(root: Path, harm: Callable[[Path], None]) -> None:
+def test_a_store_that_cannot_be_used_adds_no_context(root: Path, harm: Callable[[Path], None]) -> None:
     """A damaged or foreign store is left alone, and the reason is recorded outside it."""
     harm(root)
-    assert added(run_hook("prompt", message(root))) == ""
+    assert added(run_hook("prompt", message(root))) == ("" if harm is _damage else REFUSED)
     assert b"store" in hook_state_file(find_root(root), Path(os.environ["HOME"]) / ".local/share/xscore").read_bytes()
+
+
+def test_a_moved_repository_is_named_once_a_day(root: Path) -> None:
+    """The agent is told what its user has to decide, then nothing for a day; a stop or an edit tells nothing."""
+    moved = root.rename(root.with_name("renamed"))
+    assert added(run_hook("stop", message(moved, "Stop"))) == ""
+    assert added(run_hook("session-start", message(moved, "SessionStart", source="startup"))) == REFUSED
+    assert added(run_hook("prompt", message(moved))) == ""
+    state_file = hook_state_file(find_root(moved), user_data_dir(None))
+    now = read_hook_state(state_file).advised_at
+    assert not may_advise(state_file, now=now + 86_000)
+    assert may_advise(state_file, now=now + 86_400)
 
 
 @pytest.mark.verify

@@ -21,13 +21,13 @@ from xscore.cli.start import STARTED_AT, run_and_report, run_process
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
 from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
 from xscore.platform.database import has_older_header
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import escape_controls, one_line
 from xscore.settings import AgentSettings
 from xscore.store import opening
-from xscore.store.hook_state import describe_failure, hook_state_file, note_end
+from xscore.store.hook_state import describe_failure, hook_state_file, may_advise, note_end
 
 GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
@@ -36,6 +36,13 @@ LATEST_S = 8.0
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
+_ADVISED = ("prompt", "session-start")
+# The user decides, not the agent: whoever planted a store would have it accepted by whom they can write to.
+REFUSED = (
+    "xscore adds nothing here: the store of this repository was not made at this place; the folder was moved or"
+    " renamed, or the store came with a copy. Tell the user, who decides in a terminal and not you:"
+    " `xscore store trust` keeps it, `xscore store rebuild` makes a new one."
+)
 
 
 def end_if_installed(arguments: Sequence[str]) -> None:
@@ -61,7 +68,7 @@ def answer_hook(
     run = _HookRun(event, client, overrides or {}, names or {})
     error = _error_of(run.answer)
     run.watchdog.stop()
-    run.add("")
+    run.add(run.advice(error))
     if error is not None:
         run.fail(error)
     return 0
@@ -192,6 +199,15 @@ class _HookRun(Struct):
         self.add("")
         failure = describe_failure(self.event, problem, at=time.time()) if problem else None
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
+
+    def advice(self, error: BaseException | None) -> str:
+        """Return what the agent has to know of a store that is refused, once a day; empty of all else."""
+        if error is None or self.event not in _ADVISED or self.state_file is None:
+            return ""
+        from xscore.cli.failures import find_xscore_error  # few hooks fail
+
+        is_refused = isinstance(find_xscore_error(error), StoreUntrusted)
+        return REFUSED if is_refused and may_advise(self.state_file, now=time.time()) else ""
 
     def fail(self, error: BaseException) -> None:
         """Print one line on what went wrong, and store it for `xscore status`."""

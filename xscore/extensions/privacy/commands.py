@@ -18,7 +18,7 @@ from xscore.extensions.privacy import encryption, erasure
 from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import decode_path_argument, find_root, user_data_dir
+from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, one_line
 from xscore.records.reports import ServerErasure
 from xscore.store import opening
@@ -47,20 +47,22 @@ WHICH_STORE = [
 ]
 
 
-@command(DRY_RUN, ERASING)
+@command(DRY_RUN, ERASING, YES)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--earlier", is_flag=True, help="Also the superseded memories that led to these.")
 def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
     """Erase the memories with these exact IDs, and whatever was made with them.
 
     Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: the text is nowhere in the
-    files afterwards. Memories of files are refused: exclude the file instead.
+    files afterwards. Memories of files are refused: exclude the file instead. Asks first.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
         wanted = dict.fromkeys(ids)
         if earlier:
             wanted |= dict.fromkeys(erasure.preview_erasure(store, ids).earlier)
+        if not _may_erase_memories(store, list(wanted), flags):
+            return DECLINED
         return _erase_and_report(store, list(wanted), flags, settings)
 
 
@@ -117,6 +119,18 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
         if not _may_erase(counted(len(ids), "turn"), flags):
             return DECLINED
         return _erase_and_report(store, [], flags, settings, turns=ids)
+
+
+def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> bool:
+    """Ask, and say what goes along; without a question where nothing matches or an earlier erasure is completed."""
+    if flags.assume_yes or flags.dry_run:
+        return True
+    preview = erasure.preview_erasure(store, ids)
+    if not preview.ids:
+        return True
+    along = ", ".join(_rows_along(preview))
+    memories = counted(preview.memories, "memory", "memories")
+    return _may_erase(f"{memories} with {along}" if along else memories, flags)
 
 
 def _may_erase(what: str, flags: Flags) -> bool:
@@ -215,12 +229,7 @@ def _server_note(one: ServerErasure) -> str:
 def _render_erasure(report: _Report) -> str:
     done, turns = report.done, report.turns
     erased, removed = ("would erase", "would remove") if report.dry_run else ("erased", "removed")
-    rows = {
-        field.name: getattr(done, field.name)
-        for field in fields(done)
-        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int
-    }
-    along = [counted(count, name.removesuffix("s"), name) for name, count in rows.items() if count]
+    along = _rows_along(done)
     lines = [f"{erased} {counted(len(turns), 'turn')}: {_listed(turns)}"] if turns else []
     if done.ids or not turns:
         lines.append(f"{erased} {counted(done.memories, 'memory', 'memories')}: {_listed(done.ids)}")
@@ -234,6 +243,16 @@ def _render_erasure(report: _Report) -> str:
         if not one.problem:
             lines.append(f"removed {counted(one.removed, 'judgment')} with reasons at {one_line(one.server)}")
     return "\n".join([*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())])
+
+
+def _rows_along(done: erasure.Erasure) -> list[str]:
+    """Return `3 receipts, 2 payloads`, each in its own words: what goes with memories or turns."""
+    rows = {
+        field.name: getattr(done, field.name)
+        for field in fields(done)
+        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int
+    }
+    return [counted(count, name.removesuffix("s"), name) for name, count in rows.items() if count]
 
 
 def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure]) -> list[str]:
@@ -294,6 +313,7 @@ def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
     user, both, user_data = flags.given["user"], flags.given["both"], user_data_dir(settings.store.user_data_dir)
     if both or not user:
         root = find_root(Path.cwd())
+        refuse_wide_folder(root)
         encryption.restore_note(root.store_file, user_data_dir=user_data)
         opening.open_store(root.store_dir, user_data_dir=user_data, trust=settings.store.trust).close()
         paths.append(root.store_file)
