@@ -39,13 +39,19 @@ SAME_FILE = 0.15
 ENOUGH_WORDS = 3
 BREADTH = 0.5
 """Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
-ENOUGH_SHARE = 0.5
-"""Share of the idf of a short question that the best memory's file must hold for evidence to count in full."""
+FIELD, FIELD_OF = 8, 100
+"""How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
+What a repository has is dealt with in several places; what it lacks shares a few words with one."""
+HELD_SHORT, HELD_LONG = 0.44, 0.19
+"""Share of the idf of a question that these memories hold on average where it counts in full: short questions, long
+ones. Cross-validated by repository on questions about what is there and what is not (decision 0036)."""
+SHORT_UNTIL, LONG_FROM = 6, 12
+"""A question of at most so many words is short, of so many long; between them the share falls evenly."""
+UNHELD_FALLS = 2.0
+"""Power of the missing share by which all evidence shrinks."""
 NAMED_LEAST = 0.8
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
 is nowhere (decision 0036): 0.9 kept something for one more of 52."""
-SHORT_BELOW, SHORT_FADES = 8, 3
-"""Questions of fewer words than this are short, the more so down to this many fewer."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -95,6 +101,10 @@ class LexicalEvidence(Struct, frozen=True):
     pool: int
     """Candidates and imagined memories."""
     hits: TermHits
+    held: float = 1.0
+    """Share of what a question asks that the best memories hold on average."""
+    needed: float = 0.0
+    """The same where all evidence counts in full; 0 of an instruction."""
 
 
 def weigh_candidates(
@@ -126,14 +136,16 @@ def weigh_candidates(
     amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
     shares = np.array([weighed.term.share for weighed in terms]) * counted
     amounts *= _breadth(hits, shares, len(candidates)) * _by_kind(candidates, terms)
-    if is_question and len(candidates):
-        covered = _summed(hits.row, (idf * counted)[hits.term], len(candidates))
-        covered = np.maximum(covered, _in_file(candidates, hits, idf * counted))
-        left = _answered(float(covered[np.argmax(amounts)]), asked=asked, words=words)
+    held, needed = 1.0, 0.0
+    if is_question and (amounts > 0).any():
+        held = _held(hits, idf * counted, amounts) / asked if asked else 1.0
+        needed = _needed(words)
+        left = min(1.0, held / needed) ** UNHELD_FALLS
         # A name that was asked for stays in sight, whatever unknown words stand beside it.
-        amounts *= np.where(_is_named(hits, idf, len(candidates)), max(left, NAMED_LEAST), left)
+        is_named = _is_named(hits, idf, len(candidates))
+        amounts *= np.where(is_named, max(left, NAMED_LEAST), left)
     strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
-    return LexicalEvidence(amounts, asked, strange, pool, hits)
+    return LexicalEvidence(amounts, asked, strange, pool, hits, held, needed)
 
 
 def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
@@ -190,14 +202,18 @@ def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
     return breadth
 
 
-def _answered(covered: float, *, asked: float, words: int) -> float:
-    """Return what is left of all evidence where the best file holds less than half of what a short question asks.
+def _held(hits: TermHits, idf: Floats, amounts: Floats) -> float:
+    """Return the idf of the question that the memories with most evidence hold on average."""
+    size = min(FIELD, max(1, len(amounts) // FIELD_OF))
+    best = np.argsort(-amounts, kind="stable")[:size]
+    held = _summed(hits.row, idf[hits.term], len(amounts))
+    return float(held[best].mean())
 
-    One name in common with a question of four words says little; a long message never stands in one file whole.
-    """
-    is_short = min(1.0, max(0.0, (SHORT_BELOW - words) / SHORT_FADES))
-    share = min(1.0, covered / max(ENOUGH_SHARE * asked, 1e-9))
-    return 1 - is_short * (1 - share)
+
+def _needed(words: int) -> float:
+    """Return the share of a question that must be held; a long one never stands in one memory whole."""
+    is_long = min(1.0, max(0.0, (words - SHORT_UNTIL) / (LONG_FROM - SHORT_UNTIL)))
+    return HELD_SHORT + (HELD_LONG - HELD_SHORT) * is_long
 
 
 def _is_named(hits: TermHits, idf: Floats, pool: int) -> NDArray[np.bool_]:
