@@ -42,12 +42,12 @@ BREADTH = 0.5
 FIELD, FIELD_OF = 8, 100
 """How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
 What a repository has is dealt with in several places; what it lacks shares a few words with one."""
-HELD_SHORT, HELD_LONG = 0.44, 0.19
+HELD_SHORT, HELD_LONG = 0.44, 0.18
 """Share of the idf of a question that these memories hold on average where it counts in full: short questions, long
 ones. Cross-validated by repository on questions about what is there and what is not (decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
 """A question of at most so many words is short, of so many long; between them the share falls evenly."""
-UNHELD_FALLS = 2.0
+UNHELD_FALLS = 3.0
 """Power of the missing share by which all evidence shrinks."""
 NAMED_LEAST = 0.8
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
