@@ -42,14 +42,14 @@ BREADTH = 0.5
 FIELD, FIELD_OF = 8, 100
 """How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
 What a repository has is dealt with in several places; what it lacks shares a few words with one."""
-HELD_SHORT, HELD_LONG = 0.44, 0.18
+HELD_SHORT, HELD_LONG = 0.44, 0.22
 """Share of the idf of a question that these memories hold on average where it counts in full: short questions, long
 ones. Cross-validated by repository on questions about what is there and what is not (decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
 """A question of at most so many words is short, of so many long; between them the share falls evenly."""
 UNHELD_FALLS = 3.0
 """Power of the missing share by which all evidence shrinks."""
-NAMED_LEAST = 0.8
+NAMED_LEAST = 0.75
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
 is nowhere (decision 0036): 0.9 kept something for one more of 52."""
 KIND_WEIGHTS = {
@@ -236,7 +236,13 @@ def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> F
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
     if CODE.isdisjoint(candidate.kind for candidate in candidates):
         worth.pop(Kind.DOC, None)
-    return np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
+    by_kind = np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
+    settings = worth.get(Kind.CONFIG, 1.0)
+    for row, candidate in enumerate(candidates if settings < 1 else ()):
+        # `.gitignore` lists names of everything and is about none of it.
+        if candidate.kind is Kind.TEXT and candidate.path.rpartition("/")[2].startswith("."):
+            by_kind[row] = settings
+    return by_kind
 
 
 def _summed(place: NDArray[np.intp], weights: NDArray[Any], size: int) -> Floats:
