@@ -123,7 +123,8 @@ Reply = tuple[Ranking, Answer, Mapping[str, str]]
 
 async def asked(tree: Path, task: str) -> Reply:
     """Ask without a key, as `xscore context` does at its defaults."""
-    return [reply async for _, reply in answers(tree, [task], task=str)][0]
+    replies = [reply async for _, reply in answers(tree, [task], task=str)]
+    return replies[0]
 
 
 async def answers(
