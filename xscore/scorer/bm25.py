@@ -16,7 +16,17 @@ from zlib import adler32
 from msgspec import Struct
 
 from xscore.records.memory import Candidate, Kind, TermColumn
-from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
+from xscore.store.term_vectors import (
+    FILE,
+    FOLDER,
+    HEADING,
+    NAME,
+    OWNER,
+    TERM_ENTRY,
+    WHOLE_NAME,
+    QueryTerm,
+    is_everyday,
+)
 
 SATURATION = 1.2
 """BM25's k1."""
@@ -176,7 +186,7 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
         repeats = 1 + REPEATED * math.log(weighed.term.count)
         amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
         idf.append(0.0 if has_telling and count > most else amount)
-        is_unknown_everyday = not count and weighed.term.word in EVERYDAY
+        is_unknown_everyday = not count and is_everyday(weighed.term.word)
         counted.append(not weighed.term.joined and not is_unknown_everyday)
     asked = sum(amount for amount, is_asked in zip(idf, counted, strict=True) if is_asked)
     missing = sum(amount for amount, is_asked, count in zip(idf, counted, have, strict=True) if is_asked and not count)
