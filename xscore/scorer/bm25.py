@@ -61,6 +61,8 @@ UNHELD_FALLS = 3.0
 NAMED_LEAST = 0.75
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
 is nowhere (decision 0036): 0.9 kept something for one more of 52."""
+EVERYDAY_WEIGHT = 0.4
+"""Share of its idf that an everyday word keeps: `how long until a failed job runs again?` is not about `long`."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -185,9 +187,11 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
     for weighed, count in zip(terms, have, strict=True):
         repeats = 1 + REPEATED * math.log(weighed.term.count)
         amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
+        is_everyday_word = is_everyday(weighed.term.word)
+        if is_everyday_word:
+            amount *= EVERYDAY_WEIGHT
         idf.append(0.0 if has_telling and count > most else amount)
-        is_unknown_everyday = not count and is_everyday(weighed.term.word)
-        counted.append(not weighed.term.joined and not is_unknown_everyday)
+        counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
     asked = sum(amount for amount, is_asked in zip(idf, counted, strict=True) if is_asked)
     missing = sum(amount for amount, is_asked, count in zip(idf, counted, have, strict=True) if is_asked and not count)
     joined = [weighed.term.joined for weighed in terms]
