@@ -108,6 +108,14 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
     assert max(scores(pool, "open the jar lid with a giraffe").values()) < max(plain.values())
 
 
+def test_an_everyday_word_in_a_name_is_weak_evidence() -> None:
+    """`How long is the delay of a failed job?` is about failed jobs, not about what has `long` in its name."""
+    others = [(f"job{number}", "a job in the queue") for number in range(20)]
+    pool = made(("long_job", "runs"), ("delay", "of a failed job"), *others)
+    found = scores(pool, "how long is the delay of a failed job?")
+    assert found["m0"] < THRESHOLD < found["m1"]
+
+
 def test_a_compound_word_of_the_task_is_one_word() -> None:
     """The name `toClickHouseArray` shares one word with a task that says ClickHouse, not three."""
     others = [(f"other{number}", "something else altogether") for number in range(20)]

@@ -62,7 +62,8 @@ NAMED_LEAST = 0.75
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
 is nowhere (decision 0036): 0.9 kept something for one more of 52."""
 EVERYDAY_WEIGHT = 0.4
-"""Share of its idf that an everyday word keeps: `how long until a failed job runs again?` is not about `long`."""
+"""Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not about `long`.
+A commit message has few of them, and what it has says more."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -156,7 +157,7 @@ def weigh_candidates(
     is_question: the task asks whether or where something is, so it may be nowhere.
     """
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
-    weights = _weigh_terms(hits, terms)
+    weights = _weigh_terms(hits, terms, is_question=is_question)
     words = sum(weights.counted)
     evidence = weights.evidence
     amounts = _amounts(hits, evidence, words=words)
@@ -175,7 +176,7 @@ def weigh_candidates(
     return LexicalEvidence(amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed)
 
 
-def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
+def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool) -> _TermWeights:
     have = [0] * len(terms)
     for term in hits.term:
         have[term] += 1
@@ -188,7 +189,7 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
         repeats = 1 + REPEATED * math.log(weighed.term.count)
         amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
         is_everyday_word = is_everyday(weighed.term.word)
-        if is_everyday_word:
+        if is_everyday_word and is_question:
             amount *= EVERYDAY_WEIGHT
         idf.append(0.0 if has_telling and count > most else amount)
         counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
