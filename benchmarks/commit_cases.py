@@ -10,9 +10,9 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lexical_sources import checked_out
 from msgspec import Struct
@@ -27,9 +27,9 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings, StoreSettings
 
+Asked = TypeVar("Asked")
 ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
-
 
 AUTHOR = ["-c", "user.name=bench", "-c", "user.email=bench@example.invalid", "-c", "commit.gpgsign=false"]
 
@@ -106,25 +106,42 @@ def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[
 
 def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
     """Return the tree of a case, a repository of its own with one commit: nothing in it is being edited."""
-    tree = checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id)
+    return as_repository(checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id))
+
+
+def as_repository(tree: Path) -> Path:
+    """Make a tree a repository with one commit, if it is none."""
     if not (tree / ".git").exists():
         for command in (["init", "-q"], ["add", "-Af"], [*AUTHOR, "commit", "-qm", "all", "--no-verify"]):
             subprocess.run(["git", "-C", str(tree), *command], check=True, capture_output=True)
     return tree
 
 
-async def asked(tree: Path, task: str) -> tuple[Ranking, Answer, Mapping[str, str]]:
+Reply = tuple[Ranking, Answer, Mapping[str, str]]
+"""The ranking, the answer, and the whole texts of what it kept, by id."""
+
+
+async def asked(tree: Path, task: str) -> Reply:
     """Ask without a key, as `xscore context` does at its defaults."""
+    replies = [reply async for _, reply in answers(tree, [task], task=str)]
+    return replies[0]
+
+
+async def answers(
+    tree: Path, questions: Sequence[Asked], *, task: Callable[[Asked], str]
+) -> AsyncIterator[tuple[Asked, Reply]]:
+    """Ask each question as `asked` does, and open the tree once."""
     rankings: list[Ranking] = []
     user = StoreSettings(user_data_dir=tree.parent / "user")
     settings = replace(Settings(), judge=JudgeSettings(model="lexical"), store=user)
+    options = TurnOptions(
+        answer=False, isolated=True, command="context", ranked=lambda _turn, ranking: rankings.append(ranking)
+    )
     async with Pipeline.open(tree, settings) as pipeline:
-        options = TurnOptions(
-            answer=False, isolated=True, command="context", ranked=lambda _turn, ranking: rankings.append(ranking)
-        )
-        answer = await run_turn(pipeline.parts, Turn(task=task), options)
-        memories = pipeline.store.memories([one.id for one in answer.selected])
-    return rankings[0], answer, {id_: memory.text for id_, memory in memories.items()}
+        for question in questions:
+            answer = await run_turn(pipeline.parts, Turn(task=task(question)), options)
+            memories = pipeline.store.memories([one.id for one in answer.selected])
+            yield question, (rankings[-1], answer, {id_: memory.text for id_, memory in memories.items()})
 
 
 def place_of(candidate: Candidate) -> tuple[str, int, int, str]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.indexer.index import index_repository
+from xscore.pipeline.composition import FILL
 from xscore.platform.paths import find_root
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
@@ -105,6 +106,14 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
     assert scores(pool, "what happens when many try to open the jar lid?") == plain
     assert scores(pool, "how is it decided to open the jar lid?") == plain
     assert max(scores(pool, "open the jar lid with a giraffe").values()) < max(plain.values())
+
+
+def test_an_everyday_word_in_a_name_is_weak_evidence() -> None:
+    """`How long is the delay of a failed job?` is about failed jobs, not about what has `long` in its name."""
+    others = [(f"job{number}", "a job in the queue") for number in range(20)]
+    pool = made(("long_job", "runs"), ("delay", "of a failed job"), *others)
+    found = scores(pool, "how long is the delay of a failed job?")
+    assert found["m0"] < THRESHOLD < found["m1"]
 
 
 def test_a_compound_word_of_the_task_is_one_word() -> None:
@@ -260,8 +269,42 @@ def test_a_question_about_what_is_nowhere_keeps_less() -> None:
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     pool = made(*texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token"))
     asked = scores(pool, "where is the oauth token refreshed?")["m60"]
-    told = scores(pool, "the oauth token is refreshed")["m60"]
+    told = scores(pool, "the oauth token must be refreshed in time")["m60"]
     assert asked < THRESHOLD and asked < told
+
+
+def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
+    """Words of a question that stand apart, one here and one there, are no answer to it; the reason says so."""
+    others = [(f"f{at}", f"word{at} and some more text") for at in range(300)]
+    question = "how does it cache parsed options to disk?"
+    apart = made(*others, ("parse_args", "parse it"), ("cache_page", "cache a page"), ("free_disk", "a disk"))
+    together = made(*others, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)])
+    assert max(scores(apart, question).values()) < THRESHOLD - FILL.best_within
+    assert min(scores(together, question)[f"m{at}"] for at in (300, 301, 302)) > THRESHOLD
+    candidates, vectors = apart
+    judge = LexicalJudge(lambda: vectors, reasons_from=0.0)
+    best = next(judge.judgments(Turn(task=question), candidates))
+    assert "of what is asked" in best.reason
+
+
+def test_a_small_pool_needs_one_memory_that_holds_the_question() -> None:
+    """Of three functions only one can deal with it."""
+    pool = made(("cache_options", "cache the parsed options on disk"), ("run", "run it"), ("stop", "stop it"))
+    assert scores(pool, "how does it cache parsed options to disk?")["m0"] > THRESHOLD
+
+
+def test_a_dotfile_counts_as_settings() -> None:
+    """`.gitignore` lists names of everything: its text weighs less than a window of code without a grammar."""
+    texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
+    candidates, vectors = made(*texts, ("window", "build output of the session store"), ("f", "x"))
+    windows = [one._replace(kind=Kind.TEXT, entity="") for one in candidates]
+    task = "add retries to the session store of the build"
+
+    def best_at(path: str) -> float:
+        windows[60] = windows[60]._replace(path=path)
+        return scores((windows, vectors), task)["m60"]
+
+    assert 0 < best_at("web/.gitignore") < best_at("web/store.pl")
 
 
 def test_a_name_that_a_short_question_says_stays_in_sight() -> None:

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from xscore.records.memory import Candidate, Kind, Layer
-from xscore.scorer.mentions import FRAME, NEAR, Mentions, find_mentions, find_named, without_frames
+from xscore.scorer.mentions import (
+    FRAME,
+    NEAR,
+    Mentions,
+    find_mentions,
+    find_named,
+    is_question,
+    without_frames,
+)
 
 PYTHON_TRACE = """Traceback (most recent call last):
   File "/home/me/app/cli/main.py", line 12, in run
@@ -127,3 +135,33 @@ def test_long_runs_take_linear_time(run: str) -> None:
 def test_plain_words_name_nothing() -> None:
     """A sentence without code has no mentions."""
     assert find_mentions("where is a judgment written to the cache?") == Mentions()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "where are flashed messages read?",
+        "shell history search",
+        "The decoder drops prefixes of nested elements; find where prefixes are resolved and keep them in the output.",
+        "Our pages come out twice since the update. Which cache is asked first? Please fix it.",
+        "When a tenant is suspended its card is still charged, so I need to see where invoices are created.",
+    ],
+)
+def test_a_question_is_told_by_its_first_word_its_mark_or_what_it_asks_in_passing(task: str) -> None:
+    """So is a search of a few words: what they are about may not exist."""
+    assert is_question(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Do not suppress EOFError when standalone mode is disabled",
+        "Have the logger link to the proper line of a file",
+        "Fix issue where next('route') would skip the values of a parameter",
+        "Skip routing when the url of a request is not set",
+        "Merge params\n\n* fix the tests",
+    ],
+)
+def test_an_instruction_is_no_question(task: str) -> None:
+    """It names what its author has seen."""
+    assert not is_question(task)

@@ -16,7 +16,17 @@ from zlib import adler32
 from msgspec import Struct
 
 from xscore.records.memory import Candidate, Kind, TermColumn
-from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
+from xscore.store.term_vectors import (
+    FILE,
+    FOLDER,
+    HEADING,
+    NAME,
+    OWNER,
+    TERM_ENTRY,
+    WHOLE_NAME,
+    QueryTerm,
+    is_everyday,
+)
 
 SATURATION = 1.2
 """BM25's k1."""
@@ -38,13 +48,22 @@ SAME_FILE = 0.15
 ENOUGH_WORDS = 3
 BREADTH = 0.5
 """Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
-ENOUGH_SHARE = 0.5
-"""Share of the idf of a short question that the best memory's file must hold for evidence to count in full."""
-NAMED_LEAST = 0.8
+FIELD, FIELD_OF = 8, 100
+"""How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
+What a repository has is dealt with in several places; what it lacks shares a few words with one."""
+HELD_SHORT, HELD_LONG = 0.44, 0.22
+"""Share of the idf of a question that these memories hold on average where it counts in full: short questions, long
+ones. Cross-validated by repository on questions about what is there and what is not (decision 0036)."""
+SHORT_UNTIL, LONG_FROM = 6, 12
+"""A question of at most so many words is short, of so many long; between them the share falls evenly."""
+UNHELD_FALLS = 3.0
+"""Power of the missing share by which all evidence shrinks."""
+NAMED_LEAST = 0.75
 """Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
 is nowhere (decision 0036): 0.9 kept something for one more of 52."""
-SHORT_BELOW, SHORT_FADES = 8, 3
-"""Questions of fewer words than this are short, the more so down to this many fewer."""
+EVERYDAY_WEIGHT = 0.4
+"""Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not about `long`.
+A commit message has few of them, and what it has says more."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -98,6 +117,10 @@ class LexicalEvidence(Struct, frozen=True):
     pool: int
     """Candidates and imagined memories."""
     hits: TermHits
+    held: float = 1.0
+    """Share of what a question asks that the best memories hold on average."""
+    needed: float = 0.0
+    """The same where all evidence counts in full; 0 of an instruction."""
 
 
 class _TermWeights(Struct, frozen=True):
@@ -134,7 +157,7 @@ def weigh_candidates(
     is_question: the task asks whether or where something is, so it may be nowhere.
     """
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
-    weights = _weigh_terms(hits, terms)
+    weights = _weigh_terms(hits, terms, is_question=is_question)
     words = sum(weights.counted)
     evidence = weights.evidence
     amounts = _amounts(hits, evidence, words=words)
@@ -145,13 +168,15 @@ def weigh_candidates(
         if amount > 0:
             candidate = candidates[row]
             with_file = amount + SAME_FILE * by_file.get(candidate.path, 0.0)
-            amounts[row] = with_file * breadth[row] * worth.get(candidate.kind, 1.0)
-    if is_question and amounts:
-        _shrink_unanswered(amounts, candidates, hits, weights, words=words)
-    return LexicalEvidence(amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits)
+            amounts[row] = with_file * breadth[row] * worth.get(_kind_of(candidate), 1.0)
+    held, needed = 1.0, 0.0
+    if is_question and any(amount > 0 for amount in amounts.values()):
+        held, needed = _held_share(amounts, hits, weights), _needed(words)
+        _shrink_all(amounts, hits, weights, left=min(1.0, held / needed) ** UNHELD_FALLS)
+    return LexicalEvidence(amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed)
 
 
-def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
+def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool) -> _TermWeights:
     have = [0] * len(terms)
     for term in hits.term:
         have[term] += 1
@@ -163,9 +188,11 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm]) -> _TermWeights:
     for weighed, count in zip(terms, have, strict=True):
         repeats = 1 + REPEATED * math.log(weighed.term.count)
         amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
+        is_everyday_word = is_everyday(weighed.term.word)
+        if is_everyday_word and is_question:
+            amount *= EVERYDAY_WEIGHT
         idf.append(0.0 if has_telling and count > most else amount)
-        is_unknown_everyday = not count and weighed.term.word in EVERYDAY
-        counted.append(not weighed.term.joined and not is_unknown_everyday)
+        counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
     asked = sum(amount for amount, is_asked in zip(idf, counted, strict=True) if is_asked)
     missing = sum(amount for amount, is_asked, count in zip(idf, counted, have, strict=True) if is_asked and not count)
     joined = [weighed.term.joined for weighed in terms]
@@ -268,20 +295,19 @@ def _breadth(hits: TermHits, shares: Sequence[float]) -> dict[int, float]:
     return {row: (min(count, enough) / enough) ** BREADTH for row, count in words.items()}
 
 
-def _shrink_unanswered(
-    amounts: dict[int, float],
-    candidates: Sequence[Candidate],
-    hits: TermHits,
-    weights: _TermWeights,
-    *,
-    words: int,
-) -> None:
-    """Shrink all evidence where the best memory's file holds little of what a short question asks."""
+def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeights) -> float:
+    """Return the share of a question's idf that the memories with most evidence hold on average."""
+    if not weights.asked:
+        return 1.0
+    size = min(FIELD, max(1, hits.pool // FIELD_OF))
+    best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
-    best = max(amounts, key=lambda row: (amounts[row], -row))
-    own = sum(asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row == best)
-    in_file = _in_file(candidates, hits, asked_for).get(candidates[best].path, 0.0)
-    left = _answered(max(own, in_file), asked=weights.asked, words=words)
+    held = sum(asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row in best)
+    return held / size / weights.asked
+
+
+def _shrink_all(amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, left: float) -> None:
+    """Shrink all evidence to what is left of it where the best memories hold little of what is asked."""
     # A name that was asked for stays in sight, whatever unknown words stand beside it.
     named = {
         row
@@ -292,14 +318,10 @@ def _shrink_unanswered(
         amounts[row] *= max(left, NAMED_LEAST) if row in named else left
 
 
-def _answered(covered: float, *, asked: float, words: int) -> float:
-    """Return what is left of all evidence where the best file holds less than half of what a short question asks.
-
-    One name in common with a question of four words says little; a long message never stands in one file whole.
-    """
-    is_short = min(1.0, max(0.0, (SHORT_BELOW - words) / SHORT_FADES))
-    share = min(1.0, covered / max(ENOUGH_SHARE * asked, 1e-9))
-    return 1 - is_short * (1 - share)
+def _needed(words: int) -> float:
+    """Return the share of a question that must be held; a long one never stands in one memory whole."""
+    is_long = min(1.0, max(0.0, (words - SHORT_UNTIL) / (LONG_FROM - SHORT_UNTIL)))
+    return HELD_SHORT + (HELD_LONG - HELD_SHORT) * is_long
 
 
 def weighs_tests_less(terms: Iterable[WeighedTerm]) -> bool:
@@ -318,3 +340,9 @@ def _kind_weights(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm])
     if CODE.isdisjoint([candidate.kind for candidate in candidates]):
         worth.pop(Kind.DOC, None)
     return worth
+
+
+def _kind_of(candidate: Candidate) -> Kind:
+    """Return the kind that a candidate counts as: `.gitignore` lists names of everything and is about none of it."""
+    is_settings = candidate.kind is Kind.TEXT and candidate.path.rpartition("/")[2].startswith(".")
+    return Kind.CONFIG if is_settings else candidate.kind

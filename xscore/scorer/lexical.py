@@ -288,6 +288,9 @@ class _ScoredPool:
                 said.append(f"{field} {', '.join(_words_of(terms)[:REASON_WORDS])}")
         if lift_by_likeness(0.0, self._cosine(row)) > 0:
             said.append(f"likeness {self._cosine(row):.2f}")
+        if self.evidence.held < self.evidence.needed:
+            held, needed = self.evidence.held, self.evidence.needed
+            said.append(f"scores less: the best hold {held:.0%} of what is asked, not {needed:.0%}")
         return "; ".join(said)
 
     @cached_property

@@ -105,17 +105,27 @@ def find_mentions(task: str, errors: str = "") -> Mentions:
     return Mentions(tuple(dict.fromkeys(name.replace("::", ".") for name in names)), files, frames)
 
 
+_ASKS = r"(?:where|how|which|what|why|who|when)"
 _QUESTION = re.compile(
-    r"\A\s*(?:where|how|which|what|why|who|when|is|are|does|do|did|can|has|have)\b|\A[^\n]*\?\s*$", re.I | re.M
+    rf"\A\s*(?:{_ASKS}|is|are|does|do(?!\s+not)|did|can|has)\b"
+    r"|\A[^\n]*\?(?=\s|$)"
+    rf"|\A[^\n]*\b(?:find|see|show|tell|know|learn|explain|understand)(?:\s+(?:me|us|out|to|please)){{0,2}}"
+    rf"\s+(?:{_ASKS}|the\s+(?:place|code|function)s?)\b",
+    re.I,
 )
+"""A first line that begins as a question, has a question mark, or asks in passing: `…, so find where it is written`."""
+SEARCH_WORDS = 5
+"""A task of one line with at most this many words is a search, as one types it: `shell history search`."""
 
 
 def is_question(task: str) -> bool:
-    """Return whether a task asks: it may be about something that does not exist.
+    """Return whether a task asks or searches: it may be about something that does not exist.
 
     An instruction names what its author has seen.
     """
-    return _QUESTION.search(task) is not None
+    lines = task.strip().splitlines()
+    is_search = len(lines) == 1 and len(task.split()) <= SEARCH_WORDS
+    return is_search or _QUESTION.search(task) is not None
 
 
 def without_frames(text: str) -> str:

@@ -32,8 +32,6 @@ TERM_ENTRY = struct.Struct("<IBB")
 WORDS: dict[str, str] = json.decode(Path(__file__).with_name("words.json").read_bytes())
 STOPWORDS = frozenset(WORDS["stopwords"].split())
 """Words that say nothing about a task: English function words and common keywords."""
-EVERYDAY = frozenset(WORDS["everyday"].split())
-"""Words of everyday questions: they count only where the pool has them."""
 
 _WORD = re.compile(r"[^\W\d]\w{0,63}|\d{3,12}")
 _ASCII_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9]{3,12}")
@@ -265,3 +263,10 @@ _LONG_FORM: dict[str, str] = {}
 for _forms in f"{WORDS['short_forms']};{WORDS['irregular_forms']}".split(";"):
     _long, *_shorts = _forms.split()
     _LONG_FORM |= dict.fromkeys(_shorts, stem(_long))
+
+_EVERYDAY = frozenset(map(stem, WORDS["everyday"].split()))
+
+
+def is_everyday(word: str) -> bool:
+    """Return whether a word is one of everyday questions in any form: those count only where the pool has them."""
+    return stem(word) in _EVERYDAY
