@@ -113,7 +113,7 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
         entry={"max_model_len": 8_192},
     ) as server:
         settings = settings_for(server, probe=True)
-        assert "not found out yet" in (await lines(shop, settings))["judge capability"].detail
+        assert "not known yet" in (await lines(shop, settings))["judge capability"].detail
         assert server.counts.requests == 0
         found = await lines(shop, settings, probe=True)
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)

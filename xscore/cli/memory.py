@@ -83,7 +83,7 @@ STATEMENT = [
         "--alternative", "alternatives", metavar="TEXT", multiple=True, help="An option that was rejected. Repeatable."
     ),
     option("--link", "links", metavar="REF", multiple=True, help="A path, URL or memory ID. Repeatable."),
-    option("--by", "author", metavar="NAME", help="Who says so; of a decision by default the name that git has."),
+    option("--by", "author", metavar="NAME", help="Author. For decisions, defaults to git's user.name."),
     option("--cite", metavar="PATH[:LINES]", multiple=True, help="Code it rests on: stale when that changes."),
     option("--importance", metavar="N", type=_UNIT_INTERVAL, help="0 to 1; below 0.2 it is soon dropped."),
     option("--fix", metavar="HOW", help="Of a failure: how it was fixed."),

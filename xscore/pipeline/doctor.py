@@ -252,7 +252,7 @@ def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> Do
     """Report a judge's declared reasoning and what it used in the probe."""
     said = "nothing is known of this model in advance, so the host's default holds"
     if asked:
-        said = f"asked for as little as this model takes: `{asked}`"
+        said = f"reasoning effort set to this model's minimum (`{asked}`)"
     elif model_settings(model.provider, model.name) is not UNKNOWN:
         said = "this model does none"
     if known is None or not known.probed_at:
@@ -271,7 +271,7 @@ def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
         return "the vendor's own host, which takes all that is sent"
     if not may_probe:
         return "not found out: judge.probe is off"
-    return "not found out yet; the first turn does, with a small call of its own text"
+    return "not known yet; the first turn finds out with one small test call"
 
 
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:

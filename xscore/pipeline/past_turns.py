@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
-RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
+RESCORED = "Word scores are not stored; recomputed now."
 NAMESAKES_SHOWN = 4
 
 

@@ -75,7 +75,7 @@ class HostConnection:
         return replace(self._capability, model=model)
 
     def headers(self) -> dict[str, str]:
-        """Return what tells the host who asks."""
+        """Return the authentication headers."""
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:

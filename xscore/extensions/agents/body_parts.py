@@ -20,7 +20,7 @@ OUTLINED_PLACES = 1
 OUTLINE_LINES, LINE_CHARS = 6, 100
 _BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
 """Kinds of which the place is enough."""
-_AGREES = ("name matches", "owner matches", "task names")
+_AGREES = ("name matches", "class or module name matches", "task names")
 
 
 def is_likely_whole(one: Selected, text: str) -> bool:

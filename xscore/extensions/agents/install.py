@@ -337,7 +337,7 @@ def _warnings(client: str, scope: Scope) -> Iterator[str]:
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and not is_on_every_path():
         yield (
-            "`xscore` is on the PATH of no shell without its virtual environment, so the project's files name its"
+            "`xscore` is on the PATH only inside its virtual environment, so the project's files name its"
             " full path: on other machines, run this command again or use --scope user"
         )
     other: Scope = "project" if scope == "user" else "user"

@@ -197,7 +197,7 @@ def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool
     kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}" if done.kept else ""
     lines = counted(done.refused, "line")
     refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
-    redacted = f"{describe_redactions(done.redacted)}: a memory keeps none" if done.redacted else ""
+    redacted = describe_redactions(done.redacted) if done.redacted else ""
     terminal.notes([kept, refused if done.refused else "", _forgotten(done.forgotten), redacted])
 
 

@@ -39,7 +39,7 @@ _STILL_READ = (
 )
 ERASING = [
     option("--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."),
-    option("--here-only", is_flag=True, help="Ask no shared server to erase judgments of it."),
+    option("--here-only", is_flag=True, help="Do not contact the shared server."),
 ]
 WHICH_STORE = [
     option("--user", is_flag=True, help="Your own store instead of the one of this repository."),
@@ -67,7 +67,7 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
 @command(NARROWING, DRY_RUN, ERASING, YES)
 @click.option("--from", "origin", metavar="AGENT", default="", help="What was imported from this agent.")
 @click.option("--session", metavar="S", default="", help="What was imported of this session.")
-@click.option("--before", metavar="TIME", type=utc_time, help="What was imported of before 2026-11-01, or 90d ago.")
+@click.option("--before", metavar="TIME", type=utc_time, help="Only exchanges imported before TIME (2026-11-01, 90d).")
 def wipe_memories(*, origin: str, session: str, before: float | None, flags: Flags) -> int:
     """Erase every memory of a layer, scope or kind for good, and whatever was made with them.
 

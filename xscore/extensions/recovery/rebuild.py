@@ -58,7 +58,7 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     opening.refuse_link(path)
     database.refuse_newer(path, opening.SCHEMA)
     if not path.exists():
-        raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
+        raise UsageError(f"you have no user store at {path}", hint="It is created with your first user memory.")
     return _rebuild(path, user_data_dir, random_hex(16))
 
 
