@@ -369,5 +369,6 @@ def _entry(memory: Selected) -> list[str]:
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
+    boosts += ", capped at 1" if memory.is_capped else ""
     why = f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
     return [head, faint(f"{_INDENT}{why}")] if why else [head]

@@ -51,14 +51,20 @@ def render_table(
 ) -> str:
     """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape names first.
 
-    right: heads of right-aligned columns. width: columns of the window, to which the widest column is cut,
-    then line ends; None: nothing is cut.
+    right: heads of right-aligned columns, which hold figures. width: columns of the window, to which the widest column
+    of text is cut, then line ends; where figures would be cut, each row is set as a block. None: nothing is cut.
     """
     table = [heads, *rows] if heads else rows
     widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
-    if width is not None and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(12, widths[widest] - over)
+    over = sum(widths) + 2 * (len(widths) - 1) - width if width is not None else 0
+    texts = [at for at in range(len(widths)) if not heads or heads[at] not in right]
+    if over > 0 and texts:
+        widest = max(texts, key=lambda at: widths[at])
+        left = max(12, widths[widest] - over)
+        over -= max(0, widths[widest] - left)
+        widths[widest] = min(left, widths[widest])
+    if over > 0 and heads and right:
+        return "\n\n".join(render_facts(zip(heads, row, strict=True)) for row in rows)
     lines = []
     for row in table:
         cells = [
