@@ -214,9 +214,10 @@ def render_absent_reasons(answer: Answer) -> str:
 
 
 def render_unjudged(answer: Answer) -> str:
-    """Count unjudged candidates by cause and say what went wrong; empty if all are judged."""
-    if not answer.coverage.unjudged:
-        return ""
+    """Count unjudged candidates by cause and say what went wrong; empty if all are judged, or words ranked all."""
+    all_unjudged = answer.coverage.unjudged == answer.coverage.candidates
+    if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
+        return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
     others = [absent.detail for absent in answer.unjudged.sample if absent.cause != UnjudgedCause.BUDGET or not is_told]
     details = dict.fromkeys(one_line(detail) for detail in others if detail)

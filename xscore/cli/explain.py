@@ -175,7 +175,9 @@ def render_explanation(found: Explanation) -> str:
         rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
         rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
         capped = " (capped at 1)" if memory.is_capped else ""
-        rows.append(("score", f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most {found.top_k} kept"))
+        rows.append(
+            ("score", f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most {found.top_k} kept")
+        )
         rows.append(("reason", one_line(memory.reason)))
     if found.rank is not None:
         rows.append(("rank", f"{found.rank}"))

@@ -232,11 +232,15 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         memory["score"] = round(scores[memory["id"]], 6)
     ranks = {one: f"{score:.2f}  " for one, score in scores.items()}
     lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
-    terminal.print_result(body, "\n".join(lines), none="no memory matches; `xscore memory stats` counts what there is")
+    is_filtered = bool(query) or is_narrow(flags)
+    none = "no memory matches; `xscore memory stats` counts what there is"
+    if not is_filtered:
+        none = "nothing is remembered yet; `xscore memory add` adds the first memory"
+    terminal.print_result(body, "\n".join(lines), none=none)
     if len(shown) < len(found):
         which = "lower" if scores else "older"
         terminal.note(f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}` shows all")
-    return NothingMatched.exit_code if (query or is_narrow(flags)) and not found else 0
+    return NothingMatched.exit_code if is_filtered and not found else 0
 
 
 def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:

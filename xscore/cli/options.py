@@ -125,7 +125,11 @@ WORKING_FILE = [
 THREAD = [
     tuning("--thread", metavar="NAME", type=checked_thread, help="Continue this thread and keep its judgments."),
     tuning("--continue", "follows_latest", is_flag=True, help="Continue the thread of this branch's latest turn."),
-    option("--fresh", is_flag=True, help="Re-judge everything; also starts a new session unless --thread or --continue is given."),
+    option(
+        "--fresh",
+        is_flag=True,
+        help="Re-judge everything; also starts a new session unless --thread or --continue is given.",
+    ),
 ]
 SESSION = [
     *THREAD,

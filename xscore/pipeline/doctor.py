@@ -20,7 +20,7 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.platform.paths import RepositoryRoot, user_stores_dir
 from xscore.platform.processes import random_hex
-from xscore.platform.text import SHORTEST_KEY_SHOWN, mask_key
+from xscore.platform.text import SHORTEST_KEY_SHOWN, counted, mask_key
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS
@@ -122,6 +122,8 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
             yield DoctorFinding("agents", True, warning)
 
 
+SHORTEST_KEY = 8
+"""Characters; no host's keys are shorter."""
 _KEY_HINT = f"Set {SET_A_JUDGE}."
 
 
@@ -154,10 +156,12 @@ class _CheckedModel(Struct, frozen=True):
             secret = account.api_key.reveal()
             end = mask_key(secret) if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
             said = f"{end} from {account.api_key_env}, sent to {self.host}"
-            yield self.line(
-                "key",
-                said if secret else f"none needed: {self.host} is this machine ({account.api_key_env} is not set)",
-            )
+            if not secret:
+                said = f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
+            # A server of this machine takes any key, and short ones are often set for it.
+            is_doubtful = 0 < len(secret) < SHORTEST_KEY and not here
+            hint = f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a whole key."
+            yield self.line("key", said, ok=not is_doubtful, hint=hint if is_doubtful else "")
         yield self._price(PriceList(settings.provider.price))
 
     def _price(self, prices: PriceList) -> DoctorFinding:
@@ -333,10 +337,10 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
     scores, usage = " and ".join(map(str, found.scores)), found.usage
     memories = "two memories" if len(found.scores) > 1 else "one of two memories"
-    counted = "" if found.capability.reports_usage else ", by our estimate"
+    estimated = "" if found.capability.reports_usage else ", by our estimate"
     return [
         DoctorFinding("probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"),
-        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
+        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{estimated}"),
     ]
 
 

@@ -182,8 +182,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said += _carried_words(shown, parts.store.connection)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
-            rank = place if shown.score >= READS_AS_ZERO else None
-            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=rank)
+            shown_place = place if shown.score >= READS_AS_ZERO else None
+            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place)
     sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
     words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
     if sample is not None:

@@ -214,7 +214,9 @@ def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Ite
     except UsageError as error:
         if " " in task:
             raise  # the task was quoted, so this is a path and no further word of it
-        raise UsageError(error.message, hint=f"{error.hint} Put the question in quotes if it has several words.") from error
+        raise UsageError(
+            error.message, hint=f"{error.hint} Put the question in quotes if it has several words."
+        ) from error
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:

@@ -43,5 +43,9 @@ def outline(text: str, task: str, *, first_line: int) -> str:
     """
     lines = text.split("\n")
     shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)
-    cut = [(f"{first_line + at}: " if first_line else "") + lines[at][:LINE_CHARS] for at in shown]
+    cut = [(f"{first_line + at}: " if first_line else "") + _cut(lines[at]) for at in shown]
     return "\n".join(cut)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"

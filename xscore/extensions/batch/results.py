@@ -158,7 +158,10 @@ _LONGEST_LINE = 1_000_000
 def check_results_path(path: Path, *, store_dir: Path) -> None:
     """Raise UsageError if results cannot be written to this path, before anything is spent."""
     if path.suffix not in KINDS:
-        raise UsageError(f"--output: {path} must end in .parquet or .jsonl", hint="Both hold one row a memory: Parquet or JSON lines.")
+        raise UsageError(
+            f"--output: {path} must end in .parquet or .jsonl",
+            hint="Both hold one row a memory: Parquet or JSON lines.",
+        )
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere.")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
