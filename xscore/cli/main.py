@@ -217,9 +217,9 @@ class LazyGroup(click.Group):
             words = " ".join(word for word in args if not word.startswith("--")).split()
             meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
             more = ""
-            if meant:
-                raise click.exceptions.NoSuchCommand(args[0], None, [meant], ctx)
-            if below:
+            if meant and (ctx.parent or len(words) < WORDS_OF_A_TASK):
+                more = f"Did you mean '{meant}'?"
+            elif below:
                 more = f"Did you mean {' or '.join(below)}?"
             elif ctx.parent and not error.possibilities:
                 more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."

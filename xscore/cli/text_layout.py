@@ -12,7 +12,7 @@ import click
 from xscore.platform.text import one_line
 
 _NO_BREAK = "\0"
-_NAME_BREAK = r"(?<=/)(?=[^/])|(?<=[^:])(?=::)|(?<=[\w)]\.)(?=\w)"
+_NAME_BREAK = r"(?<=/)(?=[^/])|(?<=[^:])(?=::)|(?<=[A-Za-z_)]\.)(?=[A-Za-z_])"
 """Where the name of a file or entity may end a line: behind a slash or dot, before colons."""
 _LABEL = r"\A(?: *\S+(?: \S+)* {2,}| +)"
 """The prefix of a line: a label and its gap, or an indent."""
@@ -132,7 +132,7 @@ def _words(line: str, room: int) -> Iterator[tuple[str, str]]:
     for gap, word in re.findall(r"( *)([^ ]*)", line):
         if not word:
             continue
-        if _NO_BREAK in word or _display_width(word) <= room:
+        if _display_width(word.replace(_NO_BREAK, " ")) <= room:
             yield gap, word
             continue
         first, *rest = re.split(_NAME_BREAK, word)
