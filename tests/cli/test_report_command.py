@@ -218,7 +218,7 @@ def asked(shop: Path, xscore: Run) -> Path:
     [
         (["-o", "x.txt"], "no known suffix"),
         (["-o", "a.csv", "-o", "no/such/b.parquet"], "there is no such folder"),
-        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is no earlier report"),
+        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is not an earlier report"),
         (["--check", "--baseline", ""], "--baseline names no file"),
         (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
         (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),

@@ -149,7 +149,7 @@ def _shares(counts: dict[str, int]) -> str:
 def explain(memory: str, turn: str, flags: Flags) -> None:
     """Say why MEMORY was or was not chosen, in numbers and words.
 
-    MEMORY is what `ask` prints of it, `path:lines` or its name, or `path::entity`, or an ID (m_…). Nothing is sent.
+    MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…). Nothing is sent.
     """
     found = run_turn(flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False)
     flags.terminal.print_result(found, render_explanation)

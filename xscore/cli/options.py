@@ -134,7 +134,9 @@ THREAD = [
 SESSION = [
     *THREAD,
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    tuning("--no-memory", is_flag=True, help="Only code and documents: no session, project, user or decision."),
+    tuning(
+        "--no-memory", is_flag=True, help="Only code and documents: no session, project, user or governance memories."
+    ),
 ]
 SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),

@@ -172,7 +172,7 @@ def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
     if head and not re.match(_EARLIER[form], head):
-        raise UsageError(f"{path} exists and is no earlier report", hint="Name another file, or remove it first.")
+        raise UsageError(f"{path} exists and is not an earlier report", hint="Name another file, or remove it first.")
 
 
 MARKDOWN_GROUPS_SHOWN = 200

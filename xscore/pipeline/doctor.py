@@ -254,27 +254,27 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
     """Report a judge's declared reasoning and what it used in the probe."""
-    said = "nothing is known of this model in advance, so the host's default holds"
+    said = "this model is not in the built-in tables, so the host's default applies"
     if asked:
         said = f"reasoning effort set to this model's minimum (`{asked}`)"
     elif model_settings(model.provider, model.name) is not UNKNOWN:
-        said = "this model does none"
+        said = "this model does not reason"
     if known is None or not known.probed_at:
         return model.line("reasoning", said)
     spent = known.reasoning_tokens
     is_much = spent > REASONING_A_JUDGMENT
-    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that can do without."
+    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that works without it."
     measured = f"{said}; measured: {spent:,} tokens a judgment"
     return model.line("reasoning", measured, ok=not is_much, hint=hint if is_much else "")
 
 
 def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
     if not isinstance(provider, Adaptable):
-        return "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
+        return "not probed: this provider's hosts are assumed to support its whole API"
     if provider.is_vendors_own:
-        return "the vendor's own host, which takes all that is sent"
+        return "the vendor's own host, which accepts every field"
     if not may_probe:
-        return "not found out: judge.probe is off"
+        return "not known: judge.probe is off"
     return "not known yet; the first turn finds out with one small test call"
 
 
@@ -297,7 +297,7 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         "the host's default" if model_settings(answerer.provider, answerer.model) is not UNKNOWN else "not asked for"
     )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
-    unknown = "answers in plain text, for which nothing need be found out"
+    unknown = "not needed: it answers in plain text"
     yield model.capability(known, unknown, now=parts.clock())
 
 
@@ -313,7 +313,7 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
     finally:
         await provider.aclose()
     if not names:
-        return [model.line("model", "the host lists no models, so nothing is known of this one")]
+        return [model.line("model", "the host lists no models, so this one cannot be checked")]
     if is_model_listed(model.name, names):
         return [model.line("model", f"listed by its host, among {len(names):,}")]
     return [model.line("model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names))]

@@ -38,7 +38,7 @@ _FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
 _LINES_HINT = "Lines count from 1; both ends belong."
 _REFUSED = {
     "too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB",
-    "not_a_file": "is no regular file",
+    "not_a_file": "is not a regular file",
     "FileNotFoundError": "is not there",
     "PermissionError": "may not be read",
     "ValueError": "is no text",

@@ -227,7 +227,7 @@ def export_judgments(
         raise UsageError(f"{path} is not a file", hint="Name a file to write, such as judgments.xscore.")
     if not may_replace_export(path):
         raise UsageError(
-            f"{path} is there and was not written by `xscore store export`",
+            f"{path} exists and was not written by `xscore store export`",
             hint="Name another file, or remove this one first.",
         )
     found = CacheExport(key=key.id)

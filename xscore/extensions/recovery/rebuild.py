@@ -117,7 +117,7 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
 
 
 @command(YES)
-@click.option("--user", is_flag=True, help="Your own store, and no project's.")
+@click.option("--user", is_flag=True, help="Rebuild your user store instead.")
 @click.option("--stated", is_flag=True, help="Only put back what you stated; the store stays as it is.")
 def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
