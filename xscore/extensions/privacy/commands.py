@@ -72,8 +72,8 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     """Erase every memory of a layer, scope or kind for good, and whatever was made with them.
 
     Wiping your own layer (`--scope user`) also erases what your projects noted about you. Memories of files stay:
-    exclude the files, or remove the store. --from, --session and --before erase imported exchanges, which no import brings back;
-    the agents' own files stay. Several options narrow it down. Asks first.
+    exclude the files, or remove the store. --from, --session and --before erase imported exchanges, which no import
+    brings back; the agents' own files stay. Several options narrow it down. Asks first.
     """
     imported, choice = bool(origin or session or before is not None), choice_of(flags)
     if imported and is_narrow(flags):
