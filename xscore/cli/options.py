@@ -134,9 +134,7 @@ THREAD = [
 SESSION = [
     *THREAD,
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    tuning(
-        "--no-memory", is_flag=True, help="Only code and documents: no session, project, user or governance memories."
-    ),
+    tuning("--no-memory", is_flag=True, help="Only code and documents: nothing that was stated or answered."),
 ]
 SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),

@@ -156,7 +156,7 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
         taken[place] = option
         is_report = option == "--output"
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
-            raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
+            raise UsageError(f"{path} is inside a store's folder", hint="Name a file elsewhere.")
         if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)
 

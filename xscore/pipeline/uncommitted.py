@@ -175,7 +175,7 @@ def complete_turn(
         )
     if len(task) > MAX_TASK_CHARS:
         raise UsageError(
-            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
+            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are accepted",
             hint="Put logs and traces into --errors, of which the end is kept.",
         )
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""

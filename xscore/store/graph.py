@@ -147,7 +147,7 @@ def follow_links(
     if not ends:
         raise naming.unknown_name(connection, name)
     if depth < 1:
-        raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
+        raise UsageError(f"the depth must be at least 1, not {depth}", hint="Give a depth of 1 or more.")
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
     inherits = Relation.IMPORTS in relations
     asked = {"relations": json.dumps(relations), "inherits": inherits, "files": ends[0].startswith(file_id(""))}

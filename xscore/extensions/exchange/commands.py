@@ -138,7 +138,9 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     """
     choice, as_json = choice_of(flags), flags.terminal.as_json
     if snapshot and is_narrow(flags):
-        raise UsageError("a snapshot is whole", hint="Leave out --layer, --scope and --kind, or --snapshot.")
+        raise UsageError(
+            "a snapshot always holds everything", hint="Leave out --layer, --scope and --kind, or --snapshot."
+        )
     with opened_store(flags, make=False) as store:
         if snapshot:
             taken = take_snapshot(store)

@@ -109,7 +109,7 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
     the ledger's figures.
     """
     if not turns and before is None:
-        raise UsageError("no turns are named", hint="Name them, or give --before; `xscore history list` lists them.")
+        raise UsageError("no turn was named", hint="Name them, or give --before; `xscore history list` lists them.")
     settings = read_settings(flags).settings
     with opened_store(flags, make=False, settings=settings) as store:
         names = list(map(decode_path_argument, turns))
