@@ -43,7 +43,7 @@ GOALS = {
     "status, CPU": 3.0,
     "cached ask, CPU": 5.0,
 }
-"""At most so much; `status` and `ask` in multiples of importing click."""
+"""Upper limits; `status` and `ask` in multiples of importing click."""
 FILES, FUNCTIONS = 100, 100
 """Of the repository in which the command is run: 10,000 memories."""
 SCRIPT = {

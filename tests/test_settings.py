@@ -116,6 +116,28 @@ def test_flags_as_text_are_validated_too() -> None:
         load_settings(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("selection.threshold", "abc", "takes a number from 0 to 1"),
+        ("selection.threshold", {"code": "x"}, "takes NAME=VALUE pairs whose values are each a number from 0 to 1"),
+        ("selection.top_k", "0", "takes a whole number from 1 up"),
+        ("judge.pack_size", "61", "takes a whole number from 1 to 60"),
+        ("judge.sees", "all", "takes one of task, full"),
+        ("budget.max_usd", "much", "takes dollars from 0 to 1,000,000"),
+        ("budget.deadline_s", "-1", "takes a number above 0, at most 31,536,000"),
+        ("index.git", "maybe", "takes true or false"),
+    ],
+)
+def test_the_error_says_what_an_option_takes(name: str, value: object, accepted: str) -> None:
+    """A wrong value is answered with what is accepted, in words and not in Python's types."""
+    with pytest.raises(UsageError) as told:
+        load_settings(repo_root=None, user_file=None, environ={}, flags={name: value}, flag_names={name: "--it"})
+    assert (told.value.message, told.value.hint) == (f"--it {accepted}", f"It sets {name}.")
+    with pytest.raises(UsageError, match=f"{name} {accepted}"):
+        load_settings(repo_root=None, user_file=None, environ={}, flags={name: value})
+
+
 def test_what_a_repository_may_set_changes_no_destination() -> None:
     """The allow-list holds no host, model, key, budget, limit, deadline or trust."""
     allowed = {name for name in setting_names() if repository_may_set(name)}

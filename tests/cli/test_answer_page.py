@@ -77,21 +77,46 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
     copy = replace(document, id="m_4", kind="function", path="copy.py", entity="same")
     answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
     shown = unstyle(answer_text.render_near_misses(answer))
-    assert "README.md::Usage 0.40" in shown and "just below" not in shown and "copy.py" not in shown
-    assert unstyle(answer_text.render_filled(answer)).startswith("~ 1 below 0.5")
+    assert "README.md::Usage 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
+    assert unstyle(answer_text.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
-    assert unstyle(answer_text.render_near_misses(alone)).startswith("just below 0.5: README.md::Usage 0.40")
+    assert unstyle(answer_text.render_near_misses(alone)).startswith("nearest below 0.5: README.md::Usage 0.40")
 
 
-def test_words_name_the_nearest_however_low() -> None:
-    """A judge without a model has no lowest band: only what would read as 0.00 is not listed."""
+def test_of_unrelated_memories_words_name_the_best_alone() -> None:
+    """Listed is what is related (0.1); of lower scores by words only the best, unless it would read as 0.00."""
+    related = replace(MISS, id="m_4", score=0.1, threshold=0.5)
     near = replace(MISS, score=0.03, threshold=0.5)
     far = replace(near, id="m_5", entity="other", score=0.001)
     words = replace(ANSWER.judge, is_model=False)
     answer = replace(ANSWER, judge=words, selected=(), near_misses=(near, far))
     assert answer_text.shown_memories(answer) == (near,)
+    assert answer_text.shown_memories(replace(answer, near_misses=(near, replace(near, id="m_6")))) == (near,)
+    assert answer_text.shown_memories(replace(answer, near_misses=(related, near))) == (related,)
     assert answer_text.shown_memories(replace(answer, near_misses=(far,))) == ()
     assert answer_text.shown_memories(replace(answer, judge=ANSWER.judge)) == ()
+
+
+def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
+    """How near the best has to come stands where weaker matches were added, and where none was: 0.1 for a question."""
+    words = replace(ANSWER.judge, is_model=False)
+    near = replace(MISS, score=0.45, threshold=0.5, below_threshold=True, placed_by="filled")
+    question = replace(ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,))
+    assert "came within 0.1 of it" in answer_text.render_filled(question)
+    assert "only 1 reached 0.5" in answer_text.render_filled(replace(question, selected=(WRITE, near)))
+    nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
+    assert "reached 0.5 or came within 0.1 of it." in answer_text.render_selection(nothing)
+    told = replace(nothing, task="add an idle room")
+    assert "came within 0.15 of it." in answer_text.render_selection(told)
+    assert "came within" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))
+
+
+def test_a_question_without_a_word_is_told_so() -> None:
+    """Nothing matches `?????` at any threshold, so a lower one is not advised."""
+    words = replace(ANSWER.judge, is_model=False)
+    answer = replace(ANSWER, task="?????", judge=words, selected=(), near_misses=(replace(MISS, score=0.0),))
+    assert answer_text.NO_WORDS_HINT in answer_text.render_selection(answer)
+    assert "threshold" not in answer_text.render_selection(answer)
 
 
 def test_unpriced_is_not_free() -> None:

@@ -63,8 +63,15 @@ def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
 def test_words_of_an_unquoted_task_are_not_called_paths(xscore: Run, shop: Path) -> None:
     """The error shows how to quote the task, and nothing is judged."""
     done = xscore("ask", "where", "is", "the", "cart?", cwd=shop)
-    assert done.returncode == 2 and "quote the task" in done.stderr
+    assert done.returncode == 2 and "not in quotes" in done.stderr
     assert '"where is the cart?"' in done.stderr
+
+
+def test_a_misspelt_path_after_a_quoted_question_is_called_missing(xscore: Run, shop: Path) -> None:
+    """A task of several words was quoted already, so no quotes are advised."""
+    done = xscore("ask", "how are prices summed", "shoop", cwd=shop)
+    assert done.returncode == 2 and "there is no `shoop` in" in done.stderr
+    assert "shop/" in done.stderr and "quotes" not in done.stderr
 
 
 def test_a_kind_is_named_by_one_word_everywhere(xscore: Run, shop: Path) -> None:

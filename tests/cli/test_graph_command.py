@@ -24,9 +24,9 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
     """A06: related, deps and affected, for a file or an entity, named relative to the current folder or the root."""
     root = indexed(make_repo, xscore)
     affected = xscore("graph", "affected", "prices.py", cwd=root / "shop")
-    assert (affected.returncode, [line.split()[1:3] for line in affected.stdout.splitlines()]) == (
+    assert (affected.returncode, [line.split()[0] for line in affected.stdout.splitlines()]) == (
         0,
-        [["step", "tests/test_prices.py"], ["step", "shop/cart.py"]],
+        ["tests/test_prices.py", "shop/cart.py"],
     )
     deps = xscore("graph", "deps", "shop/cart.py::checkout", "--json", cwd=root)
     found = json.loads(deps.stdout)
@@ -44,11 +44,11 @@ def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscor
     root = make_repo(files)
     xscore("index", cwd=root)
     affected = xscore("graph", "affected", "prices.py::total", cwd=root).stdout
-    assert "shop/cart.py::checkout  calls it\n" in affected
-    assert "2 steps  shop/pay.py::pay  calls checkout\n" in affected
+    assert "1 step   shop/cart.py:4-5  checkout  calls it\n" in affected
+    assert "2 steps  shop/pay.py:4-5  pay  calls checkout\n" in affected
     deps = xscore("graph", "deps", "shop/pay.py::pay", cwd=root).stdout
-    assert "1 step   shop/cart.py::checkout  called by it\n" in deps
-    assert "2 steps  shop/prices.py::total  called by checkout\n" in deps
+    assert "1 step   shop/cart.py:4-5  checkout  called by it\n" in deps
+    assert "2 steps  shop/prices.py:1-2  total  called by checkout\n" in deps
     none = xscore("graph", "affected", "shop/pay.py::pay", cwd=root).stderr
     assert none == "the index knows nothing that calls, imports or tests shop/pay.py::pay\n"
 
@@ -65,12 +65,12 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
         ("tests/test_prices.py", "test_total", "tests"),
     }
     of_file = xscore("graph", "callers", "prices.py", cwd=root / "shop").stdout.splitlines()
-    assert sorted(line.split(maxsplit=2)[2] for line in of_file) == [
-        "shop/cart.py::checkout  calls total",
-        "tests/test_prices.py::test_total  tests total",
+    assert sorted(of_file) == [
+        "shop/cart.py:4-5  checkout  calls total",
+        "tests/test_prices.py:1-5  test_total  tests total",
     ]
     callees = xscore("graph", "callees", "shop/cart.py::checkout", cwd=root).stdout
-    assert callees == "1 step   shop/prices.py::total  called by it\n"
+    assert callees == "shop/prices.py:1-2  total  called by it\n"
     none = xscore("graph", "callees", "total", cwd=root)
     assert (none.returncode, none.stdout) == (0, "")
 

@@ -57,9 +57,15 @@ def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     assert done.returncode == 0
     assert f"replaces {first}" in done.stderr and first not in done.stdout
     again = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
-    assert "known already" in again.stdout
+    assert "already remembered" in again.stdout
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"]) == 2
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision")["memories"]) == 1
+
+
+def test_an_empty_list_says_that_nothing_is_remembered_yet(xscore: Run, repo: Path) -> None:
+    """Only a filter can match nothing."""
+    assert "nothing is remembered yet" in xscore("memory", "list", cwd=repo).stderr
+    assert "no memory matches" in xscore("memory", "list", "--kind", "todo", cwd=repo).stderr
 
 
 def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Path) -> None:

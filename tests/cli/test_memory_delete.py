@@ -107,7 +107,7 @@ def test_several_options_never_widen_a_wipe(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "no memories are named"),
+        ((), "no memory was named"),
         (("--layer", "graph", "--yes"), "comes from files"),
         (("--kind", "todo"), "no terminal to ask on"),
     ],
@@ -174,7 +174,7 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
         assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
 
-    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turns are named"
+    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turn was named"
     assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
     assert xscore("history", "delete", older["id"], cwd=tmp_path).returncode == 2, "no confirmation was given"
     assert b"vermilion heron" in raw(tmp_path, own_home)

@@ -1,6 +1,7 @@
 """Read-only commands without a store: they say so and write nothing."""
 
 import json
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -90,6 +91,15 @@ def test_a_folder_without_text_gets_no_store(
     (folder / "c.py").write_text("x = 1\n")
     done = xscore(*command.split(), cwd=folder)
     assert "nothing to read" not in done.stderr and (store_file(folder)).is_file()
+
+
+def test_a_bare_repository_is_not_called_empty(xscore: Run, tmp_path: Path) -> None:
+    """Its folder holds git's own files and none to read; no store is made there."""
+    folder = tmp_path / "bare.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True)
+    done = xscore("ask", "what", cwd=folder)
+    assert done.returncode == 1 and "bare repository" in done.stderr and "empty" not in done.stderr
+    assert not (folder / "xscore").exists()
 
 
 def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:

@@ -9,12 +9,13 @@ from sqlite3 import Connection
 
 import polars as pl
 import pytest
+from click import unstyle
 
 from tests.cli.conftest import Run
 from tests.cli.terminals import shown_on_terminal
 from tests.conftest import MakeRepo, store_dir, store_file
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore.cli.text_layout import bold, wrapped
+from xscore.cli.text_layout import bold, render_table, wrapped
 from xscore.platform.paths import user_data_dir
 from xscore.store.opening import connect_store, key_source
 
@@ -103,9 +104,26 @@ def test_a_line_breaks_between_its_parts() -> None:
 
 
 def test_a_label_stays_beside_what_it_labels() -> None:
-    """Also beside a path that is wider than the window."""
+    """Also beside a path that is wider than the window, which ends its lines behind a slash, a dot or before colons."""
     path = "src/" + "folder/" * 5 + "file.ts:13-76"
-    assert wrapped(f"0.23  {path}  name", 40) == f"0.23  {path}\n      name"
+    shown = f"0.23  src/{'folder/' * 4}\n      folder/file.ts:13-76  name"
+    assert wrapped(f"0.23  {path}  name", 40) == shown
+    assert wrapped("commons.io.filters::ArchiveItself", 20) == "commons.io.filters\n  ::ArchiveItself"
+    assert wrapped("a commons.io.filters", 14) == "a commons.io.\n  filters"
+
+
+def test_no_figure_is_cut_in_a_narrow_window() -> None:
+    """Where a table's figures would be cut, each row is a block; a column of text alone is cut."""
+    heads, row = ("way", "model", "dollars", "calls"), ("chat cold", "openai:gpt-6-luna", "~$0.0123", "1,407")
+    narrow = unstyle(render_table(heads, [row], right={"dollars", "calls"}, width=30))
+    assert narrow.splitlines() == [
+        "way      chat cold",
+        "model    openai:gpt-6-luna",
+        "dollars  ~$0.0123",
+        "calls    1,407",
+    ]
+    cut = unstyle(render_table(heads, [row], right={"dollars", "calls"}, width=42)).splitlines()
+    assert "…" in cut[1] and cut[1].endswith("~$0.0123  1,407") and len(cut[1]) <= 42
 
 
 def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
@@ -200,14 +218,14 @@ def asked(shop: Path, xscore: Run) -> Path:
     [
         (["-o", "x.txt"], "no known suffix"),
         (["-o", "a.csv", "-o", "no/such/b.parquet"], "there is no such folder"),
-        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is no earlier report"),
+        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is not an earlier report"),
         (["--check", "--baseline", ""], "--baseline names no file"),
         (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
         (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
         (["-o", "x.csv", "-o", "link/x.csv"], "name the same file"),
         (["-o", "x.csv", "--check", "--baseline", "./x.csv"], "--output and --baseline name the same file"),
-        (["-o", ".xscore/page.html"], "lies in a store's folder"),
-        (["--update-baseline", "--baseline", "store/new/b.json"], "lies in a store's folder"),
+        (["-o", ".xscore/page.html"], "is inside a store's folder"),
+        (["--update-baseline", "--baseline", "store/new/b.json"], "is inside a store's folder"),
         (["-o", "loop/a.html"], "cannot be written"),
         (["-o", "a.html", "--check", "--baseline", "none.json"], "there is no baseline"),
     ],

@@ -153,7 +153,7 @@ async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAISe
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(Turn(task="feed the quokka"))
     assert answer.near_misses and not shown_memories(answer)
-    assert "None comes close." in render_selection(answer)
+    assert "Nothing scored near it." in render_selection(answer)
 
 
 async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_section(

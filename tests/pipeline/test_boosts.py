@@ -170,7 +170,7 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
     found = ranked(outcomes, edges, turn=turn)["b"]
     assert found.score == 0.65
     assert sum(each.amount for each in found.boosts) == pytest.approx(0.15)
-    assert found.boosts[-1].because.endswith("(cut at the cap)")
+    assert found.boosts[-1].because.endswith("(cut from +0.10: boosts add at most 0.15 together)")
 
 
 def test_duplicates_bring_their_links() -> None:

@@ -63,6 +63,7 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
     ways = by_way(found)
     assert list(ways) == ["decisions", "chat cold", "chat warm", "lexical"]
     assert ways["decisions"] == found.judge
+    assert ways["lexical"].seconds > 0
     tariffs = [one.tariff for one in found.ways]
     assert tariffs == ["openai-decisions/gpt-6-luna", "openai/gpt-6-luna", "openai/gpt-6-luna", ""]
     cold, warm = ways["chat cold"], ways["chat warm"]

@@ -105,10 +105,10 @@ def test_the_same_entry_is_remembered_once_and_forgotten_for_good(notes: Path, s
         assert x.context(TASK).coverage.candidates == 0
         with pytest.raises(UsageError, match="empty"):
             x.remember("  ", metadata={"ticket": 3})
-        with pytest.raises(UsageError, match="no time"):
+        with pytest.raises(UsageError, match="not a time"):
             x.remember("When?", when=-1.0)
         for entry in ({"text": None}, {"text": "x", "metadata": ["x"]}, {"text": "x", "when": "2024"}):
-            with pytest.raises(UsageError, match="no entry"):
+            with pytest.raises(UsageError, match="not an entry"):
                 x.remember(**entry)
     assert not any(PAID_TWICE.encode() in file.read_bytes() for file in (store_dir(notes)).iterdir() if file.is_file())
 

@@ -37,6 +37,7 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
     assert "Cart.add" in {memory.entity for memory in answer.selected}
     assert answer.threshold == settings.selection.lexical_threshold
     assert answer.bundle and "def add" in answer.bundle
+    assert answer.bundle.count("No model judged this") == 1
     assert any("the lexical judge ranked instead" in said and "xscore continue" in said for said in answer.warnings)
     assert "from the judge" not in explained.words
     assert row == ("partial",)

@@ -21,6 +21,15 @@ def test_golden(snapshot: SnapshotAssertion) -> None:
     assert bundle(ENTRIES, form="json").text == snapshot
 
 
+@pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
+def test_a_remark_on_the_ranking_stands_in_every_form(form: str) -> None:
+    """An agent reads the text alone; without a memory there is nothing to remark on."""
+    beside = BesideMemories(remark="No model judged this.")
+    assert bundle(ENTRIES, form, beside=beside).text.count("No model judged this.") == 1
+    if form != "json":
+        assert bundle([], form, beside=beside).text == ""
+
+
 def test_each_file_shows_its_header_once() -> None:
     """Several entities of one file share header and imports (X31); they are not repeated beside the header block."""
     assert bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1

@@ -26,13 +26,14 @@ LINES_OF_EACH = 3
 INDEX_SHOWN_FROM_S = 1.0
 """Seconds; a shorter index run is not mentioned."""
 LEAST_SHOWN = 0.005
-"""Lowest score of words that is listed as nearest: a lower one reads as 0.00."""
+"""Lowest score of words of which the best is named where all are unrelated: a lower one reads as 0.00."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
 NOTHING_CHOSEN_HINT = (
-    "Lower --threshold, name the file you are in with --file, or say the task in the words of the code."
+    "Lower --threshold, name the file you are in with --file, or use names from the code in your task."
 )
+NO_WORDS_HINT = "The question has no word to search for: name what you look for in words or names from the code."
 _INDENT = " " * 6
 
 
@@ -40,12 +41,15 @@ def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     """Return what the ranking shows: the chosen memories, or else those that came nearest."""
     if answer.selected or not answer.near_misses:
         return answer.selected
-    if not answer.judge.is_model or answer.ranked_by:
+    related = tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= UNRELATED_BELOW)
+    if not related and _ranked_by_words(answer):
         # One unknown word leaves little of the score of a name that was asked for: it is named all the same.
-        return tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= LEAST_SHOWN)
-    if answer.near_misses[0].score < UNRELATED_BELOW:
-        return ()
-    return tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score > 0)
+        return tuple(miss for miss in answer.near_misses[:1] if miss.score >= LEAST_SHOWN)
+    return related
+
+
+def _ranked_by_words(answer: Answer) -> bool:
+    return not answer.judge.is_model or bool(answer.ranked_by)
 
 
 def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, width: int | None = None) -> str:
@@ -65,7 +69,7 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
         for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
             lines.append(truncate(f"{_INDENT}{line}", width))
     if answer.near_misses and not answer.selected:
-        lines.append(NOTHING_CHOSEN_HINT)
+        lines.append(NO_WORDS_HINT if _has_no_words(answer) else NOTHING_CHOSEN_HINT)
     return "\n".join(lines)
 
 
@@ -99,9 +103,14 @@ def _nothing_chosen(answer: Answer) -> str:
         return f"Nothing was chosen: there are no memories here to judge ({kept_out})."
     if not judged:
         return "Nothing was chosen: nothing was judged."
-    nearest = "The nearest:" if shown_memories(answer) else "None comes close."
+    nearest = "The nearest:" if shown_memories(answer) else "Nothing scored near it."
+    if _has_no_words(answer):
+        nearest = ""
+    # By words, near matches are kept too; this says how near.
+    near = f" or came within {_fill_margin(answer):g} of it" if _ranked_by_words(answer) else ""
     not_judged = _folders_kept_out(answer)
-    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}.{not_judged} {nearest}"
+    reached = f"none of {judged:,} judged memories reached {_cut(answer)}{near}."
+    return f"Nothing was chosen: {reached}{not_judged} {nearest}".rstrip()
 
 
 def _folders_kept_out(answer: Answer) -> str:
@@ -113,6 +122,24 @@ def _folders_kept_out(answer: Answer) -> str:
         if count:
             counts.append(counted(count, reason.replace("_", " "), several))
     return f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
+
+
+def _has_no_words(answer: Answer) -> bool:
+    """Whether words ranked a task that has none, such as `?????`."""
+    best = max([miss.score for miss in answer.near_misses], default=0.0)
+    if best >= LEAST_SHOWN or not _ranked_by_words(answer):
+        return False
+    from xscore.store.term_vectors import query_terms  # only for a ranking by words
+
+    return not query_terms(answer.task)
+
+
+def _fill_margin(answer: Answer) -> float:
+    """Return how far below the threshold the best match may score for weaker ones to be added."""
+    from xscore.pipeline.composition import FILL  # only for a ranking by words
+    from xscore.scorer.mentions import is_question
+
+    return FILL.best_within if is_question(answer.task) else FILL.told_within
 
 
 def _cut(answer: Answer) -> str:
@@ -145,10 +172,14 @@ def render_filled(answer: Answer) -> str:
     from xscore.pipeline.composition import FILL  # only for a ranking by words
 
     places = min(FILL.to, answer.top_k)
-    is_short = len(answer.selected) - filled < places
+    passed = len(answer.selected) - filled
     # Tests and documents that passed may have taken all places, and near code stands beside them.
-    why = f"fewer than {places} passed" if is_short else "few of those that passed are code"
-    return faint(f"~ {filled:,} below {_cut(answer)}, added because {why}")
+    why = "since few of those that passed are code"
+    if not passed:
+        why = f"to make {places}: none reached {_cut(answer)}, but the best came within {_fill_margin(answer):g} of it"
+    elif passed < places:
+        why = f"to make {places}: only {passed:,} reached {_cut(answer)}"
+    return faint(f"~ marks {counted(filled, 'weaker match', 'weaker matches')}, added {why}")
 
 
 def _filled(answer: Answer) -> list[Selected]:
@@ -170,7 +201,7 @@ def render_near_misses(answer: Answer) -> str:
     lines = (
         _misses("passed, but not kept", passed, "raise --top-k"),
         _passed_over(answer, passed_over) if passed_over else "",
-        _misses(f"just below {_cut(answer)}", missed, "lower --threshold or use --min-keep"),
+        _misses(f"nearest below {_cut(answer)}", missed, "lower --threshold or use --min-keep"),
     )
     return "\n".join(filter(None, lines))
 
@@ -196,9 +227,10 @@ def render_absent_reasons(answer: Answer) -> str:
 
 
 def render_unjudged(answer: Answer) -> str:
-    """Count unjudged candidates by cause and say what went wrong; empty if all are judged."""
-    if not answer.coverage.unjudged:
-        return ""
+    """Count unjudged candidates by cause and say what went wrong; empty if all are judged, or words ranked all."""
+    all_unjudged = answer.coverage.unjudged == answer.coverage.candidates
+    if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
+        return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
     others = [absent.detail for absent in answer.unjudged.sample if absent.cause != UnjudgedCause.BUDGET or not is_told]
     details = dict.fromkeys(one_line(detail) for detail in others if detail)
@@ -351,5 +383,6 @@ def _entry(memory: Selected) -> list[str]:
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
+    boosts += ", capped at 1" if memory.is_capped else ""
     why = f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
     return [head, faint(f"{_INDENT}{why}")] if why else [head]

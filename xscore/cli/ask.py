@@ -87,11 +87,13 @@ def ask(task: str | None, flags: Flags) -> int:
     if task is None:
         raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
     turn = flags.turn(task)
+    shows_ranking = _streams(flags) and stdout_columns() is not None
     return _run_and_print(
         flags,
         lambda open_, answers: open_.ask(
             turn,
-            answer=answers,
+            # A ranking needs no bundle, and so no warning of what its token budget leaves out.
+            answer=answers and not (shows_ranking and open_.parts.answerer is None),
             answer_anyway=flags.given["answer_anyway"],
             all_scores=flags.all_scores,
             started=STARTED_AT,
@@ -117,7 +119,7 @@ def continue_turn(turn: str, flags: Flags) -> int:
 def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]", *, hints: bool = True) -> int:
     """Run a turn and print it. hints: say how to get an answer where no model gave one."""
     answers, output, settings = not flags.given["no_answer"], flags.given["output"], read_settings(flags)
-    streams = not flags.terminal.as_json and output is None
+    streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
     texts: dict[str, str] = {}
 
@@ -135,6 +137,11 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
     wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
+
+
+def _streams(flags: Flags) -> bool:
+    """Whether the result goes to standard output as text."""
+    return not flags.terminal.as_json and flags.given["output"] is None
 
 
 @command(LISTING, TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)

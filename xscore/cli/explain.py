@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from xscore.settings import BudgetSettings, Settings
 
 FOLDERS_SHOWN = 8
+LEAST_SHOWN_S = 0.1
+"""Seconds; a shorter time would read as none."""
 
 
 @command(TURN_OPTIONS, ANSWERER, THREAD)
@@ -73,7 +75,7 @@ def _render_ways(found: Estimate) -> str:
             one_line(one.judge),
             format_dollars(one.cost_usd, estimated=True),
             f"{one.calls:,}",
-            f"{'≤ ' if one.is_assumed else ''}{format_seconds(one.seconds)}" if one.calls else "",
+            _time_of(one),
             one.limits.in_words(),
             "" if one.tariff == one.judge.replace(":", "/") else one.tariff,
         )
@@ -89,6 +91,12 @@ def _render_ways(found: Estimate) -> str:
     )
 
 
+def _time_of(way: JudgeEstimate) -> str:
+    if not way.seconds:
+        return ""
+    return f"{'≤ ' if way.is_assumed else ''}{format_seconds(max(LEAST_SHOWN_S, way.seconds))}"
+
+
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
     left = f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
     cached = f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the cache{left}"
@@ -99,7 +107,8 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     if not judge.candidates:
         return [("judge", "there are no memories here to judge; `xscore status` counts what was kept out")]
     if judge.to_judge and not judge.calls:
-        return [("judge", f"{counted(judge.to_judge, 'memory', 'memories')}, by words alone, on this machine: no call")]
+        memories = counted(judge.to_judge, "memory", "memories")
+        return [("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")]
     parts = (
         f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
         + (f", {judge.carried:,} carried" if judge.carried else ""),
@@ -140,7 +149,7 @@ def _shares(counts: dict[str, int]) -> str:
 def explain(memory: str, turn: str, flags: Flags) -> None:
     """Say why MEMORY was or was not chosen, in numbers and words.
 
-    MEMORY is what `ask` prints of it, `path:lines` or its name, or `path::entity`, or an ID (m_…). Nothing is sent.
+    MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…). Nothing is sent.
     """
     found = run_turn(flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False)
     flags.terminal.print_result(found, render_explanation)
@@ -165,7 +174,10 @@ def render_explanation(found: Explanation) -> str:
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
         rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
         rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
-        rows.append(("score", f"{memory.score_text}, threshold {found.threshold:g}, at most {found.top_k} kept"))
+        capped = " (capped at 1)" if memory.is_capped else ""
+        rows.append(
+            ("score", f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most {found.top_k} kept")
+        )
         rows.append(("reason", one_line(memory.reason)))
     if found.rank is not None:
         rows.append(("rank", f"{found.rank}"))

@@ -22,6 +22,17 @@ ENDED_AT_SIGTERM = frozenset({"watch"})
 SQLite), and no one reads their result; the next process finds the dead lease and the unsettled calls."""
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
+SYNONYMS = {
+    **dict.fromkeys(("forget", "remove", "rm", "del", "erase"), ("delete", "wipe")),
+    **dict.fromkeys(("get", "view", "cat", "open"), ("show", "load")),
+    **dict.fromkeys(("ls", "all"), ("list",)),
+    **dict.fromkeys(("create", "new", "remember"), ("add", "save", "submit", "fresh")),
+    **dict.fromkeys(("edit", "change", "set"), ("update",)),
+    **dict.fromkeys(("why",), ("explain",)),
+    **dict.fromkeys(("search", "find", "query"), ("ask",)),
+    **dict.fromkeys(("cost", "price"), ("estimate",)),
+}
+"""Words that people try -> the commands that may be meant, of which the first that the group has is suggested."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 _TABLE = """
 Ask
@@ -190,8 +201,11 @@ class LazyGroup(click.Group):
             error = click.exceptions.NoSuchCommand(args[0], None, self.entries, ctx)
             below = [f"'{name} {args[0]}'" for name, entry in self.entries.items() if args[0] in entry.commands]
             words = " ".join(word for word in args if not word.startswith("--")).split()
+            meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
             more = ""
-            if below:
+            if meant and (ctx.parent or len(words) < WORDS_OF_A_TASK):
+                more = f"Did you mean '{meant}'?"
+            elif below:
                 more = f"Did you mean {' or '.join(below)}?"
             elif ctx.parent and not error.possibilities:
                 more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."

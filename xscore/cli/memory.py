@@ -83,10 +83,10 @@ STATEMENT = [
         "--alternative", "alternatives", metavar="TEXT", multiple=True, help="An option that was rejected. Repeatable."
     ),
     option("--link", "links", metavar="REF", multiple=True, help="A path, URL or memory ID. Repeatable."),
-    option("--by", "author", metavar="NAME", help="Who says so; of a decision by default the name that git has."),
+    option("--by", "author", metavar="NAME", help="Author. For decisions, defaults to git's user.name."),
     option("--cite", metavar="PATH[:LINES]", multiple=True, help="Code it rests on: stale when that changes."),
     option("--importance", metavar="N", type=_UNIT_INTERVAL, help="0 to 1; below 0.2 it is soon dropped."),
-    option("--fix", metavar="HOW", help="Of a failure: how it was fixed."),
+    option("--fix", metavar="HOW", help="For a failure: how it was fixed."),
 ]
 _STATED = ("title", "key", "because", "alternatives", "links", "author", "importance")
 """Options that are fields of both a statement and a change."""
@@ -133,18 +133,20 @@ def _stated(flags: Flags) -> dict[str, Any]:
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
-    help="How far it reaches; user and project are layers. Default: the repository, of your own memories everywhere.",
+    help="How far it reaches; user and project are layers. Default: this repository; your own memories, everywhere.",
 )
-@click.option("--inferred", is_flag=True, help="It was inferred, not stated: lower confidence.")
-@click.option("--occurrence", metavar="NAME", default="", help="Of a failure: count this occurrence once.")
+@click.option("--inferred", is_flag=True, help="Inferred rather than stated: lower confidence.")
+@click.option(
+    "--occurrence", metavar="NAME", default="", help="For a failure: name of the occurrence, which counts once."
+)
 def add_memory(
     text: str, *, kind: str | None, layer: str | None, scope: str | None, inferred: bool, occurrence: str, flags: Flags
 ) -> None:
-    """Remember TEXT (`-`: standard input). The same words twice are one memory, with more evidence.
+    """Remember TEXT (`-`: standard input). The same words twice are one memory, counted again.
 
     Decisions go to the governance layer, preferences to your own, all else to the project's; without --kind it is
-    context. Of a failure TEXT is the error as it was shown: errors that differ in numbers, addresses, times and folders
-    alone count as one failure; one that repeats often becomes a pattern to avoid.
+    context. For a failure, TEXT is the error as shown: errors that differ only in numbers, addresses, times and
+    folders count as one failure, and one that repeats often becomes a pattern to avoid.
     """
     where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
     if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
@@ -181,8 +183,8 @@ def add_memory(
 def update_memory(memory_id: str, *, text: str | None, confidence: float | None, flags: Flags) -> None:
     """Change the memory with this exact ID. It keeps its ID and history; a changed text is judged again.
 
-    Fields you do not name stay. '' clears a title, a reason, or a list; another key makes another memory, which
-    supersedes this one. --fix says how a failure was fixed, also in its pattern.
+    Fields you do not name stay as they are. '' clears a title, a reason, or a list; another key makes a new memory
+    that supersedes this one. --fix records how a failure was fixed, in its pattern too.
     """
     cite, fix = flags.given["cite"], flags.given["fix"]
     words = None if text is None else _read_text(text)
@@ -207,7 +209,7 @@ def update_memory(memory_id: str, *, text: str | None, confidence: float | None,
 @click.option("--match", metavar="TEXT", default="", help="Rank by rules, no model: memories with exactly this text.")
 @click.option("--reference", "references", metavar="REF", multiple=True, help="Rank by this path, URL or ID too.")
 def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
-    """List what is remembered beside code. Name `--layer graph` or `vector` for the memories of files.
+    """List the memories that do not come from files. Name `--layer graph` or `vector` for the memories of files.
 
     --match and --reference show what fixed rules select, best first, each with its score from 0 to 2: 1 for the text,
     0.3 for each reference, then scope, kind, importance and use. Exit code 1 if --layer, --scope, --kind or these match
@@ -232,11 +234,15 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         memory["score"] = round(scores[memory["id"]], 6)
     ranks = {one: f"{score:.2f}  " for one, score in scores.items()}
     lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
-    terminal.print_result(body, "\n".join(lines), none="no memory matches; `xscore memory stats` counts what there is")
+    is_filtered = bool(query) or is_narrow(flags)
+    none = "no memory matches; `xscore memory stats` counts what there is"
+    if not is_filtered:
+        none = "nothing is remembered yet; `xscore memory add` adds the first memory"
+    terminal.print_result(body, "\n".join(lines), none=none)
     if len(shown) < len(found):
         which = "lower" if scores else "older"
         terminal.note(f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}` shows all")
-    return NothingMatched.exit_code if (query or is_narrow(flags)) and not found else 0
+    return NothingMatched.exit_code if is_filtered and not found else 0
 
 
 def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:

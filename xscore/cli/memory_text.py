@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 _TITLE_CHARS = 90
 _EFFECTS = {
     StatementEffect.STORED: "stored",
-    StatementEffect.REPEATED: "known already, with more evidence now:",
+    StatementEffect.REPEATED: "already remembered; counted again:",
     StatementEffect.UPDATED: "updated",
 }
 
 
 def describe_redactions(count: int) -> str:
-    """`2 secrets or personal details left out`."""
-    return f"{counted(count, 'secret or personal detail', 'secrets or personal details')} left out"
+    """`2 secrets or personal details were replaced; memories never store them`."""
+    replaced = counted(count, "secret or personal detail", "secrets or personal details")
+    return f"{replaced} {'was' if count == 1 else 'were'} replaced; memories never store them"
 
 
 def render_memory_line(memory: Memory, *, now: float) -> str:
@@ -105,7 +106,7 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
     if remembered.superseded:
         terminal.note(f"it replaces {', '.join(remembered.superseded)} ({one_line(memory.key)})")
     if remembered.redacted:
-        terminal.note(f"{describe_redactions(remembered.redacted)}: a memory keeps none")
+        terminal.note(describe_redactions(remembered.redacted))
 
 
 def failure_json(found: "Failure") -> dict[str, Json]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.git_folder import bare_repository
 from xscore.platform.paths import find_root, refuse_wide_folder, user_config_file
 
 if TYPE_CHECKING:  # a hook has no flags, and loads no click
@@ -121,6 +122,11 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
     root = find_root(start.resolve())
     if has_store(root.store_dir):
         return
+    if bare_repository(root.path):
+        raise NothingMatched(
+            f"there is nothing to read in {root.path}: it is a bare repository, or git's own folder, without files",
+            hint="Go to a working tree of it (`git worktree add`, or a clone). No store was made.",
+        )
     from xscore.indexer.index import nothing_to_read
 
     found = nothing_to_read(root, settings.index, now=time.time())

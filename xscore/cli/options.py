@@ -108,7 +108,7 @@ NO_USER_LEARNING = [
         sets="memory.user_learning",
         flag_value=False,
         default=None,
-        help="Do not open your own store: neither read it nor learn from you.",
+        help="Do not read or update your user store.",
     )
 ]
 NO_GIT = tuning(
@@ -125,12 +125,16 @@ WORKING_FILE = [
 THREAD = [
     tuning("--thread", metavar="NAME", type=checked_thread, help="Continue this thread and keep its judgments."),
     tuning("--continue", "follows_latest", is_flag=True, help="Continue the thread of this branch's latest turn."),
-    option("--fresh", is_flag=True, help="Carry nothing over; without --thread or --continue, in a new session."),
+    option(
+        "--fresh",
+        is_flag=True,
+        help="Re-judge everything; also starts a new session unless --thread or --continue is given.",
+    ),
 ]
 SESSION = [
     *THREAD,
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    tuning("--no-memory", is_flag=True, help="Only code and documents: no session, project, user or decision."),
+    tuning("--no-memory", is_flag=True, help="Only code and documents: nothing that was stated or answered."),
 ]
 SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),
@@ -315,10 +319,11 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
 def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
     """Raise UsageError if what stands in the place of PATHs is the rest of a task that was not quoted.
 
-    Words that look like paths are left to the check against the repository, which names the nearest file.
+    Words that look like paths, and all after a task that was quoted, are left to the check against the repository,
+    which names the nearest file.
     """
     looks_like_path = any("/" in path or "." in path.rstrip(".?!…") for path in paths)
-    if not paths or looks_like_path:
+    if not paths or looks_like_path or " " in task.strip():
         return
     folder = Path.cwd()
     places = (folder, find_root(folder).path)
@@ -326,8 +331,8 @@ def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
         return
     words = " ".join((task, *paths))
     raise UsageError(
-        "the task has several words, and each after the first would be a path: quote the task",
-        hint=f'Write it as "{one_line(words)}".',
+        "the question is not in quotes: without them each further word is read as a path",
+        hint=f'Put it in quotes: "{one_line(words)}".',
     )
 
 

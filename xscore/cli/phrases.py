@@ -26,7 +26,9 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
             return "nothing is left to judge"
         case "latency":
             calls = f"with {counted(judge.concurrency, 'call')} in flight"
-            unknown = ", whose speed is not known yet" if judge.is_assumed else ""
+            unknown = (
+                ", whose speed is not known yet (one that does not answer takes longer)" if judge.is_assumed else ""
+            )
             return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)
     return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"

@@ -22,7 +22,7 @@ from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError, install_hint
 from xscore.platform.figures import format_bytes, format_dollars, format_seconds
 from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
-from xscore.platform.text import counted, mask_key, one_line
+from xscore.platform.text import counted, format_place, mask_key, one_line
 from xscore.records.memory import IndexReport
 from xscore.records.reports import BackgroundStatus, Diagnosis, EffectiveSetting, HookFailure, StoreStatus
 from xscore.store import opening
@@ -89,23 +89,30 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
         names = entity_names(store.connection, starts) if len(starts) > 1 else {}
     body = {"of": name, "found": [record_json(one) for one in found]}
     names |= {one.id: one.entity or one.path for one in found}
-    lines = [_link_line(one, via=names.get(one.via, "")) for one in found]
+    # Where everything is one step away, saying so on each line tells nothing.
+    shows_steps = any(one.distance > 1 for one in found)
+    lines = [_link_line(one, via=names.get(one.via, ""), shows_steps=shows_steps) for one in found]
     flags.terminal.print_result(body, "\n".join(lines), none=_NOTHING[question].format(one_line(name)))
     if found:
         flags.terminal.lines(faint(f"{one_line(name)}: {len(found):,} found"))
 
 
-def _link_line(one: "ReachedNode", *, via: str) -> str:
-    """Say how a node is linked; via: the one nearer to the start that it is linked to, or empty for the start."""
+def _link_line(one: "ReachedNode", *, via: str, shows_steps: bool) -> str:
+    """Say where a node is and how it is linked.
+
+    via: the one nearer to the start that it is linked to, or empty for the start.
+    """
     if one.is_incoming:
         link = f"{_INCOMING.get(one.relation, one.relation)} {via or 'it'}"
     else:
         link = f"{_OUTGOING.get(one.relation, one.relation)} by {via or 'it'}"
-    name = f"{one.path}::{one.entity}" if one.path and one.entity else one.path or f"{one.kind} “{one.entity}”"
+    name = one.path or f"{one.kind} “{one.entity}”"
+    if one.path and one.entity:
+        name = f"{format_place(one.path, one.start_line, one.end_line)}  {one.entity}"
     ties = f" ×{one.ties}" if one.ties > 1 and not via else ""
     known = f"  {one.id}" if not one.path else ""
-    steps = counted(one.distance, "step").ljust(len("2 steps"))
-    return f"{steps}  {bold(one_line(name))}  {faint(one_line(link) + ties + known)}"
+    steps = counted(one.distance, "step").ljust(len("2 steps")) + "  " if shows_steps else ""
+    return f"{steps}{bold(one_line(name))}  {faint(one_line(link) + ties + known)}"
 
 
 @command([NO_GIT])

@@ -53,15 +53,21 @@ _CAUSES = {
     show_default=True,
     help="Keep at most N.",
 )
-@click.option("--older-than", metavar="PERIOD", type=period_s, help="Also of turns last asked before 90d, 12w.")
 @click.option(
-    "--judge", "judges", metavar="KEY", multiple=True, help="Also all of this judge: its name, or its key. Repeatable."
+    "--older-than", metavar="PERIOD", type=period_s, help="Also judgments of turns last asked before TIME (90d, 12w)."
+)
+@click.option(
+    "--judge",
+    "judges",
+    metavar="KEY",
+    multiple=True,
+    help="Also all judgments by this judge (name or key). Repeatable.",
 )
 @click.option("--vacuum", is_flag=True, help="Then shrink the file.")
 def prune_cache(
     *, max_judgments: int, older_than: float | None, judges: tuple[str, ...], vacuum: bool, flags: Flags
 ) -> int:
-    """Remove judgments of contents that no memory shows any more, and what else you name; quarantined scores too.
+    """Remove judgments whose memory no longer exists, quarantined scores, and whatever else you name.
 
     Judgments that a running turn or job needs stay. Asks before it removes judgments that could be used again.
     """

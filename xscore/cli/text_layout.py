@@ -5,13 +5,15 @@ more CPU than most commands; rich draws the live board and measures wide charact
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import click
 
 from xscore.platform.text import one_line
 
 _NO_BREAK = "\0"
+_NAME_BREAK = r"(?<=/)(?=[^/])|(?<=[^:])(?=::)|(?<=[A-Za-z_)]\.)(?=[A-Za-z_])"
+"""Where the name of a file or entity may end a line: behind a slash or dot, before colons."""
 _LABEL = r"\A(?: *\S+(?: \S+)* {2,}| +)"
 """The prefix of a line: a label and its gap, or an indent."""
 
@@ -51,14 +53,20 @@ def render_table(
 ) -> str:
     """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape names first.
 
-    right: heads of right-aligned columns. width: columns of the window, to which the widest column is cut,
-    then line ends; None: nothing is cut.
+    right: heads of right-aligned columns, which hold figures. width: columns of the window, to which the widest column
+    of text is cut, then line ends; where figures would be cut, each row is set as a block. None: nothing is cut.
     """
     table = [heads, *rows] if heads else rows
     widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
-    if width is not None and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(12, widths[widest] - over)
+    over = sum(widths) + 2 * (len(widths) - 1) - width if width is not None else 0
+    texts = [at for at in range(len(widths)) if not heads or heads[at] not in right]
+    if over > 0 and texts:
+        widest = max(texts, key=lambda at: widths[at])
+        left = max(12, widths[widest] - over)
+        over -= max(0, widths[widest] - left)
+        widths[widest] = min(left, widths[widest])
+    if over > 0 and heads and right:
+        return "\n\n".join(render_facts(zip(heads, row, strict=True)) for row in rows)
     lines = []
     for row in table:
         cells = [
@@ -109,16 +117,27 @@ def _wrap_line(line: str, width: int) -> str:
 def _fill(line: str, width: int, indent: str) -> str:
     """Break a line before each word that ends behind the width; `textwrap` counts the signs of color as letters."""
     filled, taken = "", 0
-    # The word may be empty: a run of spaces at the end is then read once, not from each of its places.
-    for gap, word in re.findall(r"( *)([^ ]*)", line):
-        if not word:
-            continue
+    for gap, word in _words(line, width - len(indent)):
         size = _display_width(word.replace(_NO_BREAK, " "))
         if filled and taken + len(gap) + size > width:
             filled, taken = f"{filled}\n{indent}{word}", len(indent) + size
         else:
             filled, taken = filled + gap + word, taken + len(gap) + size
     return filled
+
+
+def _words(line: str, room: int) -> Iterator[tuple[str, str]]:
+    """Yield the words of a line, each with the gap before it; a name wider than `room` in parts that end at a sign."""
+    # The word may be empty: a run of spaces at the end is then read once, not from each of its places.
+    for gap, word in re.findall(r"( *)([^ ]*)", line):
+        if not word:
+            continue
+        if _display_width(word.replace(_NO_BREAK, " ")) <= room:
+            yield gap, word
+            continue
+        first, *rest = re.split(_NAME_BREAK, word)
+        yield gap, first
+        yield from (("", part) for part in rest)
 
 
 def truncate(text: str, width: int | None) -> str:

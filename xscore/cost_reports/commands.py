@@ -98,7 +98,7 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
         flags = replace(flags, given={**flags.given, "format": "html"})
     given = flags.given
     if given["format"] == "html" and sys.stdout.isatty():
-        raise UsageError("a page of HTML is nothing to read on a terminal", hint=TO_FILE)
+        raise UsageError("a page of HTML is not readable in a terminal", hint=TO_FILE)
     uses_baseline = given["check"] or given["update_baseline"]
     check_outputs(given["output"], given["baseline"] if uses_baseline else None, writes=given["update_baseline"])
     with opened_store(flags, make=False) as store:

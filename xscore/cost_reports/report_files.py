@@ -156,7 +156,7 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
         taken[place] = option
         is_report = option == "--output"
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
-            raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
+            raise UsageError(f"{path} is inside a store's folder", hint="Name a file elsewhere.")
         if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)
 
@@ -172,7 +172,7 @@ def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
     if head and not re.match(_EARLIER[form], head):
-        raise UsageError(f"{path} exists and is no earlier report", hint="Name another file, or remove it first.")
+        raise UsageError(f"{path} exists and is not an earlier report", hint="Name another file, or remove it first.")
 
 
 MARKDOWN_GROUPS_SHOWN = 200

@@ -134,7 +134,8 @@ def _spec(globs: tuple[str, ...]) -> "GlobList | None":
         return GlobList(globs)
     except (ValueError, re.error) as error:
         raise UsageError(
-            f"index.include or index.exclude: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
+            f"index.include or index.exclude: {' '.join(globs)} is not a valid glob: {error}",
+            hint="Globs are as in .gitignore.",
         ) from error
 
 

@@ -107,8 +107,8 @@ def _neighbour(
 ) -> Entity | None:
     """Return the entity that takes a run without content of its own; None: the run is a memory.
 
-    Nothing is said by brackets, by keywords (`else:`), by names of entities (`export default Name`), by a heading
-    comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
+    Not a memory: only brackets, keywords (`else:`), entity names (`export default Name`), or a heading comment of one
+    row; in a file of tests, where the judge reads cards, also code that calls nothing (imports).
     """
     (start, end), text = run, "\n".join(facts.lines[run[0] : run[1] + 1])
     words = set(re.findall(r"\w+", text)) - facts.namespace_words

@@ -272,7 +272,10 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
         if amount < LEAST_BOOST:
             continue
         left -= amount
-        kept.append(each if amount == each.amount else Boost(each.name, amount, f"{each.because} (cut at the cap)"))
+        because = each.because
+        if amount != each.amount:
+            because = f"{because} (cut from +{each.amount:.2f}: boosts add at most {cap:g} together)"
+        kept.append(Boost(each.name, amount, because))
     return tuple(kept)
 
 

@@ -255,7 +255,7 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
     if ranked.candidate.kind is Kind.TEST or amount < 0.001:
         return ranked
     because = f"{tests} of its tests have words of the task" if tests > 1 else "a test of it has words of the task"
-    lifted = (*ranked.boosts, Boost("tests", amount, because))
+    lifted = (*ranked.boosts, Boost("test_link", amount, because))
     return ranked._replace(boosts=lifted, score=round(min(1.0, ranked.score + amount), 9))
 
 

@@ -20,7 +20,7 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.platform.paths import RepositoryRoot, user_stores_dir
 from xscore.platform.processes import random_hex
-from xscore.platform.text import SHORTEST_KEY_SHOWN, mask_key
+from xscore.platform.text import SHORTEST_KEY_SHOWN, counted, mask_key
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS
@@ -122,6 +122,8 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
             yield DoctorFinding("agents", True, warning)
 
 
+SHORTEST_KEY = 8
+"""Characters; no host's keys are shorter."""
 _KEY_HINT = f"Set {SET_A_JUDGE}."
 
 
@@ -154,10 +156,12 @@ class _CheckedModel(Struct, frozen=True):
             secret = account.api_key.reveal()
             end = mask_key(secret) if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
             said = f"{end} from {account.api_key_env}, sent to {self.host}"
-            yield self.line(
-                "key",
-                said if secret else f"none needed: {self.host} is this machine ({account.api_key_env} is not set)",
-            )
+            if not secret:
+                said = f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
+            # A server of this machine takes any key, and short ones are often set for it.
+            is_doubtful = 0 < len(secret) < SHORTEST_KEY and not here
+            hint = f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a whole key."
+            yield self.line("key", said, ok=not is_doubtful, hint=hint if is_doubtful else "")
         yield self._price(PriceList(settings.provider.price))
 
     def _price(self, prices: PriceList) -> DoctorFinding:
@@ -250,28 +254,28 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
     """Report a judge's declared reasoning and what it used in the probe."""
-    said = "nothing is known of this model in advance, so the host's default holds"
+    said = "this model is not in the built-in tables, so the host's default applies"
     if asked:
-        said = f"asked for as little as this model takes: `{asked}`"
+        said = f"reasoning effort set to this model's minimum (`{asked}`)"
     elif model_settings(model.provider, model.name) is not UNKNOWN:
-        said = "this model does none"
+        said = "this model does not reason"
     if known is None or not known.probed_at:
         return model.line("reasoning", said)
     spent = known.reasoning_tokens
     is_much = spent > REASONING_A_JUDGMENT
-    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that can do without."
+    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that works without it."
     measured = f"{said}; measured: {spent:,} tokens a judgment"
     return model.line("reasoning", measured, ok=not is_much, hint=hint if is_much else "")
 
 
 def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
     if not isinstance(provider, Adaptable):
-        return "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
+        return "not probed: this provider's hosts are assumed to support its whole API"
     if provider.is_vendors_own:
-        return "the vendor's own host, which takes all that is sent"
+        return "the vendor's own host, which accepts every field"
     if not may_probe:
-        return "not found out: judge.probe is off"
-    return "not found out yet; the first turn does, with a small call of its own text"
+        return "not known: judge.probe is off"
+    return "not known yet; the first turn finds out with one small test call"
 
 
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
@@ -293,7 +297,7 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         "the host's default" if model_settings(answerer.provider, answerer.model) is not UNKNOWN else "not asked for"
     )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
-    unknown = "answers in plain text, for which nothing need be found out"
+    unknown = "not needed: it answers in plain text"
     yield model.capability(known, unknown, now=parts.clock())
 
 
@@ -309,7 +313,7 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
     finally:
         await provider.aclose()
     if not names:
-        return [model.line("model", "the host lists no models, so nothing is known of this one")]
+        return [model.line("model", "the host lists no models, so this one cannot be checked")]
     if is_model_listed(model.name, names):
         return [model.line("model", f"listed by its host, among {len(names):,}")]
     return [model.line("model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names))]
@@ -333,10 +337,10 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
     scores, usage = " and ".join(map(str, found.scores)), found.usage
     memories = "two memories" if len(found.scores) > 1 else "one of two memories"
-    counted = "" if found.capability.reports_usage else ", by our estimate"
+    estimated = "" if found.capability.reports_usage else ", by our estimate"
     return [
         DoctorFinding("probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"),
-        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
+        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{estimated}"),
     ]
 
 

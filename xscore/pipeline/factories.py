@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
-NO_KEY = "no model judged: there is no key, so the lexical judge scored"
+NO_KEY = "no key: ranked by matching words only"
 """Warning of a turn without a key."""
 REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
 """Warning of a replay; dropped for a list that is all cached."""

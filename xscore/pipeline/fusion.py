@@ -26,6 +26,8 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun
 
+RANKED_BY_WORDS = "No model judged this: matching words alone ranked it, so take it as hints, not findings."
+"""Stands in the text itself: an agent that is given the context reads no receipt."""
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 
@@ -61,6 +63,7 @@ def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
         beside=replace(
             _repository_context(parts) if form == "memory" else BesideMemories(),
             task=turn.task,
+            remark=RANKED_BY_WORDS if run.ranked_by or not parts.judge.is_model else "",
             near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
             failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
             decisions=_passed(selection, memories, Kind.DECISION, now=now),

@@ -142,7 +142,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
         if self.spec.provider != DECISIONS_OF_OPENAI:
             raise error
-        resources.note(f"{self.host} takes no decisions by `{self.spec.model}`; it judges through chat")
+        resources.note(f"{self.host} accepts no decision calls for `{self.spec.model}`; it judges through chat")
         remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.store.clock())
         spec = ModelSpec("openai", self.spec.model)
         return model_judge_factory(spec, self.settings, store=self.store)

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
-RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
+RESCORED = "Word scores are not stored; recomputed now."
 NAMESAKES_SHOWN = 4
+READS_AS_ZERO = 0.005
+"""A lower score is shown as 0.00 and has no rank."""
 
 
 def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanation:
@@ -192,7 +194,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said += _carried_words(shown, parts.store.connection)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
-            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=place)
+            shown_place = place if shown.score >= READS_AS_ZERO else None
+            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place)
     sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
     words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
     if sample is not None:
@@ -205,7 +208,9 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
     score = _score_sum(shown, receipt)
     if shown.below_threshold:
         said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
-        return "below_threshold", f"{said}, {_ordinal(place)} of {judged:,} judged."
+        # Most memories have nothing in common with a task, and their order among each other says nothing.
+        rank = f", {_ordinal(place)} of {judged:,} judged" if shown.score >= READS_AS_ZERO else ""
+        return "below_threshold", f"{said}{rank}."
     if place > receipt.top_k:
         said = f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to keep it."
         return "beyond_k", said
@@ -256,7 +261,8 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
         f"{shown.raw_score:.2f} {by}{drawn}",
         *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
     ]
-    return f"{shown.score_text} ({' + '.join(parts)})"
+    capped = ", capped at 1" if shown.is_capped else ""
+    return f"{shown.score_text} ({' + '.join(parts)}{capped})"
 
 
 def _ordinal(place: int) -> str:

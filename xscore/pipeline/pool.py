@@ -158,7 +158,7 @@ def _glob_test(globs: Sequence[str]) -> Callable[[str], bool]:
         rules = GlobList(globs)
     except (ValueError, re.error) as error:
         raise UsageError(
-            f"--glob: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
+            f"--glob: {' '.join(globs)} is not a valid glob: {error}", hint="Globs are as in .gitignore."
         ) from error
     return lambda path: bool(rules.verdict(path))
 

@@ -268,8 +268,8 @@ def _unusable(judge: "ModelJudgeFactory", completion: Completion) -> NoUsableMod
     if completion.finish is Finish.LENGTH:
         spent = completion.usage
         return NoUsableModel(
-            f"{who} did not come to an end in {spent.output_tokens:,} tokens, {spent.reasoning_tokens:,} of reasoning",
-            hint="Use a model that can do without reasoning, or turn it off at the server.",
+            f"{who} did not finish within {spent.output_tokens:,} tokens, {spent.reasoning_tokens:,} of reasoning",
+            hint="Use a model that works without reasoning, or turn it off at the server.",
         )
     if judge.drafts.layout.is_independent:
         return NoUsableModel(

@@ -106,9 +106,9 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
     """Raise UsageError if this file cannot be written, before anything is spent; the store folder is refused."""
     folder = path.parent
     if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(f"--all-scores: {path} lies in the store's own folder", hint="Name a file elsewhere.")
+        raise UsageError(f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere.")
     if not path.name or path.is_dir() or not folder.is_dir():
-        raise UsageError(f"--all-scores: {path} is not in an existing folder", hint="Make the folder first.")
+        raise UsageError(f"--all-scores: {path} is not in an existing folder", hint="Create the folder first.")
     is_replaced = not path.exists() or path.is_file()
     if not os.access(path.resolve().parent if is_replaced else path, os.W_OK):
         raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")

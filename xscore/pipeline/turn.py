@@ -245,10 +245,10 @@ class TurnRun(Struct):
 
                 self.ranked_by, self.unjudged_exit = "lexical", instead.exit_code
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
-                self.warn(
-                    f"{instead.why}, so no model judged: the lexical judge ranked instead",
-                    f"`xscore continue {turn.id}` has the model judge.",
-                )
+                # What the judge failed with is a warning already; it is not said twice.
+                why = "" if self.no_judge else f"{instead.why}, so no model judged: "
+                way_on = f"`xscore continue {turn.id}` has the model judge."
+                self.warn(f"{why}the lexical judge ranked instead", way_on)
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
             self.ranking = rank(parts, outcomes, turn, thresholds=thresholds, by_words=self._ranked_by_words)
             if self.ranked_by:

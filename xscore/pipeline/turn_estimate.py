@@ -121,7 +121,7 @@ def settings_to_estimate(settings: Settings) -> tuple[Settings, str]:
         _, without_key = choose_judge(settings)
     except NoUsableModel as error:
         return with_dummy_keys(settings), f"{error.message}; now only the lexical judge would score (--judge lexical)"
-    return settings, "there is no key: the lexical judge would score now" if without_key else ""
+    return settings, "no API key: the lexical judge would score" if without_key else ""
 
 
 def lacks_key(spec: ModelSpec, settings: Settings) -> bool:

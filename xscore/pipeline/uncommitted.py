@@ -175,7 +175,7 @@ def complete_turn(
         )
     if len(task) > MAX_TASK_CHARS:
         raise UsageError(
-            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
+            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are accepted",
             hint="Put logs and traces into --errors, of which the end is kept.",
         )
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""
@@ -190,7 +190,7 @@ def complete_turn(
         errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
         about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
         file=file,
-        scope=_scope_in_root(turn.scope, root, indexed) if turn.scope.within else turn.scope,
+        scope=_scope_in_root(turn.scope, root, indexed, task=task) if turn.scope.within else turn.scope,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
             name
@@ -202,7 +202,7 @@ def complete_turn(
     )
 
 
-def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> Scope:
+def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]], *, task: str) -> Scope:
     """Name what the scope lies within relative to the root. Raises UsageError for a path that is not there."""
 
     def known() -> list[str]:
@@ -212,7 +212,11 @@ def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Ite
     try:
         return replace(scope, within=tuple(_path_in_root(path, root, known) for path in scope.within))
     except UsageError as error:
-        raise UsageError(error.message, hint=f"{error.hint} Quote the task if it has several words.") from error
+        if " " in task:
+            raise  # the task was quoted, so this is a path and no further word of it
+        raise UsageError(
+            error.message, hint=f"{error.hint} Put the question in quotes if it has several words."
+        ) from error
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
@@ -226,7 +230,9 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
     from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
 
     hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
-    raise UsageError(f"{path} is not in {root.path}", hint=hint)
+    if any(is_there(candidate) for candidate in tried):
+        raise UsageError(f"{path} is outside {root.path}", hint=hint)
+    raise UsageError(f"there is no `{path}` in {root.path}", hint=hint)
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:

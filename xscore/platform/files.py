@@ -112,7 +112,7 @@ def read_input_file(path: Path, *, max_bytes: int, hint: str, private: bool = Fa
     except FileRefused as error:
         if str(error) == _NOT_PRIVATE:
             raise UsageError(f"{path} is private and {error}", hint=f"Run `chmod 600 {path}`.") from error
-        why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
+        why = "is not a regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
         raise UsageError(f"{path} {why}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error

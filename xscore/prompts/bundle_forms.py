@@ -40,7 +40,7 @@ def render_memory_context(layout: BundleLayout) -> str:
     """Return `[1] (decision, 0.95) …` per memory, then branch, files and decision history; empty without any."""
     if not (layout.pieces or layout.left_out):
         return ""
-    parts = ["## Semantic Memory Context"]
+    parts = ["## Semantic Memory Context", *filter(None, [layout.beside.remark])]
     parts += [_memory(number, piece) for number, piece in enumerate(layout.pieces, start=1)]
     if names := _names(layout):
         parts.append("\n".join(f"- {line}" for line in names))
@@ -92,12 +92,18 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
     return lines
 
 
+def _remark(layout: BundleLayout) -> list[str]:
+    """Return the remark on the ranking, unless nothing is shown that it could be about."""
+    is_about_something = bool(layout.pieces or layout.left_out)
+    return [layout.beside.remark] if layout.beside.remark and is_about_something else []
+
+
 def render_xml(layout: BundleLayout) -> str:
     """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under its caption.
 
     They stand in a tag for their section; short facts may share a TOON table in `<facts>`.
     """
-    parts = []
+    parts = _remark(layout)
     for tag, pieces in _sections(layout):
         blocks: list[str] = []
         for run in _runs(pieces):
@@ -112,7 +118,7 @@ def render_xml(layout: BundleLayout) -> str:
 
 def render_markdown(layout: BundleLayout) -> str:
     """Return the sections with a heading per file, and a caption and fenced block per memory."""
-    parts = []
+    parts = _remark(layout)
     for section, pieces in _sections(layout):
         parts.append(f"# {section.replace('_', ' ').capitalize()}")
         path = ""
@@ -145,6 +151,7 @@ def render_json(layout: BundleLayout) -> str:
     beside = layout.beside
     parts = {
         "schema": "1",
+        "remark": _json(beside.remark),
         "headers": _json({one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}),
         "memories": _json_lines(memories),
         "governance": _json({"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}),
@@ -248,8 +255,8 @@ def _xml_piece(piece: BundlePiece) -> str:
 
 def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    entity = f" `{collapse_blanks(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
-    score = "" if piece.score is None else f" score {piece.score:.2f}"
+    entity = f"; `{collapse_blanks(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
+    score = "" if piece.score is None else f"; score {piece.score:.2f}"
     return "\n\n".join([*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)])
 
 

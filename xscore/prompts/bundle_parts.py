@@ -95,6 +95,8 @@ class BesideMemories(Struct, frozen=True, kw_only=True):
     """Short hash of the commit that is checked out; branch, commit and history stand in the form `memory` only."""
     history: tuple[str, ...] = ()
     """Recent decisions, and what became of the context of earlier tasks, newest first."""
+    remark: str = ""
+    """What a reader should know of the ranking; empty: a model judged."""
 
 
 NOTHING_BESIDE = BesideMemories()

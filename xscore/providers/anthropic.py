@@ -94,7 +94,7 @@ class AnthropicProvider(WireProvider):
     stream_reader: type[StreamReader] = AnthropicStream
 
     def headers(self) -> dict[str, str]:
-        """Return what tells the host who asks, and in which version of the dialect."""
+        """Return the authentication headers and the version of the API."""
         return {"anthropic-version": VERSION, **super().headers()}
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, ProviderError
+from xscore.platform.errors import CallTimedOut, ProviderError, Unreachable
 from xscore.providers.host_facts import header_count, json_object, listed_model_names
 from xscore.providers.hosts import host_of
 from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
@@ -28,7 +28,6 @@ JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"
 LOOK_UP_TIMEOUT_S = 10.0
 """Deadline of a look-up at the host, which no model works on."""
 SLOW_HINT = "Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency."
-LISTENS_HINT = "Check that a server listens at {self.host} ({self.profile.setting})."
 
 
 class HttpReply(Struct, frozen=True):
@@ -75,7 +74,7 @@ class HostConnection:
         return replace(self._capability, model=model)
 
     def headers(self) -> dict[str, str]:
-        """Return what tells the host who asks."""
+        """Return the authentication headers."""
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
@@ -122,7 +121,7 @@ class HostConnection:
 
     async def look_up(self, path: str) -> Mapping[str, Any]:
         """Return the JSON object at this path of the base URL, or at this URL. Raises leaves of `ProviderError`."""
-        async with self.deadline(LOOK_UP_TIMEOUT_S, hint=LISTENS_HINT.format(self=self)):
+        async with self.deadline(LOOK_UP_TIMEOUT_S, hint=self.profile.hint_for(Unreachable, self.host, "")):
             reply = await self.exchange(path, None, CallContext(self.host, self.key))
         return json_object(reply.data, reply.headers, self.profile, CallContext(self.host))
 

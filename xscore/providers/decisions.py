@@ -114,7 +114,7 @@ class DecisionProvider(HostConnection):
         self._capability = replace(capability, limits=capability.limits or self.declared.limits)
 
     def headers(self) -> dict[str, str]:
-        """Return what tells the host who asks."""
+        """Return the authentication headers."""
         if self.name != DECISIONS_OF_OPENAI:
             return super().headers()
         is_vendors_own = is_host_within(self.base_url, self.profile.vendor)

@@ -86,7 +86,7 @@ def read_script(path: Path) -> Script:
     hint = "docs/providers.md shows the format."
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise UsageError(f"the script {path} is no plain file", hint=hint)
+            raise UsageError(f"the script {path} is not a regular file", hint=hint)
         return msgspec.json.decode(path.read_bytes(), type=Script)
     except OSError as error:
         raise UsageError(f"the script {path} cannot be read: {error}", hint=hint) from error

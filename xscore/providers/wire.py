@@ -137,7 +137,7 @@ class WireProvider(HostConnection):
         self._capability = capability
 
     def headers(self) -> dict[str, str]:
-        """Return what tells the host who asks; a host on this machine gets a dummy where there is no key."""
+        """Return the authentication headers; without a key, a host on this machine gets a dummy."""
         named = headers_of_environment(self.name, is_vendors_own=self.is_vendors_own)
         return {"Authorization": f"Bearer {self.key or DUMMY_KEY}", **named}
 

@@ -27,6 +27,7 @@ from xscore.platform.errors import (
     UnreadableResponse,
 )
 from xscore.platform.figures import format_wait
+from xscore.providers.hosts import is_host_within
 from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
@@ -230,6 +231,9 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
 
     def hint_for(self, kind: type[ProviderError], host: str, model: str) -> str:
         """Say what to do about this kind of failure at this host."""
+        # A vendor's own host does listen, so what lies between is to be looked at.
+        if kind is Unreachable and is_host_within(f"//{host}", self.vendor):
+            return "Check the network and its proxy settings."
         return HINTS.get(kind, "").format(host=host, model=model, profile=self)
 
     def unreadable(self, what: str, call: CallContext) -> UnreadableResponse:

@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
-from xscore.records.judgment import Boost, score_text
+from xscore.records.judgment import SCORE_TOLERANCE, Boost, score_text
 from xscore.records.turn import Routing, Scope, SessionInfo
 
 
@@ -123,6 +123,11 @@ class Selected(Struct, frozen=True, kw_only=True):
     def score_text(self) -> str:
         """The score as people read it, never as high as a threshold that it is below."""
         return score_text(self.score, threshold=self.threshold)
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the raw score and the boosts add up to more than 1, the highest score."""
+        return self.raw_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
 
 
 class SecondDraws(Struct, frozen=True):

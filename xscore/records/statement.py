@@ -35,7 +35,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     alternatives: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     author: str = ""
-    """Who says so; empty: for a decision, git's `user.name`."""
+    """The author. Empty on a decision: git's `user.name`."""
     importance: float | None = None
     """0..1; None: the default of its kind (see `weight`)."""
     confidence: float = 1.0

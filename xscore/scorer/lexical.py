@@ -318,14 +318,14 @@ def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
     return words
 
 
-_FIELD_ORDER = ("name matches", "owner matches", "path matches", "text has")
+_FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text has")
 
 
 def _field(marks: int) -> str:
     if marks & NAME:
         return "name matches"
     if marks & OWNER:
-        return "owner matches"
+        return "class or module name matches"
     return "path matches" if marks & (FILE | FOLDER) else "text has"
 
 

@@ -168,14 +168,18 @@ def _validate(
     try:
         return validate_group(type(getattr(Settings(), section)), values)
     except ValueError as error:
-        message, _, path = str(error).partition(" - at ")
+        from xscore.settings.accepted import describe_accepted  # for an error alone
+
+        _, _, path = str(error).partition(" - at ")
         field = re.search(r"\$\.(\w+)", path)
         name = f"{section}.{field[1]}" if field else section
-        origin, hint = origins.get(name, "settings"), "Correct or remove it"
+        origin, takes = origins.get(name, "settings"), f"does not fit: {error}"
+        if field:
+            takes = f"takes {describe_accepted(setting_names()[name].kind, values.get(field[1]))}"
         if origin == "flag" and name in flag_names:
-            raise UsageError(f"{flag_names[name]}: {message}", hint=f"{hint}; it sets {name}.") from error
-        shown = "`xscore config show` then shows what is in force."
-        raise UsageError(f"{origin}: {name}: {message}", hint=f"{hint}; {shown}") from error
+            raise UsageError(f"{flag_names[name]} {takes}", hint=f"It sets {name}.") from error
+        hint = "Correct or remove it; `xscore config show` then shows what is in force."
+        raise UsageError(f"{origin}: {name} {takes}", hint=hint) from error
 
 
 def _sources(

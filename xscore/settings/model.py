@@ -158,9 +158,9 @@ class BoostSettings(SettingsGroup, frozen=True):
     floor: RepoMay[Fraction] = 0.4
     """Lowest raw score that is boosted at all."""
     dependency: RepoMay[Fraction] = 0.10
-    """Called by a candidate whose raw score passes; damped by degree."""
+    """For what a candidate calls whose raw score passes (callers of one get half); less for hubs with many links."""
     dependent: Fixed[float] = 0.05
-    """Calls a candidate whose raw score passes; damped by degree."""
+    """For what calls a candidate whose raw score passes; less for hubs."""
     hub_degree: Fixed[int] = 10
     """Callers and callees an entity may have before its dependency boosts shrink."""
     test_link: RepoMay[Fraction] = 0.10

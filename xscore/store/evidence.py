@@ -38,7 +38,7 @@ _FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
 _LINES_HINT = "Lines count from 1; both ends belong."
 _REFUSED = {
     "too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB",
-    "not_a_file": "is no regular file",
+    "not_a_file": "is not a regular file",
     "FileNotFoundError": "is not there",
     "PermissionError": "may not be read",
     "ValueError": "is no text",
@@ -156,7 +156,7 @@ def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
         raise UsageError(f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository.")
     path = portable_name(name)
     if path.partition("/")[0] == STORE_DIR or leads_out(path):
-        raise UsageError(f"{path} is no source of the repository", hint="Cite a file that people write.")
+        raise UsageError(f"{path} is not a source file of the repository", hint="Cite a file that people write.")
     if is_secret_file(path) or not is_safe_name(path):
         raise UsageError(f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it.")
     return path

@@ -9,6 +9,7 @@ skip visited nodes: among 60 functions that all call each other, 500 levels took
 import json
 import sqlite3
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -100,6 +101,9 @@ class ReachedNode(Struct, frozen=True):
     """Edges from the start, at least 1."""
     ties: int
     """Edges between it and the nodes one step nearer."""
+    start_line: int = 0
+    end_line: int = 0
+    """Lines of an entity; 0 of a file or a stated memory."""
 
 
 QUESTIONS = {
@@ -127,7 +131,7 @@ def ends_named(connection: sqlite3.Connection, name: str, question: str = "") ->
 
 def entity_names(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
     """Return what each of these ids is called: its entity, or the path of a file."""
-    return {id_: entity or path for id_, (path, entity, _) in _places(connection, list(ids)).items()}
+    return {id_: place.entity or place.path for id_, place in _places(connection, list(ids)).items()}
 
 
 def follow_links(
@@ -143,7 +147,7 @@ def follow_links(
     if not ends:
         raise naming.unknown_name(connection, name)
     if depth < 1:
-        raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
+        raise UsageError(f"the depth must be at least 1, not {depth}", hint="Give a depth of 1 or more.")
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
     inherits = Relation.IMPORTS in relations
     asked = {"relations": json.dumps(relations), "inherits": inherits, "files": ends[0].startswith(file_id(""))}
@@ -164,19 +168,30 @@ def follow_links(
         edges |= fresh
         frontier = list(fresh)
     nodes = []
-    for id_, (path, entity, kind) in _places(connection, found).items():  # some may have been deleted meanwhile
-        relation, is_incoming, via, distance = found[id_]
-        nodes.append(ReachedNode(id_, path, entity, kind, relation, is_incoming, via, distance, edges[id_]))
+    for id_, place in _places(connection, found).items():  # some may have been deleted meanwhile
+        lines = (place.start_line, place.end_line)
+        nodes.append(ReachedNode(id_, place.path, place.entity, place.kind, *found[id_], edges[id_], *lines))
     return tuple(sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id)))
 
 
-def _places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, tuple[str, str, str]]:
-    """Return path, entity (or title) and kind by id."""
+class _Place(NamedTuple):
+    """What a node is, and where."""
+
+    path: str
+    entity: str
+    """Empty for a file; the title of a stated memory."""
+    kind: str
+    start_line: int = 0
+    end_line: int = 0
+
+
+def _places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, _Place]:
+    """Return the place of each of these ids that is in the store."""
     prefix = file_id("")
-    places = {id_: (id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
+    places = {id_: _Place(id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
     rows = connection.execute(
-        "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind FROM memory"
+        "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind, start_line, end_line FROM memory"
         f" WHERE id {IN_JSON_LIST}",
         (json.dumps([id_ for id_ in ids if id_ not in places]),),
     )
-    return places | {id_: (path, entity, kind) for id_, path, entity, kind in rows.fetchall()}
+    return places | {id_: _Place(*place) for id_, *place in rows.fetchall()}

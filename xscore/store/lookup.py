@@ -78,7 +78,7 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
     store cannot be read, since it may hold matches.
     """
     if not (choice.layers or choice.kinds or choice.scopes):
-        raise UsageError("no memories are named", hint="Name a --layer, --scope or --kind; several narrow it down.")
+        raise UsageError("no memory was named", hint="Name a --layer, --scope or --kind; several narrow it down.")
     for layer in (Layer.VECTOR, Layer.GRAPH):
         if layer in choice.layers:
             raise UsageError(

@@ -56,7 +56,7 @@ def check_statement_length(words: str, details: Sequence[str] = ()) -> None:
         )
     if sum(map(len, details)) > DETAIL_CHARS or len(details) > MAX_PARTS:
         raise UsageError(
-            "too much is said beside the words",
+            "the details (reasons, alternatives) are too long",
             hint=f"Reasons and alternatives are at most {DETAIL_CHARS:,} characters and {MAX_PARTS:,} parts.",
         )
 

@@ -92,12 +92,12 @@ def entry_statement(text: str, metadata: Mapping[str, object], when: datetime | 
     """
     is_entry = isinstance(text, str) and isinstance(metadata, Mapping)
     if not (is_entry and isinstance(when, datetime | float | int | None)):
-        raise UsageError("that is no entry", hint="Give a text, a mapping of metadata, a datetime or Unix seconds.")
+        raise UsageError("this is not an entry", hint="Give a text, a mapping of metadata, a datetime or Unix seconds.")
     at = when.timestamp() if isinstance(when, datetime) else when
     facts = {name: " ".join(str(value).split()) for name, value in metadata.items()}
     if at is not None:
         if not 0 < at <= LATEST_TIMESTAMP:
-            raise UsageError(f"{when} is no time of an entry", hint="Give Unix seconds, or a datetime from 1970 on.")
+            raise UsageError(f"{when} is not a time", hint="Give Unix seconds, or a datetime from 1970 on.")
         facts = {"when": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), **facts}
     lines = "\n".join(f"{name}: {value}" for name, value in facts.items())
     return Statement(text=f"{text}\n\n{lines}" if text.strip() and lines else text, at=at)

@@ -179,7 +179,9 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
     lines: list[str] = []
     budget = SUMMARY_TOKENS
     for entry in reversed(entries):
-        line = f"- {entry.task or '(no task)'} → {entry.outcome or entry.state}"
+        # A turn that ended well may still have answered nothing.
+        outcome = entry.outcome or ("no answer" if entry.state == "done" else entry.state)
+        line = f"- {entry.task or '(no task)'} → {outcome}"
         line += f" (error: {entry.error})" if entry.error else ""
         budget -= tokens.estimate(len(line))
         if budget < 0 and lines:

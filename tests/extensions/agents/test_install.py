@@ -53,7 +53,7 @@ def test_from_nothing_and_back_to_nothing(client: str, scope: str, xscore: Run, 
     assert all(f"+++ {path}" in shown for path in written)
     assert install(xscore, project, client, scope, "--write") == ""
     assert files_of(own_home, project) == written
-    install(xscore, project, client, scope, "--remove")
+    install(xscore, project, client, scope, "--remove", *(["--write"] if scope == "user" else []))
     assert files_of(own_home, project) == {}
     assert list(project.iterdir()) == [project / ".git"]
 
@@ -105,9 +105,9 @@ def test_without_a_program_to_run_nothing_is_installed(
 
 @pytest.mark.usefixtures("on_path")
 def test_removal_can_be_previewed_and_never_installs(xscore: Run, project: Path) -> None:
-    """--remove --print shows the removal and writes nothing; --write beside --remove or --print is refused."""
+    """--remove --print shows the removal and writes nothing; --write beside --print is refused."""
     words = ("agent", "install", "--client", "claude-code")
-    for clash in (("--remove", "--write"), ("--write", "--remove"), ("--print", "--write"), ("--write", "--print")):
+    for clash in (("--print", "--write"), ("--write", "--print")):
         assert xscore(*words, *clash, cwd=project).returncode == 2
     assert files_of(project) == {}
     install(xscore, project, "claude-code", "project", "--write")

@@ -168,7 +168,7 @@ def test_a_value_that_no_judgment_has_refuses_the_file(
     place = tmp_path / "bad"
     rewritten(place, row(), row(**changed))
     for taken in (take, quarantine):
-        with pytest.raises(UsageError, match="no export of a cache: judgment 2"):
+        with pytest.raises(UsageError, match="not a cache export: judgment 2"):
             taken(second, place)
     assert everything(second) == [] and count_untrusted(second) == 0
 
@@ -228,7 +228,7 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path,
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        with pytest.raises(UsageError, match="no export of a cache"):
+        with pytest.raises(UsageError, match="not a cache export"):
             quarantine(second, file)
     for more in (b"\n", whole.partition(b"\n")[2]):
         file.write_bytes(whole + more)
@@ -250,7 +250,7 @@ def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pyte
     with pytest.raises(UsageError, match="judgment 1"):
         quarantine(second, place)
     place.write_bytes(signed(zstandard.compress(bytes(1_000_000))[:-10], OTHER))
-    with pytest.raises(UsageError, match="no export"):
+    with pytest.raises(UsageError, match="not a cache export"):
         quarantine(second, place)
 
 

@@ -28,7 +28,7 @@ def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
 def test_a_frame_that_no_model_judged_says_so() -> None:
     """A frame has no receipt: without a key its caller is warned; rows with a receipt are not, nor who chose words."""
     frame = polars.DataFrame({"text": ["lost payment", "small font"]})
-    with pytest.warns(UserWarning, match="no model judged: there is no key") as warned:
+    with pytest.warns(UserWarning, match="no key: ranked by matching words only") as warned:
         xscore.judge(QUESTION, frame, store=None)
     assert [one.filename for one in warned] == [__file__]
     with warnings.catch_warnings():

@@ -140,7 +140,7 @@ def test_a_chat_model_judges_with_reasons(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_lexical_judge_weighs_the_words_of_the_whole_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key the lexical judge scores and the receipt says so; a slow iterator gets the same scores."""
     found = xscore.judge("lost payments", TICKETS * 600)
-    assert not found.receipt.is_model and "no model judged" in found.receipt.warnings[0]
+    assert not found.receipt.is_model and "no key" in found.receipt.warnings[0]
     assert found[0].score > found[1].score == 0.0 and found[0].score == found[1_797].score
     monkeypatch.setattr(judging, "FILL_S", 0.0)
     assert outcomes(xscore.judge("lost payments", TICKETS * 600)) == outcomes(found)
@@ -186,7 +186,7 @@ def test_nothing_to_judge(host: DecisionServer) -> None:
 @pytest.mark.parametrize("items", [None, "one text", {"text": "one"}, 7, b"bytes"])
 def test_what_is_no_list_is_refused(items: object) -> None:
     """The error names the type and the accepted ones."""
-    with pytest.raises(UsageError, match="is no list of items"):
+    with pytest.raises(UsageError, match="is not a list of items"):
         xscore.judge(QUESTION, items)
 
 

@@ -20,7 +20,7 @@ OUTLINED_PLACES = 1
 OUTLINE_LINES, LINE_CHARS = 6, 100
 _BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
 """Kinds of which the place is enough."""
-_AGREES = ("name matches", "owner matches", "task names")
+_AGREES = ("name matches", "class or module name matches", "task names")
 
 
 def is_likely_whole(one: Selected, text: str) -> bool:
@@ -43,5 +43,9 @@ def outline(text: str, task: str, *, first_line: int) -> str:
     """
     lines = text.split("\n")
     shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)
-    cut = [(f"{first_line + at}: " if first_line else "") + lines[at][:LINE_CHARS] for at in shown]
+    cut = [(f"{first_line + at}: " if first_line else "") + _cut(lines[at]) for at in shown]
     return "\n".join(cut)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"

@@ -179,7 +179,7 @@ INSTRUCTIONS = """\
 xscore judges every memory of this repository (functions, tests, documents, decisions, failures, past sessions) against
 a task and gives you the few that matter, each as `path:start-end  score  reason`.
 
-- A block that begins with "xscore" may already stand in the prompt: read it before you search.
+- A block that begins with "xscore" may already be in the prompt: read it before you search.
 - Before you explore, or when grep finds too much or nothing: `xscore context --format lines "what to do" src/`, or
   the tool `context` of the MCP server `xscore`. Name the task, not keywords. Folders are optional.
 - A result below the cut is listed, but was judged not relevant enough.

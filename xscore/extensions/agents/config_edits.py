@@ -306,7 +306,7 @@ class _Source:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def without_comments(data: bytes) -> bytes:

@@ -92,7 +92,7 @@ def _find_agents_root(folder: str) -> RepositoryRoot:
     except (OSError, ValueError) as error:  # a NUL, or too many characters
         why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"the agent's folder {folder[:40]!r} ({len(folder):,} characters) is no path: {why}",
+            f"the agent's folder {folder[:40]!r} ({len(folder):,} characters) is not a path: {why}",
             hint="Start the agent in a folder that exists.",
         ) from error
 

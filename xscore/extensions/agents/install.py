@@ -305,14 +305,16 @@ def _read(path: Path) -> bytes | None:
 @click.option("--scope", default="project", type=click.Choice(SCOPES), help="This project (default), or all of yours.")
 @click.option("--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal.")
 @click.option("--write", is_flag=True, help="Make the change.")
-@click.option("--remove", is_flag=True, help="Remove it again; everything else in the files stays.")
+@click.option(
+    "--remove", is_flag=True, help="Remove it again, with or without --write; everything else in the files stays."
+)
 def install(*, client: str, scope: str, only_print: bool, write: bool, remove: bool, flags: Flags) -> None:
     """Add hooks, the MCP server and a skill to an agent's own files; everything else in them stays.
 
     The hooks add context to every prompt. No key is written: xscore reads keys from the environment.
     """
-    if write and (only_print or remove):
-        raise UsageError(f"--write and {'--remove' if remove else '--print'} exclude each other", hint="Give one.")
+    if write and only_print:
+        raise UsageError("--write and --print exclude each other", hint="Give one.")
     chosen = _target(client, cast(Scope, scope))
     edits = plan_removal(chosen) if remove else plan_install(chosen)
     is_preview = only_print or not (write or remove)
@@ -337,7 +339,7 @@ def _warnings(client: str, scope: Scope) -> Iterator[str]:
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and not is_on_every_path():
         yield (
-            "`xscore` is on the PATH of no shell without its virtual environment, so the project's files name its"
+            "`xscore` is on the PATH only inside its virtual environment, so the project's files name its"
             " full path: on other machines, run this command again or use --scope user"
         )
     other: Scope = "project" if scope == "user" else "user"

@@ -50,7 +50,7 @@ GRACE_S = {"taken": 10.0, "gone": 1.0}
 
 
 @command([NO_GIT])
-@click.option("--once", is_flag=True, help="Do what there is to do, and end.")
+@click.option("--once", is_flag=True, help="Do the pending work once, then exit.")
 def watch(once: bool, flags: Flags) -> None:
     """Index on every save, finish turns that a deadline cut short, and judge changes again for open threads.
 

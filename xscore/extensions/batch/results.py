@@ -158,15 +158,18 @@ _LONGEST_LINE = 1_000_000
 def check_results_path(path: Path, *, store_dir: Path) -> None:
     """Raise UsageError if results cannot be written to this path, before anything is spent."""
     if path.suffix not in KINDS:
-        raise UsageError(f"--output: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
+        raise UsageError(
+            f"--output: {path} must end in .parquet or .jsonl",
+            hint="Both hold one row a memory: Parquet or JSON lines.",
+        )
     if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(f"--output: {path} lies in the store's own folder", hint="Name a file elsewhere.")
+        raise UsageError(f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere.")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise UsageError(f"--output: {path} is there and is no plain file", hint="Name another file.")
+        raise UsageError(f"--output: {path} exists and is not a regular file", hint="Name another file.")
     if path.exists() and not _is_earlier(path):
-        raise UsageError(f"--output: {path} is there and holds no results of a list", hint="Name another file.")
+        raise UsageError(f"--output: {path} exists and is not an xscore results file", hint="Name another file.")
     if not path.parent.is_dir():
-        raise UsageError(f"--output: {path.parent} is no folder", hint="Make the folder first.")
+        raise UsageError(f"--output: {path.parent} is not a folder", hint="Create the folder first.")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"--output: {path} cannot be written", hint="Name a file in a folder of yours.")
 

@@ -73,9 +73,9 @@ def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
     except ValueError:
         secret = b""
     if len(secret) < KEY_BYTES:
-        raise UsageError(f"{where} is no key: it takes {KEY_BYTES} bytes or more as hex", hint=NEW_KEY_HINT)
+        raise UsageError(f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=NEW_KEY_HINT)
     if len(set(secret)) < _DISTINCT:
-        raise UsageError(f"{where} is no key: its bytes are not random", hint=NEW_KEY_HINT)
+        raise UsageError(f"{where} is not a key: its bytes are not random", hint=NEW_KEY_HINT)
     return ExchangeKey(secret)
 
 
@@ -101,7 +101,7 @@ def _foreign_file_error(path: Path, data: bytes) -> UsageError:
             f"{path} was made by an older xscore (schema {form}; this one reads {FORM})",
             hint="Have it exported again by `xscore store export` of this version.",
         )
-    return UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
+    return UsageError(f"{path} is not a cache export", hint=EXPORT_HINT)
 
 
 def signed(body: bytes, key: ExchangeKey) -> bytes:
@@ -227,7 +227,7 @@ def export_judgments(
         raise UsageError(f"{path} is not a file", hint="Name a file to write, such as judgments.xscore.")
     if not may_replace_export(path):
         raise UsageError(
-            f"{path} is there and was not written by `xscore store export`",
+            f"{path} exists and was not written by `xscore store export`",
             hint="Name another file, or remove this one first.",
         )
     found = CacheExport(key=key.id)
@@ -316,7 +316,7 @@ def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
             number += 1
             yield row
     except (ValueError, zstandard.ZstdError) as error:
-        reason = f"{path} is no export of a cache: judgment {number + 1:,}: {str(error)[:200]}"
+        reason = f"{path} is not a cache export: judgment {number + 1:,}: {str(error)[:200]}"
         raise UsageError(reason, hint=EXPORT_HINT) from error
 
 

@@ -73,9 +73,11 @@ def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
 @command(KEY_FILE, YES)
 @JUDGMENTS_FILE
 @click.option(
-    "--judge", "judges", metavar="KEY", multiple=True, help="Only of this judge: its name, or its key. Repeatable."
+    "--judge", "judges", metavar="KEY", multiple=True, help="Only judgments by this judge (name or key). Repeatable."
 )
-@click.option("--since", metavar="PERIOD", type=period_s, help="Only of turns asked in the last 12h, 30d, 8w.")
+@click.option(
+    "--since", metavar="PERIOD", type=period_s, help="Only judgments of turns asked in the last 12h, 30d, 8w."
+)
 @click.option("--no-reasons", is_flag=True, help="Leave out the judges' reasons, which are words about your code.")
 def export_judgments(
     *, file: Path, judges: tuple[str, ...], since: float | None, no_reasons: bool, flags: Flags
@@ -106,11 +108,11 @@ def export_judgments(
 
 @command(KEY_FILE, DRY_RUN)
 @JUDGMENTS_FILE
-@click.option("--untrusted", is_flag=True, help="Believe nothing: its scores order what is sent, and never count.")
+@click.option("--untrusted", is_flag=True, help="Do not trust its scores: use them only to order what is sent.")
 def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
-    """Take over the judgments of FILE, which `xscore store export` wrote with the same key.
+    """Import the judgments in FILE, which `xscore store export` wrote with the same key.
 
-    The signature is checked before anything is read. Judgments that are here stay as they are; the same file twice
+    The signature is checked before anything is read. Existing judgments stay as they are; the same file twice
     changes nothing. A file without the signature, or altered after it, is refused.
     """
     key, dry_run = None if untrusted else _configured_exchange_key(flags), flags.dry_run
@@ -131,12 +133,14 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
 def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads it back.
 
-    Judgments are never in it, and your own layer only if you name it: `--layer user`. `--json`: one object instead.
+    It never holds judgments, and your own layer only if you name it: `--layer user`. `--json`: one object instead.
     Exit code 1 where --layer, --scope or --kind leave nothing.
     """
     choice, as_json = choice_of(flags), flags.terminal.as_json
     if snapshot and is_narrow(flags):
-        raise UsageError("a snapshot is whole", hint="Leave out --layer, --scope and --kind, or --snapshot.")
+        raise UsageError(
+            "a snapshot always holds everything", hint="Leave out --layer, --scope and --kind, or --snapshot."
+        )
     with opened_store(flags, make=False) as store:
         if snapshot:
             taken = take_snapshot(store)
@@ -161,10 +165,10 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
 @click.option("--snapshot", is_flag=True, help="FILE is a snapshot: restore it; exactly, if this store wrote it.")
 @click.option("--layer", type=click.Choice([str(Layer.USER)]), help="Also lines of your own layer, else refused.")
 def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags) -> None:
-    """Take over the memories of FILE (`-`: standard input), as quoted data of the source `import`.
+    """Import the memories in FILE (`-`: standard input), as quoted data of the source `import`.
 
-    What is of your own layer would hold in all your repositories, so it is left out unless you say `--layer user`.
-    What is here stays as it is. A line that is no memory is named, and then nothing is imported.
+    Your own layer would apply in all your repositories, so it is left out unless you say `--layer user`. Existing
+    memories stay as they are. If a line is not a memory, it is named and nothing is imported.
     """
     if snapshot and layer:
         raise UsageError("a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot.")
@@ -197,7 +201,7 @@ def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool
     kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}" if done.kept else ""
     lines = counted(done.refused, "line")
     refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
-    redacted = f"{describe_redactions(done.redacted)}: a memory keeps none" if done.redacted else ""
+    redacted = describe_redactions(done.redacted) if done.redacted else ""
     terminal.notes([kept, refused if done.refused else "", _forgotten(done.forgotten), redacted])
 
 

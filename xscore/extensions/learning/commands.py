@@ -77,7 +77,7 @@ def _render_consolidation(done: Consolidation) -> str:
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over their caps.
 
-    Exit code 1 where something needs doing. Nothing is sent, and nothing is erased.
+    Exit code 1 if something needs attention. Nothing is sent or erased.
     """
     with opened_store(flags, make=False) as store:
         found = audit.audit_memories(store, store.settings, now=store.clock())
@@ -99,8 +99,14 @@ def _render_audit(found: audit.MemoryAudit, *, shown: int) -> str:
             lines.append(one_line("  " + ", ".join(named) + (": " if named else "") + finding.because))
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")
-    end = "nothing needs doing" if found.is_clean else "something needs doing"
-    return "\n".join([*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked: {end}."])
+    return "\n".join([*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked; {_attention(found)}."])
+
+
+def _attention(found: audit.MemoryAudit) -> str:
+    count = len(found.findings)
+    if not count:
+        return "nothing needs attention"
+    return f"{count:,} {'needs' if count == 1 else 'need'} attention"
 
 
 @command()

@@ -63,7 +63,7 @@ def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -
             found = memory_rows.memory_with_id(connection, memory_id)
             if found:
                 return _change_confidence(connection, found, signal, store.settings.feedback, now)
-    raise NothingMatched(f"no memory is {memory_id}", hint="`xscore memory list` shows the ids.")
+    raise NothingMatched(f"no memory has the id {memory_id}", hint="`xscore memory list` shows the ids.")
 
 
 def record_adoptions(

@@ -129,7 +129,7 @@ def require_list(given: object) -> None:
     """Raise UsageError if this is no list of items."""
     is_list = isinstance(given, Iterable | AsyncIterable) or is_frame(given)
     if not is_list or isinstance(given, str | bytes | Mapping):
-        raise UsageError(f"a `{type(given).__name__}` is no list of items", hint=_FORMS)
+        raise UsageError(f"a `{type(given).__name__}` is not a list of items", hint=_FORMS)
 
 
 async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:

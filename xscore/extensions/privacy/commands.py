@@ -39,7 +39,7 @@ _STILL_READ = (
 )
 ERASING = [
     option("--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."),
-    option("--here-only", is_flag=True, help="Ask no shared server to erase judgments of it."),
+    option("--here-only", is_flag=True, help="Do not contact the shared server."),
 ]
 WHICH_STORE = [
     option("--user", is_flag=True, help="Your own store instead of the one of this repository."),
@@ -53,8 +53,8 @@ WHICH_STORE = [
 def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
     """Erase the memories with these exact IDs, and whatever was made with them.
 
-    Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: the text is nowhere in the
-    files afterwards. Memories of files are refused: exclude the file instead. Asks first.
+    Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: no file holds the text
+    afterwards. Memories of files are refused: exclude the file instead. Asks first.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
@@ -67,15 +67,15 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
 
 
 @command(NARROWING, DRY_RUN, ERASING, YES)
-@click.option("--from", "origin", metavar="AGENT", default="", help="What was imported from this agent.")
-@click.option("--session", metavar="S", default="", help="What was imported of this session.")
-@click.option("--before", metavar="TIME", type=utc_time, help="What was imported of before 2026-11-01, or 90d ago.")
+@click.option("--from", "origin", metavar="AGENT", default="", help="Only exchanges imported from this agent.")
+@click.option("--session", metavar="S", default="", help="Only exchanges imported from this session.")
+@click.option("--before", metavar="TIME", type=utc_time, help="Only exchanges imported before TIME (2026-11-01, 90d).")
 def wipe_memories(*, origin: str, session: str, before: float | None, flags: Flags) -> int:
     """Erase every memory of a layer, scope or kind for good, and whatever was made with them.
 
-    With your own layer (`--scope user`) goes what your projects noted of you. Memories of files stay: exclude the
-    files, or remove the store. --from, --session and --before erase imported exchanges, which no import brings back;
-    the agents' own files stay. Several options narrow it down. Asks first.
+    Wiping your own layer (`--scope user`) also erases what your projects noted about you. Memories of files stay:
+    exclude the files, or remove the store. --from, --session and --before erase imported exchanges, which no import
+    brings back; the agents' own files stay. Several options narrow it down. Asks first.
     """
     imported, choice = bool(origin or session or before is not None), choice_of(flags)
     if imported and is_narrow(flags):
@@ -103,15 +103,15 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
 
 @command(DRY_RUN, ERASING, YES)
 @click.argument("turns", metavar="T...", nargs=-1)
-@click.option("--before", metavar="TIME", type=utc_time, help="Also all begun before 2026-11-01, or 90d ago.")
+@click.option("--before", metavar="TIME", type=utc_time, help="Also all turns begun before TIME (2026-11-01, 90d).")
 def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> int:
     """Erase past turns for good: question, answer, receipt, reasons, and the exchanges they became. Asks first.
 
-    T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the question, and so do the
-    figures of the ledger: what was spent was spent.
+    T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the question, and so do
+    the ledger's figures.
     """
     if not turns and before is None:
-        raise UsageError("no turns are named", hint="Name them, or give --before; `xscore history list` lists them.")
+        raise UsageError("no turn was named", hint="Name them, or give --before; `xscore history list` lists them.")
     settings = read_settings(flags).settings
     with opened_store(flags, make=False, settings=settings) as store:
         names = list(map(decode_path_argument, turns))

@@ -58,7 +58,7 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     opening.refuse_link(path)
     database.refuse_newer(path, opening.SCHEMA)
     if not path.exists():
-        raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
+        raise UsageError(f"you have no user store at {path}", hint="It is created with your first user memory.")
     return _rebuild(path, user_data_dir, random_hex(16))
 
 
@@ -117,7 +117,7 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
 
 
 @command(YES)
-@click.option("--user", is_flag=True, help="Your own store, and no project's.")
+@click.option("--user", is_flag=True, help="Rebuild your user store instead.")
 @click.option("--stated", is_flag=True, help="Only put back what you stated; the store stays as it is.")
 def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
