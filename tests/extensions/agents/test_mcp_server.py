@@ -97,7 +97,7 @@ UNFIT: list[tuple[object, str]] = [
     ({"task": TASK, "paths": ["/etc"]}, "outside this repository"),
     ({"task": TASK, "paths": ["~/.ssh"]}, "outside this repository"),
     ({"task": TASK, "paths": ["a\u0000b"]}, "outside this repository"),
-    ({"task": TASK, "paths": ["nowhere"]}, "is not in"),
+    ({"task": TASK, "paths": ["nowhere"]}, "there is no `"),
     ({"task": TASK, "paths": ["no/*.rs"]}, "no memory matches"),
     ({"task": ""}, "are invalid"),
     ({"task": TASK, "command": "rm"}, "are invalid"),
