@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
+from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -86,7 +86,9 @@ class Syntax(Struct):
     variables: list[tuple[int, str, str]] = field(default_factory=list)
     """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
-    """Bytes of functions without a name, whose variables are theirs."""
+    """Bytes of functions without a name, whose variables are theirs, and of branches in which a type is tested."""
+    exports: list[tuple[str, str]] = field(default_factory=list)
+    """(name, the name by which the file exports it), where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)
     """(byte, type as written) of what a definition returns, or an alias stands for."""
     returned: list[tuple[int, str]] = field(default_factory=list)
@@ -172,6 +174,21 @@ def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
     found.variables.extend(_variables(data, captures))
+
+
+def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
+    name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
+    alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
+    if name != alias:
+        found.exports.append((name, alias))
+
+
+def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
+    branch = captures["narrowed"][0]
+    tested = narrowed_by(data, captures["condition"][0], branch)
+    found.variables += tested
+    if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
+        found.closures.append((branch.start_byte, branch.end_byte))
 
 
 def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -275,6 +292,10 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
     if not chain and (walked := captures.get("variable.each")):
         begins = chain_of(walked[0], data)
         chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    if chain.startswith(_REQUIRED):
+        return  # an import, not a variable
+    if chain and (part := captures.get("field")):
+        chain = f"{chain}{STEP}{_text(data, part[0])}"
     for node in captures["variable"]:
         name = _text(data, node)
         if "property" in captures:
@@ -289,6 +310,7 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 
 
+_REQUIRED = f"require{STEP}("
 _INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
 """Written in the place of a type where it is to be inferred."""
 
@@ -326,6 +348,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
         "chains",
         lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
     ),
+    "super": ("chains", lambda _data, node: (node.start_byte, "super", -1)),
     "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
     "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
@@ -343,8 +366,10 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
 """Capture -> its list in `Syntax`, and the function that reads it."""
 
 _MAIN = (
+    ("narrowed", _add_narrowed),
     ("variable", _add_variables),
     ("call", _add_call),
+    ("export.name", _add_exports),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )

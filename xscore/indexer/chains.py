@@ -31,6 +31,10 @@ PARAMETERS = "("
 """Under which the number of parameters of a method stands, where others may have its name."""
 EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
+NARROWED = "~"
+"""Before the name of a function that tells whether the value before it is of a type: `isStore(store)`."""
+UNKNOWN = "?"
+"""What a chain begins with whose first value is not known."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
@@ -247,6 +251,38 @@ def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: by
     if held is None and node.type == "member_access_expression":
         held = node.children[0]  # `this` and `base` have no field in C#
     return held
+
+
+_TESTED = re.compile(
+    r"(?P<name>[\w$]+)\s+instanceof\s+(?P<type>[\w$.]+)"
+    r"|\bisinstance\((?P<given>\w+),\s*(?P<class>[\w.]+)\)"
+    r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]*)\((?P<value>[\w$]+)[,)]"
+)
+_LEAVES = re.compile(rb"\{?\s*(?:return|throw|continue|raise)\b")
+"""What the branch begins with that ends the code around it."""
+
+
+def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[int, str, str]]:
+    """Return (byte, name, chain) of each name of which a condition tells the type in a branch.
+
+    With `!` before the test, and a branch that leaves, behind the branch.
+    """
+    if condition.end_byte - condition.start_byte > MAX_CHAIN_CHARS:
+        return []
+    text = data[condition.start_byte : condition.end_byte].decode("utf-8", "replace")
+    is_negated = text.startswith(("!", "not "))
+    if "||" in text or " or " in text or (is_negated and not _LEAVES.match(data, branch.start_byte)):
+        return []
+    at = branch.end_byte if is_negated else branch.start_byte
+    tested: list[tuple[int, str, str]] = []
+    for test in _TESTED.finditer(text):
+        if not is_negated and text[: test.start()].endswith("!"):
+            continue
+        name = test["name"] or test["given"] or test["value"]
+        stated = test["type"] or test["class"]
+        chain = f"{TYPE_MARK}{stated}" if stated else f"{name}{STEP}{NARROWED}{test['guard']}"
+        tested.append((at, name, chain))
+    return tested
 
 
 def _child(node: "Node", fields: str) -> "Node | None":

@@ -9,10 +9,21 @@ Trade-off: arguments of generic classes of the repository itself are not followe
 from functools import cached_property
 from typing import NamedTuple
 
-from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
+from xscore.indexer.chains import (
+    ALTERNATIVE,
+    CALL_MARK,
+    DECLARED,
+    INDEXED,
+    NARROWED,
+    OWN_TYPES,
+    PARAMETERS,
+    STEP,
+    TYPE_MARK,
+    UNKNOWN,
+)
 from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
-from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
+from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -37,9 +48,12 @@ class Value(NamedTuple):
     """What a method gives that `row` only declares; a chain."""
     module: str | None = None
     """A file, or the folder of a package."""
+    is_object: bool = False
+    """Whether it is certainly an object of the class in `row`, and not the class."""
 
 
 OUTSIDE = Value()
+_PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 
 
 class ReceiverIndex(ClassNameIndex):
@@ -59,6 +73,9 @@ class ReceiverIndex(ClassNameIndex):
         value = self._value_of(chain, path)
         if value is None:
             return None if len(name) < 2 else self._attribute(name, path, dotted=True)
+        if name == "super" and value.row is not None:
+            holders = (base for base in self._with_bases(value.row) if self._own_member(base, "constructor"))
+            return next(holders, None)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
@@ -86,12 +103,27 @@ class ReceiverIndex(ClassNameIndex):
         head, *steps = chain.split(STEP)
         value = self._begin(head, path)
         for step, behind in zip(steps, [*steps[1:], ""], strict=False):
+            if step.startswith(NARROWED):
+                value = self._narrowed(step[len(NARROWED) :], path) or value
+                continue
             if value is None:
                 return None
             value = self._step(
                 value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
             )
         return value
+
+    def _narrowed(self, guard: str, path: str) -> Value | None:
+        """Return the object that a function says its argument is; None: it does not say so."""
+        function = self._begin(guard, path)
+        row = None if function is None else function.row
+        if row is None:
+            return None
+        stated = self._types(row.path).get(row.id, {}).get("", "")
+        if not stated.startswith(_PREDICATE):
+            return None
+        narrowed = self._type(_arguments(stated)[0], row.path)
+        return narrowed if narrowed is not None and narrowed.row is not None else None
 
     def _types(self, path: str) -> dict[str, dict[str, str]]:
         return self._mentions(path).types
@@ -205,8 +237,15 @@ class ReceiverIndex(ClassNameIndex):
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
-            return Value(row)
+            return self._alternative(row, written, path) or Value(row, is_object=True)
         return Value(written=written, path=path)
+
+    def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
+        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is none."""
+        arguments = _arguments(written)
+        if not arguments[0] or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
+            return None
+        return Value(written=f"Optional<{arguments[0]}>", path=path)
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         own = self._class_here(owner, path) if is_own else None
@@ -220,7 +259,7 @@ class ReceiverIndex(ClassNameIndex):
         if not self._named(name) and not self._row(path).has_overloads:
             return None  # no language without overloads has methods that are only declared, and no receiver
         has_receiver = self._row(path).has_implicit_receiver
-        while held and last_name(held) != name:  # a constructor is called by the name of its class
+        while held and not (has_receiver and last_name(held) == name):  # a constructor has the name of its class
             own = self._class_here(held, path)
             found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
@@ -300,8 +339,11 @@ class ReceiverIndex(ClassNameIndex):
         if value.result:
             return self._result(value.result, value)
         row = value.row
-        if row is None or self._is_class(row):
+        if row is None:
             return value
+        if self._is_class(row):
+            given = self._member(value, "__call__") if value.is_object else None
+            return value._replace(is_object=True) if given is None else self._called(given, count)
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row

@@ -21,8 +21,10 @@ from xscore.indexer.chains import (
     EXTENDED,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
+    NARROWED,
     STEP,
     TYPE_MARK,
+    UNKNOWN,
 )
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
@@ -96,9 +98,13 @@ class Receivers:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
+            if name == "super":  # what the constructor of the base is
+                return (name, f"at:^{scope.owner}") if scope.owner else None
+            if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
+                return name, f"in:{scope.suite}"
             is_variable = not self._language.has_overloads and bound is not None
-            if is_variable and scope.is_in_suite:  # a function that its suite defines
-                return name, f"in:{scope.owner}"
+            if is_variable and bound is not None and bound[1]:
+                return self._held_function(bound, scope)
             return None if name == "?" or is_variable else self._without_object(name, scope)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
@@ -111,6 +117,11 @@ class Receivers:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
         return None if is_foreign else (name, f"at:{expression}")
+
+    def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
+        """Return the function that a variable was given: `const { open } = store`."""
+        begins, _, name = self.expand(bound[1], bound[0] - 1, scope).rpartition(STEP)
+        return (name, f"at:{begins}") if begins and name.isidentifier() else None
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
@@ -131,6 +142,8 @@ class Receivers:
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
+        if steps and steps[0].startswith(NARROWED):
+            return self._narrowed(head, steps, at, scope, depth + 1)
         bound = scope.last(head, at)
         if bound is not None:
             begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
@@ -143,6 +156,14 @@ class Receivers:
         else:
             return self._of_name(head, steps, scope)
         return _joined(begins, steps) if begins else ""
+
+    def _narrowed(self, head: str, steps: list[str], at: int, scope: "Scope", depth: int) -> str:
+        """Return the chain of a value of which a function tells the type, if what that returns says so."""
+        before = self.expand(head, at, scope, depth)
+        guard = self.expand(steps[0][len(NARROWED) :], at, scope, depth)
+        if guard and STEP not in guard:
+            return _joined(before or UNKNOWN, [NARROWED + guard, *steps[1:]])
+        return _joined(before, steps[1:]) if before else ""
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
@@ -215,7 +236,12 @@ class Receivers:
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         own = self._variables(d.start_byte, d.end_byte, holes)
-        return Scope(owner, own, outer, self._closures)
+        scope = Scope(owner, own, outer, self._closures)
+        if d.kind == "suite":
+            scope.suite = entity.name
+        elif outer is not None and entity.parent is not None:
+            scope.suite = entity.parent.name
+        return scope
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
@@ -294,12 +320,9 @@ class Scope:
         self.owner: str = owner
         self.bound: _Bound = bound
         self._outer, self._closures = outer, closures
+        self.suite: str = ""
+        """The suite of tests whose functions it may call."""
         self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
-
-    @property
-    def is_in_suite(self) -> bool:
-        """Whether there is code around it whose variables it sees."""
-        return self._outer is not None
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of these."""

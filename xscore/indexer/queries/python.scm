@@ -70,3 +70,7 @@
 (lambda_parameters (identifier) @variable)
 (class_definition body: (block (expression_statement
   (assignment left: (identifier) @variable @member type: (_)? @variable.type right: (_)? @variable.value))))
+
+; What a test of a type says of a name within a branch.
+(if_statement condition: (_) @condition consequence: (_) @narrowed)
+(elif_clause condition: (_) @condition consequence: (_) @narrowed)
