@@ -43,7 +43,9 @@ def main() -> None:
                 targets = script.goto(line, column, follow_imports=True)
             except Exception:  # jedi fails in many ways on code it cannot follow: the call is then left out
                 continue
-            for target in targets:
+            # `Str = String` is the class that it names.
+            meant = [one for target in targets for one in (target.infer() if target.type == "statement" else [target])]
+            for target in meant:
                 place = target.module_path
                 if target.type not in ("function", "class") or not place or not place.is_relative_to(root):
                     continue

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
+MAX_OUTER = 12
+"""Nodes around a definition that are asked whether they are a function."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
@@ -86,7 +88,9 @@ class Syntax(Struct):
     variables: list[tuple[int, str, str]] = field(default_factory=list)
     """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
-    """Bytes of functions without a name, whose variables are theirs, and of branches in which a type is tested."""
+    """Bytes of functions without a name, whose variables are theirs."""
+    narrowed: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of branches in which the type of a variable is told."""
     exports: list[tuple[str, str]] = field(default_factory=list)
     """(name, the name by which the file exports it), where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)
@@ -173,7 +177,19 @@ def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
 
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
+    if "inner" in captures and not _is_in_function(captures["inner"][0]):
+        return
     found.variables.extend(_variables(data, captures))
+
+
+def _is_in_function(node: "Node") -> bool:
+    """Whether a definition is a part of a function, and so no entity."""
+    outer = node.parent
+    for _ in range(MAX_OUTER):
+        if outer is None or outer.type in ("class_definition", "function_definition"):
+            break
+        outer = outer.parent
+    return outer is not None and outer.type == "function_definition"
 
 
 def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -188,7 +204,7 @@ def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
     tested = narrowed_by(data, captures["condition"][0], branch)
     found.variables += tested
     if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
-        found.closures.append((branch.start_byte, branch.end_byte))
+        found.narrowed.append((branch.start_byte, branch.end_byte))
 
 
 def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:

@@ -131,8 +131,53 @@ def chain_of(node: "Node", data: bytes) -> str:
     return _joined(steps) if inner is None and steps else ""
 
 
+def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
+    """Go on with one of two values: the one that says its type, or the first that is no null."""
+    if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:  # of Python
+        first, second = node.named_children[0], node.named_children[-1]
+    else:
+        parts = ("left", "right") if node.child_by_field_name("left") else ("consequence", "alternative")
+        first, second = (_child(node, part) or node for part in parts)
+        operator = node.child_by_field_name("operator")
+        if operator is not None and operator.type not in _CHOICES:
+            steps.clear()
+            return None
+        if operator is not None and operator.type in ("and", "&&"):
+            return second
+    is_made = _MADE.match(data, second.start_byte) is not None
+    return second if first.type in _LITERALS or (is_made and first.type == "identifier") else first
+
+
+_CHOICES = frozenset({"or", "and", "||", "&&", "??"})
+_LITERALS = frozenset({"none", "null", "undefined", "list", "array", "dictionary", "object", "false"})
+_MADE = re.compile(rb"new\s|[A-Z]\w*[a-z]\w*\(")
+"""What makes an object: `value or Store()`."""
+
+
+def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
+    """Return the argument of a call that gives the same or its items: `list(stores)`; None: it does not."""
+    if data[called.start_byte : called.end_byte] not in _COPIES:
+        return None
+    arguments = node.child_by_field_name("arguments")
+    first = arguments.named_children[:1] if arguments is not None else []
+    return first[0] if first and first[0].type not in _NO_COPIED else None
+
+
+_NO_COPIED = frozenset({"spread_element", "list_splat", "keyword_argument", "generator_expression"})
+_COPIES = frozenset(
+    b"""
+    list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values Object.entries
+    Object.freeze Array.from
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Functions that give what they are given, or something of the same items."""
+
+
 def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     called = node.child_by_field_name("function")
+    copied = None if called is None else _copied(node, called, data)
+    if copied is not None:
+        return copied
     if called is not None and called.type == "import":
         steps.append(_imported(node, data))
         return None
@@ -165,6 +210,9 @@ _INNER = {
     **dict.fromkeys(_MEMBERS, _into_member),
     **dict.fromkeys(_INDEXES, _into_index),
     **dict.fromkeys(_THROUGH, _through),
+    **dict.fromkeys(
+        ("boolean_operator", "binary_expression", "ternary_expression", "conditional_expression"), _into_choice
+    ),
 }
 """Nodes around another, and the function that adds their step and returns that one; None: the chain begins there."""
 

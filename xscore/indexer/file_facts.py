@@ -93,7 +93,7 @@ class FileFacts:
         self, holes: Sequence[tuple[int, int]], places: Sequence[Place], start: int, end: int
     ) -> Iterator[Place]:
         """Yield those of the places between two bytes that are in no hole."""
-        inside = places[_first_from(places, start) : _first_from(places, end)]
+        inside = places[first_from(places, start) : first_from(places, end)]
         if not holes:
             yield from inside
             return
@@ -269,7 +269,7 @@ class FileFacts:
         return rest[-1], f"mod:{target}"
 
 
-def _first_from(places: Sequence[Place], byte: int) -> int:
+def first_from(places: Sequence[Place], byte: int) -> int:
     return bisect_left(places, byte, key=itemgetter(0))
 
 

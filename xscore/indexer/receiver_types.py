@@ -355,6 +355,7 @@ class ReceiverIndex(ClassNameIndex):
         if row is None:
             return None
         holder = value.holder or row
+        outside: Value | None = None
         for chain in stated.split(ALTERNATIVE):
             head = chain.partition("<")[0]
             if chain.startswith("@") and STEP not in chain:
@@ -362,9 +363,10 @@ class ReceiverIndex(ClassNameIndex):
             if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
                 return Value(holder) if value.holder is not None else None
             found = self._value_of(chain, row.path)
-            if found is not None:
+            if found is not None and found != OUTSIDE:
                 return self._with_own(found, holder)
-        return None
+            outside = outside or found
+        return outside
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""

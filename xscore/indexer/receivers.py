@@ -27,7 +27,7 @@ from xscore.indexer.chains import (
     UNKNOWN,
 )
 from xscore.indexer.entities import Entity
-from xscore.indexer.file_facts import FileFacts
+from xscore.indexer.file_facts import FileFacts, Place, first_from
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
 from xscore.store.written_rows import COUNT_MARK
@@ -60,12 +60,9 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
-        self._closures = sorted(
-            [
-                *facts.found.closures,
-                *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"),
-            ]
-        )
+        functions = ((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")
+        self._functions = sorted([*facts.found.closures, *functions])
+        self._closures = sorted([*self._functions, *facts.found.narrowed])
         generics: _Bound = {}
         self._given = {name for _, name, _ in facts.found.variables}
         for at, name, chain in facts.found.variables:
@@ -267,7 +264,10 @@ class Receivers:
         if stated:
             result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
-        values = (self.expand(chain, at, scope) for at, chain in _within(found.returned, d.body_byte, d.end_byte))
+        returned = _within(found.returned, d.body_byte, d.end_byte)
+        inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
+        own = [(at, chain) for at, chain in returned if not any(start <= at < end for start, end in inner)]
+        values = (self.expand(chain, at, scope) for at, chain in own)
         distinct = [value for value in dict.fromkeys(values) if value]
         return ALTERNATIVE.join(distinct[:MAX_RETURNED])
 
@@ -349,5 +349,5 @@ def _joined(begins: str, steps: Sequence[str]) -> str:
     return chain if len(chain) <= MAX_CHAIN_CHARS else ""
 
 
-def _within(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
-    return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
+def _within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:
+    return places[first_from(places, start) : first_from(places, end)]

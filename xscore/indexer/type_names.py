@@ -61,7 +61,7 @@ SAME_METHODS = frozenset(
     """
     also apply as_deref as_mut as_ref as_slice asSequence await borrow borrow_mut by_ref chain clone cloned
     copied distinct distinctBy drain drop dropLast dropWhile filter filterIsInstance filterNot filterNotNull
-    into_iter iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
+    into_iter items iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
     sortWith sorted sortedBy sortedByDescending sortedWith stream take takeIf takeWhile then to_owned to_vec
     toList toMutableList toSeq toVector values write where Where OrderBy ToList slice reverse concat
     ConfigureAwait lower

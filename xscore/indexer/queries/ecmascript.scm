@@ -158,9 +158,15 @@
 
 ; What variables are given, and what functions give.
 (assignment_expression left: [(identifier) (member_expression)] @variable
-  right: [(new_expression) (call_expression) (identifier) (member_expression) (await_expression)] @variable.value)
+  right: [
+    (new_expression) (call_expression) (identifier) (member_expression) (await_expression)
+    (binary_expression) (ternary_expression)
+  ] @variable.value)
 (for_in_statement left: (identifier) @variable right: (_) @variable.each)
-(return_statement [(new_expression) (call_expression) (identifier) (member_expression) (this)] @returned)
+(return_statement [
+  (new_expression) (call_expression) (identifier) (member_expression) (this) (await_expression) (binary_expression)
+  (ternary_expression)
+] @returned)
 (arrow_function body: [(new_expression) (call_expression)] @returned)
 [(arrow_function) (function_expression)] @closure
 (arrow_function parameter: (identifier) @variable)
@@ -172,6 +178,7 @@
     (object_assignment_pattern left: (shorthand_property_identifier_pattern) @variable @field)
     (pair_pattern key: (property_identifier) @field value: (identifier) @variable)
   ]) value: (_) @variable.value)
+(for_in_statement left: (array_pattern . (identifier) . (identifier) @variable .) right: (_) @variable.each)
 (for_in_statement left: (object_pattern (shorthand_property_identifier_pattern) @variable @field)
   right: (_) @variable.each)
 (if_statement condition: (parenthesized_expression (_) @condition) consequence: (_) @narrowed)
