@@ -77,9 +77,7 @@ function held(name) {
 }
 
 function emit(source, at, called, form, calledName) {
-  let declaration = defined(called)
-  const isType = declaration && (ts.isFunctionTypeNode(declaration) || ts.isCallSignatureDeclaration(declaration))
-  if (isType && calledName) declaration = held(calledName) ?? declaration
+  let declaration = (calledName && held(calledName)) ?? defined(called)
   // A value that holds a function has a type, and no definition that is called.
   if (!declaration || ts.isFunctionTypeNode(declaration) || ts.isCallSignatureDeclaration(declaration)) return
   if (ts.isConstructorDeclaration(declaration)) declaration = declaration.parent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
+from xscore.indexer.chains import INDEXED, PARAMETER, STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -322,6 +322,8 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
             name = ".0"
         elif "member" in captures:
             name = f".{name}"
+        elif "parameter" in captures:
+            chain = PARAMETER
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 

@@ -35,6 +35,8 @@ NARROWED = "~"
 """Before the name of a function that tells whether the value before it is of a type: `isStore(store)`."""
 UNKNOWN = "?"
 """What a chain begins with whose first value is not known."""
+PARAMETER = "()"
+"""The chain of a parameter of which nothing is said: in a test, what the function of its name gives."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})

@@ -164,6 +164,9 @@ class ReceiverIndex(ClassNameIndex):
         for file in files:
             if name in self._variables(file):
                 return self._value_of(self._variables(file)[name], file)
+        for file in self._fixtures_of(path) if path.endswith(".py") else ():
+            if name in self._in_file(file):
+                return Value(self._in_file(file)[name])
         is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
         row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
         return None if row is None else Value(row)

@@ -22,6 +22,7 @@ from xscore.indexer.chains import (
     MAX_CHAIN_CHARS,
     MODULE_MARK,
     NARROWED,
+    PARAMETER,
     STEP,
     TYPE_MARK,
     UNKNOWN,
@@ -243,6 +244,10 @@ class Receivers:
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
         for at, name, chain in self._facts.outside(holes, self._facts.found.variables, start, end):
+            if chain == PARAMETER:
+                if name in self._own:
+                    continue
+                chain = f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
             given = bound.setdefault(name, [])
             if not given or given[-1][0] != at:
                 given.append((at, chain))

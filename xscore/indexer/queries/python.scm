@@ -61,6 +61,7 @@
 (typed_parameter . (identifier) @variable type: (_) @variable.type)
 (typed_default_parameter name: (identifier) @variable type: (_) @variable.type)
 (default_parameter name: (identifier) @variable value: (call) @variable.value)
+(parameters (identifier) @variable @parameter)
 (named_expression name: (identifier) @variable value: (_) @variable.value)
 (as_pattern . (_) @variable.value alias: (as_pattern_target (identifier) @variable))
 (for_statement left: (identifier) @variable right: (_) @variable.each)
