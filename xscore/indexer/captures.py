@@ -312,22 +312,16 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
         return  # an import, not a variable
     if chain and (part := captures.get("field")):
         chain = f"{chain}{STEP}{_text(data, part[0])}"
+    chain = PARAMETER if "parameter" in captures else chain
+    form = next((form for mark, form in _MARKED if mark in captures), "%s")
     for node in captures["variable"]:
-        name = _text(data, node)
-        if "property" in captures:
-            name = f"@.{name}"
-        elif "generic" in captures:
-            name = f"<{name}>"
-        elif "first" in captures:
-            name = ".0"
-        elif "member" in captures:
-            name = f".{name}"
-        elif "parameter" in captures:
-            chain = PARAMETER
+        name = form.replace("%s", _text(data, node))
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 
 
+_MARKED = (("property", "@.%s"), ("generic", "<%s>"), ("first", ".0"), ("member", ".%s"))
+"""What marks the name of a variable, and how it is written then."""
 _REQUIRED = f"require{STEP}("
 _INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
 """Written in the place of a type where it is to be inferred."""

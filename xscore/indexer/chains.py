@@ -170,7 +170,7 @@ _COPIES = frozenset(
     b"""
     list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values Object.entries
     Object.freeze Array.from
-    """.split()  # noqa: SIM905  read as a list of words
+    """.split()
 )
 """Functions that give what they are given, or something of the same items."""
 

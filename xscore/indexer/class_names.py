@@ -14,7 +14,6 @@ from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
-
 _GLOBAL_TYPES = (".d.ts", ".d.mts", ".d.cts")
 
 

@@ -226,10 +226,9 @@ class FileFacts:
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
-        if head in BUILTIN_NAMES and head[:1].isupper() and head not in self.defined_names:
-            return None  # `Object.assign`
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
-            return name, f"typed:{head}"
+            is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
+            return None if is_foreign else (name, f"typed:{head}")
         is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
         may_be_own = not rest and (name in self.defined_names or self.source.language.has_folder_modules)
         if is_usual and not may_be_own:  # in Go, another file of the package may define it
@@ -270,6 +269,7 @@ class FileFacts:
 
 
 def first_from(places: Sequence[Place], byte: int) -> int:
+    """Return the index of the first place at a byte or behind it."""
     return bisect_left(places, byte, key=itemgetter(0))
 
 

@@ -7,7 +7,6 @@ Trade-off: arguments of generic classes of the repository itself are not followe
 """
 
 from functools import cached_property
-from typing import NamedTuple
 
 from xscore.indexer.chains import (
     ALTERNATIVE,
@@ -23,6 +22,7 @@ from xscore.indexer.chains import (
 )
 from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.receiver_values import OUTSIDE, Value, arguments_of
 from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
@@ -34,25 +34,6 @@ NOT_CALLED = -2
 """In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
 
-class Value(NamedTuple):
-    """What a chain leads to. Without a row: something outside of the repository."""
-
-    row: EntityRow | None = None
-    """A class, for itself or an object of it; or a function."""
-    written: str = ""
-    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
-    path: str = ""
-    holder: EntityRow | None = None
-    """The class on whose object a method is called."""
-    result: str = ""
-    """What a method gives that `row` only declares; a chain."""
-    module: str | None = None
-    """A file, or the folder of a package."""
-    is_object: bool = False
-    """Whether it is certainly an object of the class in `row`, and not the class."""
-
-
-OUTSIDE = Value()
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 
 
@@ -122,7 +103,7 @@ class ReceiverIndex(ClassNameIndex):
         stated = self._types(row.path).get(row.id, {}).get("", "")
         if not stated.startswith(_PREDICATE):
             return None
-        narrowed = self._type(_arguments(stated)[0], row.path)
+        narrowed = self._type(arguments_of(stated)[0], row.path)
         return narrowed if narrowed is not None and narrowed.row is not None else None
 
     def _types(self, path: str) -> dict[str, dict[str, str]]:
@@ -245,7 +226,7 @@ class ReceiverIndex(ClassNameIndex):
 
     def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
         """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is none."""
-        arguments = _arguments(written)
+        arguments = arguments_of(written)
         if not arguments[0] or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
             return None
         return Value(written=f"Optional<{arguments[0]}>", path=path)
@@ -374,7 +355,7 @@ class ReceiverIndex(ClassNameIndex):
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
         if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(holder.plain if part == "Self" else part for part in _arguments(value.written))
+            written = ",".join(holder.plain if part == "Self" else part for part in arguments_of(value.written))
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
@@ -404,7 +385,7 @@ class ReceiverIndex(ClassNameIndex):
         given = self._extension(value.written, step, value.path) if name else None
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
-        arguments = _arguments(value.written)
+        arguments = arguments_of(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
@@ -416,15 +397,3 @@ class ReceiverIndex(ClassNameIndex):
         if step in SAME_METHODS:
             return value
         return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
-
-
-def _arguments(written: str) -> list[str]:
-    """`A<B,C<D>>` -> `B`, `C<D>`."""
-    parts, depth = [""], 0
-    for char in written.partition("<")[2].removesuffix(">"):
-        depth += (char == "<") - (char == ">")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts

@@ -96,14 +96,7 @@ class Receivers:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
-            if name == "super":  # what the constructor of the base is
-                return (name, f"at:^{scope.owner}") if scope.owner else None
-            if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
-                return name, f"in:{scope.suite}"
-            is_variable = not self._language.has_overloads and bound is not None
-            if is_variable and bound is not None and bound[1]:
-                return self._held_function(bound, scope)
-            return None if name == "?" or is_variable else self._without_object(name, scope)
+            return self._bare_use(name, scope, bound)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
         is_path = "::" in chain
@@ -115,6 +108,16 @@ class Receivers:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
         return None if is_foreign else (name, f"at:{expression}")
+
+    def _bare_use(self, name: str, scope: "Scope", bound: tuple[int, str] | None) -> tuple[str, str] | None:
+        """Return the use of a name that is called without an object."""
+        if name == "super":  # what the constructor of the base is
+            return (name, f"at:^{scope.owner}") if scope.owner else None
+        if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
+            return name, f"in:{scope.suite}"
+        if bound is not None and not self._language.has_overloads:
+            return self._held_function(bound, scope) if bound[1] else None
+        return None if name == "?" else self._without_object(name, scope)
 
     def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
         """Return the function that a variable was given: `const { open } = store`."""
@@ -243,17 +246,20 @@ class Receivers:
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
-        for at, name, chain in self._facts.outside(holes, self._facts.found.variables, start, end):
-            if chain == PARAMETER:
-                if name in self._own:
-                    continue
-                chain = f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
+        for at, name, stated in self._facts.outside(holes, self._facts.found.variables, start, end):
+            if stated == PARAMETER and name in self._own:
+                continue
+            chain = self._of_parameter(name) if stated == PARAMETER else stated
             given = bound.setdefault(name, [])
             if not given or given[-1][0] != at:
                 given.append((at, chain))
             elif not given[-1][1]:  # a stated type sorts before a value
                 given[-1] = (at, chain)
         return bound
+
+    def _of_parameter(self, name: str) -> str:
+        """Return what a parameter without a type is: in a test, what the fixture of its name gives."""
+        return f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
 
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
