@@ -276,8 +276,9 @@ class NameIndex(MemberIndex):
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
-            held = self._exported(held_by, file) if file else None
-            return self._inherited(held, name) or self._of_value(name, held_by, target, path)
+            in_object = self._in_file(file).get(f"{held_by}.{name}") if file else None
+            held = self._exported(held_by, file) if file and in_object is None else None
+            return in_object or self._inherited(held, name) or self._of_value(name, held_by, target, path)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)

@@ -22,7 +22,7 @@ from xscore.indexer.chains import (
 )
 from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
-from xscore.indexer.receiver_values import OUTSIDE, Value, arguments_of
+from xscore.indexer.receiver_values import NOT_CALLED, OUTSIDE, Value, arguments_of
 from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
@@ -30,8 +30,6 @@ from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-NOT_CALLED = -2
-"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
 
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
@@ -51,6 +49,9 @@ class ReceiverIndex(ClassNameIndex):
         return {}
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
+        held = self._in_file(path).get(f"{chain}.{name}")
+        if held is not None and self._in_file(path).get(chain) is None:  # of an object, which is no class
+            return held
         value = self._value_of(chain, path)
         if value is None:
             return None if len(name) < 2 else self._attribute(name, path, dotted=True)

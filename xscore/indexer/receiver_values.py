@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 from xscore.store.link_rows import EntityRow
 
+NOT_CALLED = -2
+"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
+
 
 class Value(NamedTuple):
     """What a chain leads to. Without a row: something outside of the repository."""
