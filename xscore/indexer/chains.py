@@ -152,7 +152,7 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
 
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
 _LITERALS = frozenset({"none", "null", "undefined", "list", "array", "dictionary", "object", "false"})
-_MADE = re.compile(rb"new\s|[A-Z]\w*[a-z]\w*\(")
+_MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
 """What makes an object: `value or Store()`."""
 
 
@@ -304,11 +304,11 @@ def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: by
 
 
 _TESTED = re.compile(
-    r"(?P<name>[\w$]+)\s+instanceof\s+(?P<type>[\w$.]+)"
-    r"|\bisinstance\((?P<given>\w+),\s*(?P<class>[\w.]+)\)"
-    r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]*)\((?P<value>[\w$]+)[,)]"
+    r"\b(?P<name>[\w$]{1,80}) instanceof (?P<type>[\w$.]{1,80})"
+    r"|\bisinstance\((?P<given>\w{1,80}), (?P<class>[\w.]{1,80})\)"
+    r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]{0,80})\((?P<value>[\w$]{1,80})[,)]"
 )
-_LEAVES = re.compile(rb"\{?\s*(?:return|throw|continue|raise)\b")
+_LEAVES = re.compile(rb"\{?\s{0,80}(?:return|throw|continue|raise)\b")
 """What the branch begins with that ends the code around it."""
 
 
