@@ -45,7 +45,7 @@ def main() -> None:
                 named = [target.infer() if target.type == "statement" else [target] for target in targets]
             except Exception:  # jedi fails in many ways on code it cannot follow: the call is then left out
                 continue
-            for target in sum(named, []):
+            for target in (target for targets in named for target in targets):
                 place = target.module_path
                 if target.type not in ("function", "class") or not place or not place.is_relative_to(root):
                     continue
