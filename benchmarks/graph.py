@@ -37,6 +37,7 @@ LANGUAGES = {
     "go": ("go",),
     "java": ("java",),
     "typescript": ("typescript", "tsx"),
+    "javascript": ("javascript",),
     "python": ("python",),
     "rust": ("rust",),
     "ruby": ("ruby",),
@@ -102,6 +103,7 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
         "go": "go",
         "java": "java",
         "typescript": "node",
+        "javascript": "node",
         "python": options.python,
         "rust": "rustc",
         "ruby": "ruby",
@@ -113,9 +115,10 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             return [program, "run", str(ORACLES / "calls.go"), str(root)]
         case "java":
             return [program, str(ORACLES / "Calls.java"), str(root)]
-        case "typescript":
+        case "typescript" | "javascript":
             is_there = options.typescript is not None and options.typescript.is_dir()
-            return [program, str(ORACLES / "calls.mjs"), str(root), str(options.typescript)] if is_there else []
+            command = [program, str(ORACLES / "calls.mjs"), str(root), str(options.typescript), language]
+            return command if is_there else []
         case "python":
             has_jedi = subprocess.run([program, "-c", "import jedi"], check=False, capture_output=True).returncode == 0
             return [program, str(ORACLES / "calls.py"), str(root)] if has_jedi else []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
+from xscore.indexer.chains import INDEXED, PARAMETER, STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
+MAX_OUTER = 12
+"""Nodes around a definition that are asked whether they are a function."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
@@ -87,6 +89,10 @@ class Syntax(Struct):
     """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
     """Bytes of functions without a name, whose variables are theirs."""
+    narrowed: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of branches in which the type of a variable is told."""
+    exports: list[tuple[str, str]] = field(default_factory=list)
+    """(name, the name by which the file exports it), where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)
     """(byte, type as written) of what a definition returns, or an alias stands for."""
     returned: list[tuple[int, str]] = field(default_factory=list)
@@ -171,7 +177,34 @@ def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
 
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
+    if "inner" in captures and not _is_in_function(captures["inner"][0]):
+        return
     found.variables.extend(_variables(data, captures))
+
+
+def _is_in_function(node: "Node") -> bool:
+    """Whether a definition is a part of a function, and so no entity."""
+    outer = node.parent
+    for _ in range(MAX_OUTER):
+        if outer is None or outer.type in ("class_definition", "function_definition"):
+            break
+        outer = outer.parent
+    return outer is not None and outer.type == "function_definition"
+
+
+def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
+    name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
+    alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
+    if name != alias:
+        found.exports.append((name, alias))
+
+
+def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
+    branch = captures["narrowed"][0]
+    tested = narrowed_by(data, captures["condition"][0], branch)
+    found.variables += tested
+    if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
+        found.narrowed.append((branch.start_byte, branch.end_byte))
 
 
 def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -275,20 +308,21 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
     if not chain and (walked := captures.get("variable.each")):
         begins = chain_of(walked[0], data)
         chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    if chain.startswith(_REQUIRED):
+        return  # an import, not a variable
+    if chain and (part := captures.get("field")):
+        chain = f"{chain}{STEP}{_text(data, part[0])}"
+    chain = PARAMETER if "parameter" in captures else chain
+    form = next((form for mark, form in _MARKED if mark in captures), "%s")
     for node in captures["variable"]:
-        name = _text(data, node)
-        if "property" in captures:
-            name = f"@.{name}"
-        elif "generic" in captures:
-            name = f"<{name}>"
-        elif "first" in captures:
-            name = ".0"
-        elif "member" in captures:
-            name = f".{name}"
+        name = form.replace("%s", _text(data, node))
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 
 
+_MARKED = (("property", "@.%s"), ("generic", "<%s>"), ("first", ".0"), ("member", ".%s"))
+"""What marks the name of a variable, and how it is written then."""
+_REQUIRED = f"require{STEP}("
 _INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
 """Written in the place of a type where it is to be inferred."""
 
@@ -326,6 +360,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
         "chains",
         lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
     ),
+    "super": ("chains", lambda _data, node: (node.start_byte, "super", -1)),
     "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
     "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
@@ -343,8 +378,10 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
 """Capture -> its list in `Syntax`, and the function that reads it."""
 
 _MAIN = (
+    ("narrowed", _add_narrowed),
     ("variable", _add_variables),
     ("call", _add_call),
+    ("export.name", _add_exports),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )

@@ -59,7 +59,7 @@ class MemberIndex(ReachIndex):
         """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
         nearest: EntityRow | None = None
         for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and this.plain == holder.plain
+            is_skipped = skips_first and holder is not None and self._is_part(this, holder)
             found = None if is_skipped else self._own_member(this, name)
             if found is not None and count >= 0:
                 nearest = nearest or found
@@ -67,6 +67,11 @@ class MemberIndex(ReachIndex):
             if found is not None:
                 return found
         return nearest
+
+    def _is_part(self, row: EntityRow, holder: EntityRow) -> bool:
+        """Whether two rows define one class."""
+        is_open = self._row(holder.path).has_open_classes
+        return row.plain == holder.plain and (is_open or row.path == holder.path)
 
     def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
         """Return the first definition of a method's name in its class that takes a number of arguments."""

@@ -14,6 +14,8 @@ from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
+_GLOBAL_TYPES = (".d.ts", ".d.mts", ".d.cts")
+
 
 class ClassNameIndex(NameIndex):
     """Resolves names to classes."""
@@ -41,6 +43,9 @@ class ClassNameIndex(NameIndex):
         starred = self._in_file(self._star(name, path)).get(name)
         if starred is not None:
             return starred
+        if self._row(path).module_separator == "/":
+            # What a module neither defines nor imports is of the language, or all scripts have it.
+            classes = [t for t in classes if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)]
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
 

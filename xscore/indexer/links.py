@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.class_members import MemberIndex, only_entity
+from xscore.indexer.entities import NAMELESS
 from xscore.indexer.languages import family_of, is_test_path, language_named, names_in
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.modules import folder_of
@@ -226,8 +227,10 @@ class NameIndex(MemberIndex):
         own = self._in_file(path)
         while is_own and owner:
             found = self._inherited(self._class_here(owner, path), name, count=count)
-            if found or own.get(f"{owner}.{name}"):
-                return found or own[f"{owner}.{name}"]
+            # What an object holds that a module exports has no name of that.
+            plain = name if owner in NAMELESS else f"{owner}.{name}"
+            if found or own.get(plain):
+                return found or own[plain]
             owner = owner.rpartition(".")[0]
         found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
         only = found or self._attribute(name, path)
@@ -273,8 +276,9 @@ class NameIndex(MemberIndex):
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
-            held = self._exported(held_by, file) if file else None
-            return self._inherited(held, name) or self._of_value(name, held_by, target, path)
+            in_object = self._in_file(file).get(f"{held_by}.{name}") if file else None
+            held = self._exported(held_by, file) if file and in_object is None else None
+            return in_object or self._inherited(held, name) or self._of_value(name, held_by, target, path)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
@@ -304,6 +308,8 @@ class NameIndex(MemberIndex):
                 return self._in_file(file)[name]
             seen.add(file)
             name, onward = self._reexporter(name, file)
+            if onward == file:  # `export { Store as Shop }`
+                continue
             if not onward or onward in seen:
                 break
             file = onward
@@ -347,6 +353,9 @@ class NameIndex(MemberIndex):
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
         own = self._in_file(file)
+        stated, module = self._imported(file).get("default", ("", ""))
+        if stated in own and self.resolve(module, file) == file:
+            return own[stated]
         for name in ("default", alias, "module.exports"):
             if name in own:
                 return own[name]

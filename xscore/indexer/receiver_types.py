@@ -7,39 +7,32 @@ Trade-off: arguments of generic classes of the repository itself are not followe
 """
 
 from functools import cached_property
-from typing import NamedTuple
 
-from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
+from xscore.indexer.chains import (
+    ALTERNATIVE,
+    CALL_MARK,
+    DECLARED,
+    INDEXED,
+    NARROWED,
+    OWN_TYPES,
+    PARAMETERS,
+    STEP,
+    TYPE_MARK,
+    UNKNOWN,
+)
 from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
-from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
+from xscore.indexer.receiver_values import NOT_CALLED, OUTSIDE, Value, arguments_of
+from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-NOT_CALLED = -2
-"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
 
-class Value(NamedTuple):
-    """What a chain leads to. Without a row: something outside of the repository."""
-
-    row: EntityRow | None = None
-    """A class, for itself or an object of it; or a function."""
-    written: str = ""
-    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
-    path: str = ""
-    holder: EntityRow | None = None
-    """The class on whose object a method is called."""
-    result: str = ""
-    """What a method gives that `row` only declares; a chain."""
-    module: str | None = None
-    """A file, or the folder of a package."""
-
-
-OUTSIDE = Value()
+_PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 
 
 class ReceiverIndex(ClassNameIndex):
@@ -56,9 +49,15 @@ class ReceiverIndex(ClassNameIndex):
         return {}
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
+        held = self._in_file(path).get(f"{chain}.{name}")
+        if held is not None and self._in_file(path).get(chain) is None:  # of an object, which is no class
+            return held
         value = self._value_of(chain, path)
         if value is None:
             return None if len(name) < 2 else self._attribute(name, path, dotted=True)
+        if name == "super" and value.row is not None:
+            holders = (base for base in self._with_bases(value.row) if self._own_member(base, "constructor"))
+            return next(holders, None)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
@@ -86,12 +85,27 @@ class ReceiverIndex(ClassNameIndex):
         head, *steps = chain.split(STEP)
         value = self._begin(head, path)
         for step, behind in zip(steps, [*steps[1:], ""], strict=False):
+            if step.startswith(NARROWED):
+                value = self._narrowed(step[len(NARROWED) :], path) or value
+                continue
             if value is None:
                 return None
             value = self._step(
                 value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
             )
         return value
+
+    def _narrowed(self, guard: str, path: str) -> Value | None:
+        """Return the object that a function says its argument is; None: it does not say so."""
+        function = self._begin(guard, path)
+        row = None if function is None else function.row
+        if row is None:
+            return None
+        stated = self._types(row.path).get(row.id, {}).get("", "")
+        if not stated.startswith(_PREDICATE):
+            return None
+        narrowed = self._type(arguments_of(stated)[0], row.path)
+        return narrowed if narrowed is not None and narrowed.row is not None else None
 
     def _types(self, path: str) -> dict[str, dict[str, str]]:
         return self._mentions(path).types
@@ -132,6 +146,9 @@ class ReceiverIndex(ClassNameIndex):
         for file in files:
             if name in self._variables(file):
                 return self._value_of(self._variables(file)[name], file)
+        for file in self._fixtures_of(path) if path.endswith(".py") else ():
+            if name in self._in_file(file):
+                return Value(self._in_file(file)[name])
         is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
         row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
         return None if row is None else Value(row)
@@ -205,8 +222,15 @@ class ReceiverIndex(ClassNameIndex):
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
-            return Value(row)
+            return self._alternative(row, written, path) or Value(row, is_object=True)
         return Value(written=written, path=path)
+
+    def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
+        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is none."""
+        arguments = arguments_of(written)
+        if not arguments[0] or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
+            return None
+        return Value(written=f"Optional<{arguments[0]}>", path=path)
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         own = self._class_here(owner, path) if is_own else None
@@ -220,7 +244,7 @@ class ReceiverIndex(ClassNameIndex):
         if not self._named(name) and not self._row(path).has_overloads:
             return None  # no language without overloads has methods that are only declared, and no receiver
         has_receiver = self._row(path).has_implicit_receiver
-        while held and last_name(held) != name:  # a constructor is called by the name of its class
+        while held and not (has_receiver and last_name(held) == name):  # a constructor has the name of its class
             own = self._class_here(held, path)
             found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
@@ -300,8 +324,11 @@ class ReceiverIndex(ClassNameIndex):
         if value.result:
             return self._result(value.result, value)
         row = value.row
-        if row is None or self._is_class(row):
+        if row is None:
             return value
+        if self._is_class(row):
+            given = self._member(value, "__call__") if value.is_object else None
+            return value._replace(is_object=True) if given is None else self._called(given, count)
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
@@ -313,6 +340,7 @@ class ReceiverIndex(ClassNameIndex):
         if row is None:
             return None
         holder = value.holder or row
+        outside: Value | None = None
         for chain in stated.split(ALTERNATIVE):
             head = chain.partition("<")[0]
             if chain.startswith("@") and STEP not in chain:
@@ -320,14 +348,15 @@ class ReceiverIndex(ClassNameIndex):
             if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
                 return Value(holder) if value.holder is not None else None
             found = self._value_of(chain, row.path)
-            if found is not None:
+            if found is not None and found != OUTSIDE:
                 return self._with_own(found, holder)
-        return None
+            outside = outside or found
+        return outside
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
         if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(holder.plain if part == "Self" else part for part in _arguments(value.written))
+            written = ",".join(holder.plain if part == "Self" else part for part in arguments_of(value.written))
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
@@ -357,7 +386,7 @@ class ReceiverIndex(ClassNameIndex):
         given = self._extension(value.written, step, value.path) if name else None
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
-        arguments = _arguments(value.written)
+        arguments = arguments_of(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
@@ -369,15 +398,3 @@ class ReceiverIndex(ClassNameIndex):
         if step in SAME_METHODS:
             return value
         return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
-
-
-def _arguments(written: str) -> list[str]:
-    """`A<B,C<D>>` -> `B`, `C<D>`."""
-    parts, depth = [""], 0
-    for char in written.partition("<")[2].removesuffix(">"):
-        depth += (char == "<") - (char == ">")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
