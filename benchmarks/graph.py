@@ -99,17 +99,23 @@ def own_edges(root: Path, languages: tuple[str, ...]) -> tuple[list[Span], set[E
         )
         spans = {row[0]: Span(*row[1:]) for row in rows if row[-1] in ENDS}
         linked = connection.execute("SELECT source, target FROM edge WHERE relation IN ('calls', 'tests')").fetchall()
-    first = first_overloads(spans.values())
+    first = first_overloads(spans.values(), across_files="cpp" in languages)
     edges = {(spans[source], first[spans[target]]) for source, target in linked if source in spans and target in spans}
     return list(spans.values()), {edge for edge in edges if first[edge[0]] != edge[1]}
 
 
-def first_overloads(spans: Iterable[Span]) -> dict[Span, Span]:
-    """Map each numbered entity (`mode#2`) to the first entity of that name in its file."""
+def first_overloads(spans: Iterable[Span], *, across_files: bool) -> dict[Span, Span]:
+    """Map each numbered entity (`mode#2`) to the first entity of that name in its file.
+
+    across_files: a class has some of its methods in other files, as in C++.
+    """
     first: dict[tuple[str, str], Span] = {}
+    keys = dict[Span, tuple[str, str]]()
     for span in sorted(spans):
-        first.setdefault((span.path, span.name.partition("#")[0]), span)
-    return {span: first[span.path, span.name.partition("#")[0]] for span in spans}
+        is_anywhere = across_files and span.kind == "method"
+        keys[span] = "" if is_anywhere else span.path, span.name.partition("#")[0]
+        first.setdefault(keys[span], span)
+    return {span: first[key] for span, key in keys.items()}
 
 
 def oracle_command(language: str, root: Path, options: argparse.Namespace) -> list[str]:
@@ -168,9 +174,9 @@ def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list
 class Entities:
     """The entities of a tree by place."""
 
-    def __init__(self, spans: list[Span]) -> None:
+    def __init__(self, spans: list[Span], *, across_files: bool) -> None:
         self._by_path: dict[str, list[Span]] = defaultdict(list)
-        self.first: dict[Span, Span] = first_overloads(spans)
+        self.first: dict[Span, Span] = first_overloads(spans, across_files=across_files)
         for span in spans:
             self._by_path[span.path].append(span)
 
@@ -247,7 +253,7 @@ def judged_of(language: str, ours: set[Edge], calls: list[Call], entities: Entit
 def report(language: str, root: Path, calls: list[Call], options: argparse.Namespace) -> bool:
     """Print the figures and some of the differences; return whether the targets are met."""
     spans, ours = own_edges(root, LANGUAGES[language])
-    entities = Entities(spans)
+    entities = Entities(spans, across_files=language == "cpp")
     edges = edges_by_form(calls, entities)
     every = set().union(*edges.values())
     judged = judged_of(language, ours, calls, entities)

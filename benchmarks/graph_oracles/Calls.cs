@@ -44,6 +44,11 @@ static class Calls
                 {
                     var type = model.GetTypeInfo(creation).Type;
                     Emit(output, creation.Type, type?.OriginalDefinition, LastName(creation.Type), "type");
+                    var constructor = model.GetSymbolInfo(creation).Symbol?.OriginalDefinition;
+                    if (constructor != null && !constructor.IsImplicitlyDeclared)
+                    {
+                        Emit(output, creation.Type, constructor, LastName(creation.Type), "type");
+                    }
                 }
             }
         }
@@ -131,6 +136,7 @@ static class Calls
         switch (node)
         {
             case MethodDeclarationSyntax method: return method.Identifier;
+            case ConstructorDeclarationSyntax method: return method.Identifier;
             case LocalFunctionStatementSyntax function: return function.Identifier;
             case BaseTypeDeclarationSyntax type: return type.Identifier;
             default: return node.GetFirstToken();

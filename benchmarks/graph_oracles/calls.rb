@@ -15,13 +15,13 @@ trace = TracePoint.new(:call) do |called|
   place = caller_locations(2, 1)&.first
   source = place&.absolute_path
   next unless source&.start_with?(ROOT)
-  target = called.path.start_with?(ROOT) ? called.path : ""
+  target = called.path&.start_with?(ROOT) ? called.path : ""
   SEEN << [source, place.lineno, target, called.lineno, called.method_id.to_s, called.callee_id.to_s]
 end
 # Of what is written in C the place is that of the caller.
 outside = TracePoint.new(:c_call) do |called|
   name = called.callee_id.to_s
-  SEEN << [called.path, called.lineno, "", 0, name, name] if called.path.start_with?(ROOT)
+  SEEN << [called.path, called.lineno, "", 0, name, name] if called.path&.start_with?(ROOT)
 end
 at_exit do
   trace.disable

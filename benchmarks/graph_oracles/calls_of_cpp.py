@@ -1,8 +1,9 @@
 """Print the calls of a C++ tree as clang resolves them, one JSON object a line: python calls_of_cpp.py ROOT [FLAG …].
 
 Needs the package `libclang` and the headers of a C++ compiler (`g++`). Every source file is read with the flags, with
-the folders that commonly hold headers, and with those headers of the tree. A constructor stands for its class. A call
-that depends on the parameters of a template is `unknown`: its name may mean anything. Trade-off: what only a macro
+the folders that commonly hold headers, and with those headers of the tree. A constructor counts for
+precision alone. A macro, and a call
+that depends on the parameters of a template, are `unknown`: the name may mean anything. Trade-off: what only a macro
 says is left out, and each header counts as the first source that includes it sees it.
 """
 
@@ -53,8 +54,12 @@ class Oracle:
         new = set[str]()
         for cursor in unit.cursor.get_children():
             path = self._path(cursor)
-            if path and path not in self._seen:
-                new.add(path)
+            if not path or path in self._seen:
+                continue
+            new.add(path)
+            if cursor.kind is CursorKind.MACRO_INSTANTIATION:  # which of its definitions counts is not the question
+                self._emit(path, cursor.location.line, None, cursor.spelling, "unknown")
+            elif not cursor.kind.is_preprocessing():
                 self._walk(cursor)
         self._seen |= new
 
@@ -74,7 +79,7 @@ class Oracle:
             return
         if called is not None and called.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR):
             holder = called.semantic_parent
-            self._add(path, cursor.location.line, called, holder.spelling, "type")
+            self._add(path, cursor.location.line, called, called.spelling, "type")
             self._add(path, cursor.location.line, holder, holder.spelling, "type")
         elif called is not None and (called.kind in FUNCTIONS or called.kind in METHODS):
             is_method = name is not None and name.kind is CursorKind.MEMBER_REF_EXPR and _has_object(name)
@@ -157,9 +162,10 @@ def main() -> None:
     flags = ["-xc++", "-std=c++17", *header_flags(), *sys.argv[2:]]
     flags += [f"-I{root / folder}" for folder in HEADER_FOLDERS if (root / folder).is_dir()]
     index, oracle = Index.create(), Oracle(root)
+    options = TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD  # for macros
     for path in sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES):
         try:
-            oracle.read(index.parse(str(path), args=flags))
+            oracle.read(index.parse(str(path), args=flags, options=options))
         except TranslationUnitLoadError:
             print(f"clang does not read {path}", file=sys.stderr)
     for row in oracle.rows():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
+from xscore.indexer.chains import EXTENDS, INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -164,6 +164,15 @@ def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
         found.chains.append((begin, written if written.isidentifier() else _chain(data, node), count))
 
 
+def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
+    """Add a call that makes an object: its name is that of a class, whatever methods have it."""
+    count = _argument_count(captures)
+    for node in captures["made"]:
+        begin, written = _called(data, node)
+        found.calls.append((begin, written))
+        found.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
+
+
 def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
@@ -279,6 +288,8 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
         name = _text(data, node)
         if "property" in captures:
             name = f"@.{name}"
+        elif "extends" in captures:
+            name = f"@.{name}{EXTENDS}"
         elif "generic" in captures:
             name = f"<{name}>"
         elif "first" in captures:
@@ -345,6 +356,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
 _MAIN = (
     ("variable", _add_variables),
     ("call", _add_call),
+    ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )

@@ -31,6 +31,8 @@ PARAMETERS = "("
 """Under which the number of parameters of a method stands, where others may have its name."""
 EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
+EXTENDS = "+"
+"""Behind the name of a method that extends the type of its first parameter."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})

@@ -7,7 +7,7 @@ one. Trade-off: a class in a file of tests is a test to all others, and is known
 
 from functools import cached_property
 
-from xscore.indexer.chains import EXTENDED, INDEXED
+from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
 from xscore.indexer.modules import folder_of
 from xscore.records.memory import Kind
@@ -99,7 +99,7 @@ class ClassNameIndex(NameIndex):
             types = self._mentions(path).types
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {"", PARAMETERS}}
         return self._known_holders[path]
 
     @cached_property

@@ -176,9 +176,10 @@ def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mappi
 
 def _parameter_count(signature: str, name: str) -> str:
     """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
+    if "params " in signature:
+        return ""
     depth, count, has_any = 0, 1, False
-    opened = signature.find(f"{name}(")  # an annotation may have brackets too
-    for char in signature[signature.find("(", max(0, opened)) + 1 :]:
+    for char in signature[_after_bracket(signature, name) :]:
         if char in "([{<":
             depth += 1
         elif char in ")]}>" and depth == 0:
@@ -191,6 +192,20 @@ def _parameter_count(signature: str, name: str) -> str:
             return ""
         has_any = has_any or not char.isspace()
     return str(count if has_any else 0)
+
+
+def _after_bracket(signature: str, name: str) -> int:
+    """Return where the parameters of a function begin; annotations and types may have brackets too."""
+    at = signature.find(f"{name}(")
+    if at < 0:
+        opened = signature.find(f"{name}<")
+        depth, at = 0, max(0, opened)
+        for index in range(opened + len(name), len(signature)) if opened >= 0 else ():
+            depth += (signature[index] == "<") - (signature[index] == ">")
+            if depth == 0:
+                at = index
+                break
+    return signature.find("(", at) + 1
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
-from xscore.indexer.class_names import ClassNameIndex
+from xscore.indexer.extension_methods import ExtensionIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
@@ -42,7 +42,7 @@ class Value(NamedTuple):
 OUTSIDE = Value()
 
 
-class ReceiverIndex(ClassNameIndex):
+class ReceiverIndex(ExtensionIndex):
     """Resolves the mentions of a file, those of methods by the class of their object."""
 
     _depth = 0
@@ -58,12 +58,26 @@ class ReceiverIndex(ClassNameIndex):
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         value = self._value_of(chain, path)
         if value is None:
-            return None if len(name) < 2 else self._attribute(name, path, dotted=True)
+            if self._row(path).has_extension_methods and STEP not in chain and chain.rpartition("!")[2][:1].isupper():
+                return None  # a class of the library
+            extending = self._extension_of(None, "", name, path)
+            return extending or (None if len(name) < 2 else self._of_unknown(name, path))
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
-            return self._extension("", name, path) if value == OUTSIDE else None
+            is_outside = value == OUTSIDE
+            return self._extension_of(None, "", name, path) or (self._extension("", name, path) if is_outside else None)
         return found.row
+
+    def _of_unknown(self, name: str, path: str) -> EntityRow | None:
+        """Return the only method of a name; None, too, if an interface of its class declares it: either may be meant."""
+        found = self._attribute(name, path, dotted=True)
+        if found is None or not self._row(path).has_extension_methods:
+            return found
+        holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
+        bases = self._with_bases(holder)[1:] if holder is not None else []
+        is_declared = any(name + DECLARED in self._types(base.path).get(base.id, {}) for base in bases)
+        return None if is_declared else found
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
@@ -267,12 +281,15 @@ class ReceiverIndex(ClassNameIndex):
         found = None if step == INDEXED else self._member(value, step, count=count)
         if found is not None:
             return found
-        if step == "new" and self._languages.get(row.path) == "ruby":
+        if step in ("new", "class") and self._languages.get(row.path) == "ruby":
             return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
+        extending = self._extension_of(row, "", step, row.path) if count != NOT_CALLED else None
+        if extending is not None:
+            return Value(extending, holder=extending)
         # A member without a known type may be anything; a method that no class defines belongs to none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
@@ -348,6 +365,9 @@ class ReceiverIndex(ClassNameIndex):
             if chain:
                 return self._value_of(chain, this.path)
             if name + DECLARED in members:
+                # What an interface declares is in its class, whatever the number of arguments says.
+                if nearest is not None and nearest.row is not None and nearest.row.plain != f"{this.plain}.{name}":
+                    return nearest
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
         return nearest
 
@@ -355,6 +375,7 @@ class ReceiverIndex(ClassNameIndex):
         """Return what is known of a member of a type outside of the repository: what its arguments say."""
         name, _, rest = value.written.partition("<")
         given = self._extension(value.written, step, value.path) if name else None
+        given = given or (self._extension_of(None, value.written, step, value.path) if name else None)
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
         arguments = _arguments(value.written)

@@ -19,6 +19,7 @@ from xscore.indexer.chains import (
     CALL_MARK,
     DECLARED,
     EXTENDED,
+    EXTENDS,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
     STEP,
@@ -26,6 +27,7 @@ from xscore.indexer.chains import (
 )
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
+from xscore.indexer.languages import names_in
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
 from xscore.store.written_rows import COUNT_MARK
@@ -72,6 +74,7 @@ class Receivers:
         self._types: dict[tuple[str, int], str] = {}
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
+        self._library = names_in(self._language.library)
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
         self._super = {name.rstrip("()") for name in self._language.receivers}
 
@@ -95,6 +98,8 @@ class Receivers:
     def _use(self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None") -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
+        if not held and name.startswith(TYPE_MARK):
+            return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         if not held:
             is_variable = not self._language.has_overloads and bound is not None
             if is_variable and scope.is_in_suite:  # a function that its suite defines
@@ -110,7 +115,11 @@ class Receivers:
         if not expression:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
-        return None if is_foreign else (name, f"at:{expression}")
+        return None if is_foreign and self._is_foreign(name) else (name, f"at:{expression}")
+
+    def _is_foreign(self, name: str) -> bool:
+        """Whether a method of this name, called on a type of the language, is none of this repository."""
+        return not self._language.has_extension_methods or name in self._library
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
@@ -268,8 +277,11 @@ class Receivers:
         field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in given:
             value = self.expand(chain, at, scope)
-            if value and "." not in field:
-                members.setdefault(field, value)
+            if not value or "." in field:
+                continue
+            if field.endswith(EXTENDS) and field in members:
+                members[field] += ALTERNATIVE + value
+            members.setdefault(field, value)
 
     def scope_between(self, start: int, end: int) -> "Scope":
         """Return the variables that module-level code between two bytes gives values to."""
