@@ -288,6 +288,8 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
         name = _text(data, node)
         if "property" in captures:
             name = f"@.{name}"
+        elif "read" in captures:
+            name, chain = f".{name.lstrip(':')}", f"self{STEP}@{name.lstrip(':')}"
         elif "extends" in captures:
             name = f"@.{name}{EXTENDS}"
         elif "generic" in captures:

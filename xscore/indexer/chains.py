@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MAX_STEPS = 12
+MAX_STEPS = 24
 """Steps of a chain; a longer one is unknown."""
 MAX_CHAIN_CHARS = 200
 STEP = "|"
@@ -25,6 +25,8 @@ MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
+ALIKE_MARK = "%"
+"""Before a class that a variable is named for, of which nothing else is known: `site` of `Site`."""
 DECLARED = "()"
 """Behind the name of a method that a class only declares."""
 PARAMETERS = "("
@@ -33,6 +35,8 @@ EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
 EXTENDS = "+"
 """Behind the name of a method that extends the type of its first parameter."""
+OTHER_BUILD = "~"
+"""Behind the name of a variable in a file that a usual build leaves out."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})

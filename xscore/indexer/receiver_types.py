@@ -6,11 +6,13 @@ the rule of unique names decides (`links`). Bounded: each chain is followed once
 Trade-off: arguments of generic classes of the repository itself are not followed.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
+from xscore.indexer.chains import ALIKE_MARK, ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OTHER_BUILD, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
 from xscore.indexer.extension_methods import ExtensionIndex
+from xscore.indexer.languages import names_in
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
@@ -40,6 +42,7 @@ class Value(NamedTuple):
 
 
 OUTSIDE = Value()
+_MIXED_IN = frozenset({Kind.METHOD, Kind.TEST})
 
 
 class ReceiverIndex(ExtensionIndex):
@@ -113,6 +116,9 @@ class ReceiverIndex(ExtensionIndex):
     def _begin(self, head: str, path: str) -> Value | None:
         if not head:
             return None
+        if head.startswith(ALIKE_MARK):
+            row = self._class_named(head[1:], path)
+            return None if row is None else Value(row)
         if head.startswith(TYPE_MARK):
             return self._type(head[1:], path)
         if head[0] in "@^":
@@ -142,10 +148,10 @@ class ReceiverIndex(ExtensionIndex):
         row = self._in_file(path).get(name)
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
-        files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else [path]
-        for file in files:
-            if name in self._variables(file):
-                return self._value_of(self._variables(file)[name], file)
+        files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else []
+        value, is_known = self._variable_of(name, [path, *files])
+        if is_known:
+            return value
         is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
         row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
         return None if row is None else Value(row)
@@ -180,10 +186,15 @@ class ReceiverIndex(ExtensionIndex):
         row = self._in_package(name, folder)
         if row is not None:
             return Value(row)
-        for file in self._package_files.get(folder, []):
-            if name in self._variables(file):
-                return self._value_of(self._variables(file)[name], file)
-        return None
+        return self._variable_of(name, self._package_files.get(folder, []))[0]
+
+    def _variable_of(self, name: str, files: Sequence[str]) -> tuple[Value | None, bool]:
+        """Return a variable of these files, and whether one has it: first one of a usual build."""
+        for written in (name, name + OTHER_BUILD):
+            for file in files:
+                if written in self._variables(file):
+                    return self._value_of(self._variables(file)[written], file), True
+        return None, False
 
     def _exported_variable(self, name: str, file: str) -> Value | None:
         for _ in range(5):
@@ -239,6 +250,8 @@ class ReceiverIndex(ExtensionIndex):
             found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
                 return found.row
+            if own is not None and self._reads(own, name):
+                return None
             here = self._in_file(path)
             beside = here.get(f"{held} > {name}") or (here.get(f"{held}.{name}") if own is None else None)
             if beside is not None:
@@ -248,9 +261,27 @@ class ReceiverIndex(ExtensionIndex):
         if own is not None or name in BUILTIN_NAMES:
             return own
         spaces = [t for t in self._named(name) if t.plain == f"{owner.partition('.')[0]}.{name}"]
-        return self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path) or self._bare(
-            name, path
-        )
+        beside = self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path)
+        return beside or self._bare(name, path) or self._mixed_in(name, owner, path)
+
+    def _reads(self, own: EntityRow, name: str) -> bool:
+        """Whether a class of Ruby reads a variable of its object under a name."""
+        if self._languages.get(own.path) != "ruby":
+            return False
+        return any(name in self._types(this.path).get(this.id, {}) for this in self._with_bases(own))
+
+    def _mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
+        """Return the only method of a name, in Ruby, where modules are mixed in from outside, and classes reopened.
+
+        None if the class has a member of that name, such as what an `attr_reader` reads.
+        """
+        if self._languages.get(path) != "ruby" or "_" not in name.strip("_") or not owner:
+            return None
+        own = self._class_here(owner, path)
+        if own is not None and self._member(Value(own), name) is not None:
+            return None
+        found = None if name in names_in(self._row(path).library) else self._unique(name, path, _MIXED_IN, dotted=True)
+        return found if found is not None and " > " not in found.entity else None
 
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return what a call, an index or a member of a value is.

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from xscore.indexer.chains import (
+    ALIKE_MARK,
     ALTERNATIVE,
     CALL_MARK,
     DECLARED,
@@ -22,11 +23,13 @@ from xscore.indexer.chains import (
     EXTENDS,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
+    OTHER_BUILD,
     STEP,
     TYPE_MARK,
 )
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
+from xscore.indexer.go_builds import is_usual_build
 from xscore.indexer.languages import names_in
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
@@ -51,6 +54,8 @@ FOREIGN_TYPES = frozenset(
 _Bound = dict[str, list[tuple[int, str]]]
 _LOOKED_BACK = 8
 """Assignments to one name that are tried for one that is seen at a place."""
+_SHORTEST_ALIKE = 3
+"""Characters of a variable's name that may tell its class."""
 _SUPER = frozenset({"super", "base", "parent"})
 
 
@@ -143,6 +148,7 @@ class Receivers:
         bound = scope.last(head, at)
         if bound is not None:
             begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
+            begins = begins or self._alike(head)
         elif head.startswith(TYPE_MARK):
             stated = self.type_of(head[1:], at)
             begins = TYPE_MARK + stated if stated else ""
@@ -152,6 +158,12 @@ class Receivers:
         else:
             return self._of_name(head, steps, scope)
         return _joined(begins, steps) if begins else ""
+
+    def _alike(self, name: str) -> str:
+        """Return the class that a variable may be named for, where no type is ever stated; empty: none."""
+        if self._language.name != "ruby" or len(name) < _SHORTEST_ALIKE or not name.isidentifier():
+            return ""
+        return ALIKE_MARK + "".join(part.capitalize() for part in name.split("_"))
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
@@ -290,9 +302,11 @@ class Receivers:
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
         scope, variables = self.scope_between(start, end), dict[str, str]()
+        source = self._facts.source
+        is_usual = not self._language.has_folder_modules or is_usual_build(source.path, source.text)
         for name, given in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name, given, scope)
+                self._add(variables, name if is_usual else name + OTHER_BUILD, given, scope)
         return dict(list(variables.items())[:MAX_FACTS])
 
 
