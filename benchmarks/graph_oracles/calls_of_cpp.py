@@ -20,9 +20,8 @@ SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++"})
 HEADER_FOLDERS = ("", "include", "src", "single_include", "third_party/googletest/googletest/include")
 FUNCTIONS = frozenset({CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE})
 METHODS = frozenset({CursorKind.CXX_METHOD, CursorKind.CONVERSION_FUNCTION})
-CLASSES = frozenset(
-    {CursorKind.CLASS_DECL, CursorKind.STRUCT_DECL, CursorKind.CLASS_TEMPLATE, CursorKind.UNION_DECL}
-)
+CLASSES = frozenset({CursorKind.CLASS_DECL, CursorKind.STRUCT_DECL, CursorKind.CLASS_TEMPLATE, CursorKind.UNION_DECL})
+DEFINED = FUNCTIONS | METHODS | CLASSES
 NAMES = frozenset({CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.OVERLOADED_DECL_REF})
 
 Place = tuple[str, int]
@@ -67,9 +66,8 @@ class Oracle:
         for cursor in top.walk_preorder():
             if cursor.kind is CursorKind.CALL_EXPR:
                 self._call(cursor)
-            elif cursor.kind in FUNCTIONS or cursor.kind in METHODS or cursor.kind in CLASSES:
-                if cursor.is_definition() and self._path(cursor):
-                    self._defined[self._place(cursor.canonical)] = self._place(cursor)
+            elif cursor.kind in DEFINED and cursor.is_definition() and self._path(cursor):
+                self._defined[self._place(cursor.canonical)] = self._place(cursor)
 
     def _call(self, cursor: Cursor) -> None:
         path, called = self._path(cursor), cursor.referenced

@@ -272,6 +272,17 @@ def _chain(data: bytes, node: "Node") -> str:
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 
 
+_FORMS = (
+    ("property", "@.{}"),
+    ("extends", "@.{}" + EXTENDS),
+    ("generic", "<{}>"),
+    ("first", ".0"),
+    ("read", ".{}"),
+    ("member", ".{}"),
+)
+"""Captures beside a variable, and the form in which its name is kept."""
+
+
 def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, str]]:
     """Yield what a declaration, an assignment or a parameter says of each of its names."""
     chain = ""
@@ -286,18 +297,11 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
         chain = f"{begins}{STEP}{INDEXED}" if begins else ""
     for node in captures["variable"]:
         name = _text(data, node)
-        if "property" in captures:
-            name = f"@.{name}"
-        elif "read" in captures:
-            name, chain = f".{name.lstrip(':')}", f"self{STEP}@{name.lstrip(':')}"
-        elif "extends" in captures:
-            name = f"@.{name}{EXTENDS}"
-        elif "generic" in captures:
-            name = f"<{name}>"
-        elif "first" in captures:
-            name = ".0"
-        elif "member" in captures:
-            name = f".{name}"
+        if "read" in captures:
+            name = name.lstrip(":")
+            chain = f"self{STEP}@{name}"
+        form = next((form for mark, form in _FORMS if mark in captures), "{}")
+        name = form.format(name)
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 

@@ -27,6 +27,8 @@ TYPE_MARK = ":"
 """Before the type that a chain begins with."""
 ALIKE_MARK = "%"
 """Before a class that a variable is named for, of which nothing else is known: `site` of `Site`."""
+SHORTEST_ALIKE = 3
+"""Characters of a variable's name that may tell its class."""
 DECLARED = "()"
 """Behind the name of a method that a class only declares."""
 PARAMETERS = "("
@@ -114,6 +116,12 @@ _THROUGH = {
     "equals_value_clause": "*",
 }
 """Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the first child."""
+
+
+def class_named_like(name: str) -> str:
+    """`page_reader` -> `PageReader`; empty: the name is too short to tell a class."""
+    is_telling = len(name) >= SHORTEST_ALIKE and name.isidentifier()
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) if is_telling else ""
 
 
 def chain_of(node: "Node", data: bytes) -> str:

@@ -44,6 +44,10 @@ class ClassNameIndex(NameIndex):
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
 
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        del count  # a constructor stands for its class
+        return self._class_named(name, path, within=f"{owner}.")
+
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
         stated = list(bases.get(holder.id, ()))
@@ -99,7 +103,8 @@ class ClassNameIndex(NameIndex):
             types = self._mentions(path).types
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {"", PARAMETERS}}
+            no_members = {"", PARAMETERS}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
         return self._known_holders[path]
 
     @cached_property

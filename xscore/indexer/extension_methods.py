@@ -88,13 +88,19 @@ class ExtensionIndex(ClassNameIndex):
                 return SAME
             is_sequence = type_ in _SEQUENCES and own not in _NO_SEQUENCES and ("<" in written or own == "string")
             return RELATED if is_sequence else 0
-        extended = self._class_named(type_, path, within="")
+        extended = self._class_named(type_, path)
         if extended is None:
-            bases = {name for this in self._with_bases(row) for _, name, _ in self._mentions(this.path).bases.get(this.id, ())}
-            return RELATED if type_ in bases else 0
+            return RELATED if type_ in self._base_names(row) else 0
         if extended.plain == row.plain:
             return SAME
         return RELATED if any(base.plain == extended.plain for base in self._with_bases(row)) else 0
+
+    def _base_names(self, row: EntityRow) -> set[str]:
+        """Return the names of all that a class and its bases state to inherit from."""
+        names = set[str]()
+        for this in self._with_bases(row):
+            names |= {name for _, name, _ in self._mentions(this.path).bases.get(this.id, ())}
+        return names
 
 
 def _bare(written: str) -> str:

@@ -59,11 +59,11 @@ def _all_of(tokens: list[str]) -> bool:
 
 
 def _term(tokens: list[str]) -> bool:
-    token = tokens.pop(0) if tokens else ""
-    if token == "!":
+    word = tokens.pop(0) if tokens else ""
+    if word == "!":
         return not _term(tokens)
-    if token != "(":
-        return token in _TAGS or bool(_VERSION.match(token))
+    if word != "(":
+        return word in _TAGS or bool(_VERSION.match(word))
     holds = _any_of(tokens)
     if tokens:
         tokens.pop(0)

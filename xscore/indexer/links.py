@@ -159,10 +159,8 @@ class NameIndex(MemberIndex):
                 return self._method(owner, name, path, is_own=kind == "self", count=count)
             case "of" | "typed":
                 return (self._of if kind == "of" else self._typed)(name, rest, path)
-            case "new":
-                return self._class_named(name, path, within=f"{rest}.")
-            case "in" | "at":
-                find = self._own_or_bare if kind == "in" else self._reached
+            case "in" | "at" | "new":
+                find = self._own_or_bare if kind == "in" else self._reached if kind == "at" else self._made
                 return find(name, rest, path, count)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
@@ -175,8 +173,8 @@ class NameIndex(MemberIndex):
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or self._reached(name, holder, path)
 
-    def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
-        """Return the class that a name means in a file."""
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        """Return the class of which an object is made in a class."""
         raise NotImplementedError
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:

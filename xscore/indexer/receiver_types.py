@@ -8,12 +8,22 @@ Trade-off: arguments of generic classes of the repository itself are not followe
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
-from xscore.indexer.chains import ALIKE_MARK, ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OTHER_BUILD, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
-from xscore.indexer.extension_methods import ExtensionIndex
-from xscore.indexer.languages import names_in
+from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value, object_of, type_arguments
+from xscore.indexer.chains import (
+    ALIKE_MARK,
+    ALTERNATIVE,
+    CALL_MARK,
+    DECLARED,
+    INDEXED,
+    OTHER_BUILD,
+    OWN_TYPES,
+    PARAMETERS,
+    STEP,
+    TYPE_MARK,
+)
 from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.ruby_names import RubyNameIndex
 from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
@@ -21,31 +31,9 @@ from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-NOT_CALLED = -2
-"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
 
 
-class Value(NamedTuple):
-    """What a chain leads to. Without a row: something outside of the repository."""
-
-    row: EntityRow | None = None
-    """A class, for itself or an object of it; or a function."""
-    written: str = ""
-    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
-    path: str = ""
-    holder: EntityRow | None = None
-    """The class on whose object a method is called."""
-    result: str = ""
-    """What a method gives that `row` only declares; a chain."""
-    module: str | None = None
-    """A file, or the folder of a package."""
-
-
-OUTSIDE = Value()
-_MIXED_IN = frozenset({Kind.METHOD, Kind.TEST})
-
-
-class ReceiverIndex(ExtensionIndex):
+class ReceiverIndex(RubyNameIndex):
     """Resolves the mentions of a file, those of methods by the class of their object."""
 
     _depth = 0
@@ -73,7 +61,7 @@ class ReceiverIndex(ExtensionIndex):
         return found.row
 
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
-        """Return the only method of a name; None, too, if an interface of its class declares it: either may be meant."""
+        """Return the only method of a name; None if an interface of its class declares it, too: either may be meant."""
         found = self._attribute(name, path, dotted=True)
         if found is None or not self._row(path).has_extension_methods:
             return found
@@ -117,8 +105,7 @@ class ReceiverIndex(ExtensionIndex):
         if not head:
             return None
         if head.startswith(ALIKE_MARK):
-            row = self._class_named(head[1:], path)
-            return None if row is None else Value(row)
+            return object_of(self._alike(head[1:], path))
         if head.startswith(TYPE_MARK):
             return self._type(head[1:], path)
         if head[0] in "@^":
@@ -142,7 +129,10 @@ class ReceiverIndex(ExtensionIndex):
                 return Value(own)
             held = held.rpartition(".")[0]
         near = self._class_named(name, path, within=f"{owner}.") if name[:1].isupper() else None
-        return self._bare_value(name, path) if near is None else Value(near)
+        if near is not None:
+            return Value(near)
+        alike = None if name in self._in_file(path) else self._alike(name, path)
+        return self._bare_value(name, path) if alike is None else Value(alike)
 
     def _bare_value(self, name: str, path: str) -> Value | None:
         row = self._in_file(path).get(name)
@@ -264,25 +254,6 @@ class ReceiverIndex(ExtensionIndex):
         beside = self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path)
         return beside or self._bare(name, path) or self._mixed_in(name, owner, path)
 
-    def _reads(self, own: EntityRow, name: str) -> bool:
-        """Whether a class of Ruby reads a variable of its object under a name."""
-        if self._languages.get(own.path) != "ruby":
-            return False
-        return any(name in self._types(this.path).get(this.id, {}) for this in self._with_bases(own))
-
-    def _mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
-        """Return the only method of a name, in Ruby, where modules are mixed in from outside, and classes reopened.
-
-        None if the class has a member of that name, such as what an `attr_reader` reads.
-        """
-        if self._languages.get(path) != "ruby" or "_" not in name.strip("_") or not owner:
-            return None
-        own = self._class_here(owner, path)
-        if own is not None and self._member(Value(own), name) is not None:
-            return None
-        found = None if name in names_in(self._row(path).library) else self._unique(name, path, _MIXED_IN, dotted=True)
-        return found if found is not None and " > " not in found.entity else None
-
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return what a call, an index or a member of a value is.
 
@@ -375,7 +346,7 @@ class ReceiverIndex(ExtensionIndex):
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
         if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(holder.plain if part == "Self" else part for part in _arguments(value.written))
+            written = ",".join(holder.plain if part == "Self" else part for part in type_arguments(value.written))
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
@@ -394,7 +365,7 @@ class ReceiverIndex(ExtensionIndex):
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
             if chain:
-                return self._value_of(chain, this.path)
+                return self._value_of(chain, this.path) or object_of(self._alike(name.lstrip("@"), this.path))
             if name + DECLARED in members:
                 # What an interface declares is in its class, whatever the number of arguments says.
                 if nearest is not None and nearest.row is not None and nearest.row.plain != f"{this.plain}.{name}":
@@ -409,7 +380,7 @@ class ReceiverIndex(ExtensionIndex):
         given = given or (self._extension_of(None, value.written, step, value.path) if name else None)
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
-        arguments = _arguments(value.written)
+        arguments = type_arguments(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
@@ -421,15 +392,3 @@ class ReceiverIndex(ExtensionIndex):
         if step in SAME_METHODS:
             return value
         return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
-
-
-def _arguments(written: str) -> list[str]:
-    """`A<B,C<D>>` -> `B`, `C<D>`."""
-    parts, depth = [""], 0
-    for char in written.partition("<")[2].removesuffix(">"):
-        depth += (char == "<") - (char == ">")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts

@@ -26,6 +26,7 @@ from xscore.indexer.chains import (
     OTHER_BUILD,
     STEP,
     TYPE_MARK,
+    class_named_like,
 )
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts
@@ -54,8 +55,6 @@ FOREIGN_TYPES = frozenset(
 _Bound = dict[str, list[tuple[int, str]]]
 _LOOKED_BACK = 8
 """Assignments to one name that are tried for one that is seen at a place."""
-_SHORTEST_ALIKE = 3
-"""Characters of a variable's name that may tell its class."""
 _SUPER = frozenset({"super", "base", "parent"})
 
 
@@ -103,8 +102,6 @@ class Receivers:
     def _use(self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None") -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
-        if not held and name.startswith(TYPE_MARK):
-            return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         if not held:
             is_variable = not self._language.has_overloads and bound is not None
             if is_variable and scope.is_in_suite:  # a function that its suite defines
@@ -127,6 +124,8 @@ class Receivers:
         return not self._language.has_extension_methods or name in self._library
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
+        if name.startswith(TYPE_MARK):
+            return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
         is_own = has_inner and scope.owner and "::" not in name
         if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
@@ -161,9 +160,8 @@ class Receivers:
 
     def _alike(self, name: str) -> str:
         """Return the class that a variable may be named for, where no type is ever stated; empty: none."""
-        if self._language.name != "ruby" or len(name) < _SHORTEST_ALIKE or not name.isidentifier():
-            return ""
-        return ALIKE_MARK + "".join(part.capitalize() for part in name.split("_"))
+        class_name = class_named_like(name) if self._language.name == "ruby" else ""
+        return ALIKE_MARK + class_name if class_name else ""
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
