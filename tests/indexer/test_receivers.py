@@ -1,147 +1,12 @@
 """Methods are linked by the class of their object, and calls without one by the class around them."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.indexer.conftest import Index
 from tests.indexer.test_links import arrows
 
-GO = {
-    "go.mod": "module example.com/shop\n\ngo 1.22\n",
-    "store.go": (
-        "package shop\n\ntype base struct {\n\tname string\n}\n\nfunc (b *base) Close() error {\n"
-        "\treturn nil\n}\n\n"
-        "type Store struct {\n\tbase\n\tlog   *Log\n\titems []*Item\n}\n\n"
-        "type Log struct {\n\tn int\n}\n\ntype Item struct {\n\tn int\n}\n\n"
-        "type Saver interface {\n\tSave() error\n}\n\n"
-        "type Items []*Item\n\nvar Shared = NewStore()\n\n"
-        "func NewStore() *Store {\n\treturn &Store{}\n}\n\nfunc begin() (*Store, error) {\n"
-        "\treturn NewStore(), nil\n}\n"
-    ),
-    "log.go": (
-        "package shop\n\nfunc (l *Log) Write() {\n\tl.n++\n}\n\nfunc (i *Item) Go() {\n\ti.n++\n"
-        "}\n\n"
-        "func (s *Store) Save() error {\n\ts.log.Write()\n\tfor _, item := range s.items {\n"
-        "\t\titem.Go()\n\t}\n"
-        "\treturn s.Close()\n}\n"
-    ),
-    "use.go": (
-        "package shop\n\nfunc first() {\n\tNewStore().Save()\n}\n\nfunc second(any Saver) {\n"
-        "\tany.Save()\n}\n\n"
-        "func third() {\n\ts, err := begin()\n\ts.Save()\n\terr.Save()\n}\n\nfunc fourth() {\n"
-        "\tShared.Close()\n}\n\n"
-        "func fifth(all Items) {\n\tall[0].Go()\n}\n\nfunc sixth(r *Store) {\n"
-        "\tr.Close()\n\tfunc(r *Item) {\n\t\tr.Go()\n\t}(nil)\n\tr.Save()\n}\n"
-    ),
-    "store_test.go": (
-        'package shop\n\nimport "testing"\n\nfunc TestSave(t *testing.T) {\n\tr := NewStore()\n'
-        '\tt.Run("saves", func(t *testing.T) {\n\t\tr.Save()\n\t})\n}\n'
-    ),
-}
-JAVA = {
-    "a/Base.java": (
-        "package a;\n\nclass Base {\n  Log log;\n\n  void shared() {\n    other(1);\n  }\n\n"
-        "  void other(int n) {\n  }\n\n"
-        "  Base text() {\n    return this;\n  }\n}\n"
-    ),
-    "a/Log.java": (
-        "package a;\n\nclass Log {\n  void write() {\n  }\n\n  static Log open() {\n    return new Log();\n  }\n}\n"
-    ),
-    "a/Store.java": (
-        "package a;\n\nimport static a.Tool.help;\n\nclass Store extends Base {\n  void run() {\n"
-        "    shared();\n    get();\n"
-        "    help();\n    log.write();\n    Runnable task = () -> get();\n  }\n\n  void get() {\n"
-        "  }\n\n"
-        "  Store text(String given) {\n    return this;\n  }\n\n"
-        "  class Inner {\n    void go() {\n      get();\n    }\n  }\n}\n"
-    ),
-    "a/Tool.java": "package a;\n\nclass Tool {\n  static void help() {\n  }\n}\n",
-    "a/Use.java": (
-        "package a;\n\nclass Use {\n  void first(Store store) {\n    store.text().shared();\n"
-        "  }\n\n"
-        '  void second() {\n    var made = new Store();\n    made.text("x").run();\n  }\n\n'
-        "  void third() {\n    Log.open().write();\n  }\n\n"
-        "  void fourth(java.util.List<Store> all) {\n    for (var one : all) {\n"
-        "      one.run();\n    }\n"
-        "    all.get(0).get();\n  }\n\n  void fifth(A a) {\n    a.go();\n  }\n}\n\nclass A {\n"
-        "  void go() {\n  }\n}\n"
-    ),
-}
-CSHARP = {
-    "Base.cs": ("namespace Acme\n{\n  class Base\n  {\n    protected void Inherited()\n    {\n    }\n  }\n}\n"),
-    "Store.cs": (
-        "namespace Acme\n{\n  class Store : Base\n  {\n    private readonly Log log = new Log();\n"
-        "    public Log Audit { get; set; }\n\n    public static Store Open()\n    {\n"
-        "      return new Store();\n    }\n\n"
-        "    public void Save()\n    {\n      Inherited();\n      log.Write();\n"
-        "      Audit.Write();\n"
-        "      System.Action f = () => Helper();\n    }\n\n    void Helper()\n    {\n"
-        "      Open().Save();\n    }\n  }\n}\n"
-    ),
-    "Log.cs": (
-        "namespace Acme\n{\n  class Log\n  {\n    public void Write()\n    {\n    }\n  }\n\n"
-        "  interface IThing\n  {\n"
-        "    void Do();\n  }\n\n  class User\n  {\n    public void Use(IThing thing)\n    {\n"
-        "      thing.Do();\n"
-        "      new Store().Save();\n    }\n  }\n}\n"
-    ),
-}
-CPP = {
-    "c.h": (
-        "class B {\n public:\n  void fromBase();\n};\n\nclass C : public B {\n public:\n"
-        "  void own() {\n    int x = 1;\n  }\n"
-        "  void later();\n  B* made();\n};\n"
-    ),
-    "c.cpp": (
-        '#include "c.h"\n\nstatic void helper() {\n  C c;\n  c.own();\n  auto q = new C();\n'
-        "  q->later();\n}\n\n"
-        "void C::later() {\n  own();\n  fromBase();\n  made()->fromBase();\n  helper();\n}\n\n"
-        "void B::fromBase() {\n  int y = 1;\n}\n\nB* C::made() {\n  return nullptr;\n}\n"
-    ),
-}
-RUBY = {
-    "lib/base.rb": ("class Base\n  def shared\n    own 1\n  end\n\n  def own(x)\n    x\n  end\nend\n"),
-    "lib/tools.rb": "module Tools\n  def clean\n    1\n  end\nend\n",
-    "lib/store.rb": (
-        "class Store\n  def self.open\n    new(2)\n  end\n\n  def get\n    1\n  end\n\n"
-        "  def done?\n    true\n  end\nend\n"
-    ),
-    "lib/site.rb": (
-        "class Site < Base\n  include Tools\n  attr_reader :store\n\n  def initialize\n"
-        "    @store = Store.new(1)\n  end\n\n"
-        "  def process\n    reset\n    shared\n    clean\n    items.each { |item| render item }\n"
-        "  end\n\n"
-        "  def kept\n    store.get\n    @store.done?\n  end\n\n  def opened\n    Store.open.get\n"
-        "  end\n\n"
-        "  def render(reset)\n    reset\n  end\n\n  def reset\n    shared = 2\n    shared\n"
-        "  end\nend\n"
-    ),
-    "lib/more.rb": "class Site\n  def more\n    reset\n  end\nend\n",
-}
-RUST = {
-    "Cargo.toml": '[package]\nname = "shop"\n',
-    "src/lib.rs": "pub mod store;\npub mod deep;\n",
-    "src/store.rs": (
-        "use crate::deep::Log;\n\npub struct Store {\n    log: Box<Log>,\n    items: Vec<Item>,\n"
-        "}\n\npub struct Item(Log);\n\n"
-        "pub enum Kind {\n    One(Item),\n}\n\npub trait Shape {\n    fn area(&self) -> u8;\n\n"
-        "    fn twice(&self) -> u8 {\n        self.area()\n    }\n}\n\n"
-        "impl Store {\n    pub fn new() -> Self {\n        todo!()\n    }\n\n"
-        "    pub fn open() -> Result<Self, u8> {\n        todo!()\n    }\n\n"
-        "    pub fn save(&self) {\n"
-        "        self.log.write();\n        for item in &self.items {\n            item.go();\n"
-        "        }\n    }\n}\n\n"
-        "impl Item {\n    fn go(&self) {\n        self.0.write();\n    }\n}\n\n"
-        "fn first() {\n    Store::new().save();\n}\n\nfn second() -> Result<(), u8> {\n"
-        "    let store = Store::open()?;\n"
-        "    store.save();\n    Ok(())\n}\n\nfn third(kind: Kind) {\n    match kind {\n"
-        "        Kind::One(one) => one.go(),\n"
-        "    }\n}\n\nfn fourth<T: Shape>(shape: T) {\n    shape.twice();\n}\n\n"
-        "#[cfg(test)]\nmod tests {\n    use super::*;\n\n    fn made() -> Store {\n"
-        "        Store::new()\n    }\n\n"
-        "    #[test]\n    fn saves() {\n        assert_eq!((), made().save());\n    }\n}\n"
-    ),
-    "src/deep.rs": "pub struct Log;\n\nimpl Log {\n    pub fn write(&self) {\n    }\n}\n",
-}
 PYTHON = {
     "pk/__init__.py": "from .impl import *\nfrom . import engine\n",
     "pk/impl.py": (
@@ -279,76 +144,6 @@ SCALA = {
     ),
 }
 CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
-    "go": (
-        GO,
-        arrows(
-            "store.go:NewStore -> store.go:Store",
-            "store.go:begin -> store.go:NewStore",
-            "store.go:module:Shared -> store.go:NewStore",
-            "log.go:Store.Save -> log.go:Log.Write log.go:Item.Go store.go:base.Close",
-            "use.go:first -> store.go:NewStore log.go:Store.Save",
-            "use.go:second -> store.go:Saver",
-            "use.go:third -> store.go:begin log.go:Store.Save",
-            "use.go:fourth -> store.go:base.Close",
-            "use.go:fifth -> log.go:Item.Go",
-            "use.go:sixth -> store.go:base.Close log.go:Item.Go log.go:Store.Save",
-        ),
-    ),
-    "java": (
-        JAVA,
-        arrows(
-            "Base.java:Base.shared -> Base.java:Base.other",
-            "Log.java:Log.open -> Log.java:Log",
-            "Store.java:Store.run -> Base.java:Base.shared Store.java:Store.get Tool.java:Tool.help Log.java:Log.write",
-            "Store.java:Store.Inner.go -> Store.java:Store.get",
-            "Use.java:Use.first -> Base.java:Base.text Base.java:Base.shared",
-            "Use.java:Use.second -> Store.java:Store Store.java:Store.text Store.java:Store.run",
-            "Use.java:Use.third -> Log.java:Log.open Log.java:Log.write",
-            "Use.java:Use.fourth -> Store.java:Store.run Store.java:Store.get",
-            "Use.java:Use.fifth -> Use.java:A.go",
-        ),
-    ),
-    "c#": (
-        CSHARP,
-        arrows(
-            "Store.cs:Acme.Store -> Log.cs:Acme.Log",
-            "Store.cs:Acme.Store.Open -> Store.cs:Acme.Store",
-            "Store.cs:Acme.Store.Save -> Base.cs:Acme.Base.Inherited Log.cs:Acme.Log.Write Store.cs:Acme.Store.Helper",
-            "Store.cs:Acme.Store.Helper -> Store.cs:Acme.Store.Open Store.cs:Acme.Store.Save",
-            "Log.cs:Acme.User.Use -> Log.cs:Acme.IThing Store.cs:Acme.Store Store.cs:Acme.Store.Save",
-        ),
-    ),
-    "c++": (
-        CPP,
-        arrows(
-            "c.cpp:helper -> c.h:C c.h:C.own c.cpp:C.later",
-            "c.cpp:C.later -> c.h:C.own c.cpp:B.fromBase c.cpp:C.made c.cpp:helper",
-        ),
-    ),
-    "ruby": (
-        RUBY,
-        arrows(
-            "base.rb:Base.shared -> base.rb:Base.own",
-            "site.rb:Site.initialize -> store.rb:Store",
-            "site.rb:Site.process -> site.rb:Site.reset base.rb:Base.shared tools.rb:Tools.clean site.rb:Site.render",
-            "site.rb:Site.kept -> store.rb:Store.get store.rb:Store.done?",
-            "site.rb:Site.opened -> store.rb:Store.open store.rb:Store.get",
-            "more.rb:Site.more -> site.rb:Site.reset",
-        ),
-    ),
-    "rust": (
-        RUST,
-        arrows(
-            "store.rs:Shape.twice -> store.rs:Shape",
-            "store.rs:Store.save -> deep.rs:Log.write store.rs:Item.go",
-            "store.rs:Item.go -> deep.rs:Log.write",
-            "store.rs:first -> store.rs:Store.new store.rs:Store.save",
-            "store.rs:second -> store.rs:Store.open store.rs:Store.save",
-            "store.rs:third -> store.rs:Item.go",
-            "store.rs:fourth -> store.rs:Shape.twice",
-            "store.rs:tests.made -> store.rs:Store.new",
-        ),
-    ),
     "python": (
         PYTHON,
         arrows(
@@ -443,6 +238,26 @@ CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
 }
 
 
+FOLDER = Path(__file__).with_name("receiver_cases")
+EDGES = "edges.txt"
+"""Beside the sources of a case: all calls in them, as `arrows` reads them."""
+FOLDERS = sorted(path.name for path in FOLDER.iterdir())
+
+
+def files_of(name: str) -> dict[str, str]:
+    """Return the sources of a case by path."""
+    paths = [path for path in (FOLDER / name).rglob("*") if path.is_file() and path.name != EDGES]
+    return {path.relative_to(FOLDER / name).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_calls_of_small_sources_lead_where_their_language_says(name: str, index: Index) -> None:
+    """Each folder of `receiver_cases` has sources of one language, and every call between what they define."""
+    index.of(files_of(name))
+    expected = (FOLDER / name / EDGES).read_text("utf-8").splitlines()
+    assert index.edges("calls") == arrows(*expected)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_method_is_found_by_the_class_of_its_object(name: str, index: Index) -> None:
     """Constructors, factories, members, bases, closures, containers and chains lead to the class; nothing else does."""
@@ -453,7 +268,7 @@ def test_a_method_is_found_by_the_class_of_its_object(name: str, index: Index) -
 
 def test_tests_reach_methods_through_closures_and_macros(index: Index) -> None:
     """What a subtest of Go or an assertion of Rust calls on an object is tied to the test."""
-    index.of({**GO, **RUST})
+    index.of({**files_of("go"), **files_of("rust")})
     assert arrows(
         "store_test.go:TestSave -> store.go:NewStore log.go:Store.Save",
         "store.rs:tests.saves -> store.rs:Store.save",

@@ -272,14 +272,14 @@ def _chain(data: bytes, node: "Node") -> str:
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 
 
-_FORMS = (
-    ("property", "@.{}"),
-    ("extends", "@.{}" + EXTENDS),
-    ("generic", "<{}>"),
-    ("first", ".0"),
-    ("read", ".{}"),
-    ("member", ".{}"),
-)
+_FORMS = {
+    "property": "@.{}",
+    "extends": "@.{}" + EXTENDS,
+    "generic": "<{}>",
+    "first": ".0",
+    "read": ".{}",
+    "member": ".{}",
+}
 """Captures beside a variable, and the form in which its name is kept."""
 
 
@@ -295,13 +295,14 @@ def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, st
     if not chain and (walked := captures.get("variable.each")):
         begins = chain_of(walked[0], data)
         chain = f"{begins}{STEP}{INDEXED}" if begins else ""
+    form = next((_FORMS[mark] for mark in captures if mark in _FORMS), "")
     for node in captures["variable"]:
         name = _text(data, node)
         if "read" in captures:
             name = name.lstrip(":")
             chain = f"self{STEP}@{name}"
-        form = next((form for mark, form in _FORMS if mark in captures), "{}")
-        name = form.format(name)
+        if form:
+            name = form.format(name)
         # What it was before counts up to the end of the new value: `store = store.reopened()`.
         yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
 

@@ -139,9 +139,10 @@ class ReceiverIndex(RubyNameIndex):
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
         files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else []
-        value, is_known = self._variable_of(name, [path, *files])
-        if is_known:
-            return value
+        for beside in ([path], files):  # a file of another build means its own
+            value, is_known = self._variable_of(name, beside)
+            if is_known:
+                return value
         is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
         row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
         return None if row is None else Value(row)

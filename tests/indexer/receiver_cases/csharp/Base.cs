@@ -1,0 +1,9 @@
+namespace Acme
+{
+  class Base
+  {
+    protected void Inherited()
+    {
+    }
+  }
+}

@@ -1,0 +1,9 @@
+namespace Acme
+{
+  partial class Store
+  {
+    public void Clean()
+    {
+    }
+  }
+}

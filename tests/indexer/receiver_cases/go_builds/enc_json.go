@@ -1,0 +1,7 @@
+//go:build !binary_log
+
+package log
+
+import "example.com/log/json"
+
+var enc = json.JSON{}

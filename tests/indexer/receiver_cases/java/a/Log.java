@@ -1,0 +1,10 @@
+package a;
+
+class Log {
+  void write() {
+  }
+
+  static Log open() {
+    return new Log();
+  }
+}

@@ -1,0 +1,6 @@
+package a;
+
+class Tool {
+  static void help() {
+  }
+}

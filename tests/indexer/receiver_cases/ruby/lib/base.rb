@@ -1,0 +1,9 @@
+class Base
+  def shared
+    own 1
+  end
+
+  def own(x)
+    x
+  end
+end

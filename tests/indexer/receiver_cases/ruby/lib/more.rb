@@ -1,0 +1,5 @@
+class Site
+  def more
+    reset
+  end
+end

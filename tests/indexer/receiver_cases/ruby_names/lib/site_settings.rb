@@ -1,0 +1,5 @@
+class Site
+  def settings
+    where
+  end
+end
