@@ -5,13 +5,14 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, PARAMETER, STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
+from xscore.indexer.captured_variables import variables_of
+from xscore.indexer.chains import STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
-MAX_OUTER = 12
-"""Nodes around a definition that are asked whether they are a function."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
@@ -170,6 +169,15 @@ def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
         found.chains.append((begin, written if written.isidentifier() else _chain(data, node), count))
 
 
+def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
+    """Add a call that makes an object: its name is that of a class, whatever methods have it."""
+    count = _argument_count(captures)
+    for node in captures["made"]:
+        begin, written = _called(data, node)
+        found.calls.append((begin, written))
+        found.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
+
+
 def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
@@ -177,19 +185,7 @@ def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
 
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
-    if "inner" in captures and not _is_in_function(captures["inner"][0]):
-        return
-    found.variables.extend(_variables(data, captures))
-
-
-def _is_in_function(node: "Node") -> bool:
-    """Whether a definition is a part of a function, and so no entity."""
-    outer = node.parent
-    for _ in range(MAX_OUTER):
-        if outer is None or outer.type in ("class_definition", "function_definition"):
-            break
-        outer = outer.parent
-    return outer is not None and outer.type == "function_definition"
+    found.variables += variables_of(data, captures)
 
 
 def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -296,37 +292,6 @@ def _chain(data: bytes, node: "Node") -> str:
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 
 
-def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, str]]:
-    """Yield what a declaration, an assignment or a parameter says of each of its names."""
-    chain = ""
-    if stated := captures.get("variable.type"):
-        written = type_chars(stated[0], data)
-        chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
-    given = captures.get("variable.value", ())
-    if not chain and given:
-        chain = chain_of(given[0], data)
-    if not chain and (walked := captures.get("variable.each")):
-        begins = chain_of(walked[0], data)
-        chain = f"{begins}{STEP}{INDEXED}" if begins else ""
-    if chain.startswith(_REQUIRED):
-        return  # an import, not a variable
-    if chain and (part := captures.get("field")):
-        chain = f"{chain}{STEP}{_text(data, part[0])}"
-    chain = PARAMETER if "parameter" in captures else chain
-    form = next((form for mark, form in _MARKED if mark in captures), "%s")
-    for node in captures["variable"]:
-        name = form.replace("%s", _text(data, node))
-        # What it was before counts up to the end of the new value: `store = store.reopened()`.
-        yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
-
-
-_MARKED = (("property", "@.%s"), ("generic", "<%s>"), ("first", ".0"), ("member", ".%s"))
-"""What marks the name of a variable, and how it is written then."""
-_REQUIRED = f"require{STEP}("
-_INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
-"""Written in the place of a type where it is to be inferred."""
-
-
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
@@ -382,6 +347,7 @@ _MAIN = (
     ("variable", _add_variables),
     ("call", _add_call),
     ("export.name", _add_exports),
+    ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )

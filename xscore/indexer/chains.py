@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MAX_STEPS = 12
+MAX_STEPS = 24
 """Steps of a chain; a longer one is unknown."""
 MAX_CHAIN_CHARS = 200
 STEP = "|"
@@ -25,18 +25,26 @@ MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
+ALIKE_MARK = "%"
+"""Before a class that a variable is named for, of which nothing else is known: `site` of `Site`."""
+SHORTEST_ALIKE = 3
+"""Characters of a variable's name that may tell its class."""
 DECLARED = "()"
 """Behind the name of a method that a class only declares."""
 PARAMETERS = "("
 """Under which the number of parameters of a method stands, where others may have its name."""
 EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
-NARROWED = "~"
+NARROWED = ";"
 """Before the name of a function that tells whether the value before it is of a type: `isStore(store)`."""
 UNKNOWN = "?"
 """What a chain begins with whose first value is not known."""
 PARAMETER = "()"
 """The chain of a parameter of which nothing is said: in a test, what the function of its name gives."""
+EXTENDS = "+"
+"""Behind the name of a method that extends the type of its first parameter."""
+OTHER_BUILD = "~"
+"""Behind the name of a variable in a file that a usual build leaves out."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
@@ -114,6 +122,12 @@ _THROUGH = {
     "equals_value_clause": "*",
 }
 """Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the first child."""
+
+
+def class_named_like(name: str) -> str:
+    """`page_reader` -> `PageReader`; empty: the name is too short to tell a class."""
+    is_telling = len(name) >= SHORTEST_ALIKE and name.isidentifier()
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) if is_telling else ""
 
 
 def chain_of(node: "Node", data: bytes) -> str:

@@ -7,7 +7,7 @@ one. Trade-off: a class in a file of tests is a test to all others, and is known
 
 from functools import cached_property
 
-from xscore.indexer.chains import EXTENDED, INDEXED
+from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
 from xscore.indexer.modules import folder_of
 from xscore.records.memory import Kind
@@ -48,6 +48,10 @@ class ClassNameIndex(NameIndex):
             classes = [t for t in classes if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)]
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        del count  # a constructor stands for its class
+        return self._class_named(name, path, within=f"{owner}.")
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
@@ -104,7 +108,8 @@ class ClassNameIndex(NameIndex):
             types = self._mentions(path).types
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+            no_members = {"", PARAMETERS}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
         return self._known_holders[path]
 
     @cached_property

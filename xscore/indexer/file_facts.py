@@ -209,8 +209,14 @@ class FileFacts:
 
     def bases_used(self, entity: Entity) -> list[NameUse]:
         """Return the base classes as names with hints for `links`."""
-        named = (self.named_use(base, "") for base in self.bases(entity))
+        named = (self._base_use(base) for base in self.bases(entity))
         return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
+
+    def _base_use(self, base: str) -> tuple[str, str] | None:
+        """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless that is imported."""
+        above, _, name = base.rpartition(".")
+        is_nested = "." in above and above.partition(".")[0] not in self.imported
+        return (name, f"typed:{above}") if is_nested else self.named_use(base, "")
 
     def named_use(self, call: str, owner: str, *, is_path: bool | None = None) -> tuple[str, str] | None:
         """Return the name and the hint of a call as written; None: it says nothing about this repository.

@@ -13,6 +13,7 @@ Hints of a mention, as `file_facts` and `sections` write them:
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
     typed:C          a method of the class C          path:P      prose names a file
     in:C             the same, or a bare name         at:CHAIN    a method of what a chain leads to (`receivers`)
+    new:C            a class, as the class C sees it
     ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
@@ -159,8 +160,8 @@ class NameIndex(MemberIndex):
                 return self._method(owner, name, path, is_own=kind == "self", count=count)
             case "of" | "typed":
                 return (self._of if kind == "of" else self._typed)(name, rest, path)
-            case "in" | "at":
-                find = self._own_or_bare if kind == "in" else self._reached
+            case "in" | "at" | "new":
+                find = self._own_or_bare if kind == "in" else self._reached if kind == "at" else self._made
                 return find(name, rest, path, count)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
@@ -172,6 +173,10 @@ class NameIndex(MemberIndex):
         found = own.get(holder) or self._class(holder, path)
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or self._reached(name, holder, path)
+
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        """Return the class of which an object is made in a class."""
+        raise NotImplementedError
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         """Return a method of what a chain leads to."""

@@ -15,20 +15,26 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from xscore.indexer.chains import (
+    ALIKE_MARK,
     ALTERNATIVE,
     CALL_MARK,
     DECLARED,
     EXTENDED,
+    EXTENDS,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
     NARROWED,
+    OTHER_BUILD,
     PARAMETER,
     STEP,
     TYPE_MARK,
     UNKNOWN,
+    class_named_like,
 )
 from xscore.indexer.entities import Entity
 from xscore.indexer.file_facts import FileFacts, Place, first_from
+from xscore.indexer.go_builds import is_usual_build
+from xscore.indexer.languages import names_in
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
 from xscore.store.written_rows import COUNT_MARK
@@ -72,6 +78,7 @@ class Receivers:
         self._types: dict[tuple[str, int], str] = {}
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
+        self._library = names_in(self._language.library)
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
         self._super = {name.rstrip("()") for name in self._language.receivers}
 
@@ -107,7 +114,11 @@ class Receivers:
         if not expression:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
-        return None if is_foreign else (name, f"at:{expression}")
+        return None if is_foreign and self._is_foreign(name) else (name, f"at:{expression}")
+
+    def _is_foreign(self, name: str) -> bool:
+        """Whether a method of this name, called on a type of the language, is none of this repository."""
+        return not self._language.has_extension_methods or name in self._library
 
     def _bare_use(self, name: str, scope: "Scope", bound: tuple[int, str] | None) -> tuple[str, str] | None:
         """Return the use of a name that is called without an object."""
@@ -125,6 +136,8 @@ class Receivers:
         return (name, f"at:{begins}") if begins and name.isidentifier() else None
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
+        if name.startswith(TYPE_MARK):
+            return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
         is_own = has_inner and scope.owner and "::" not in name
         if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
@@ -148,6 +161,7 @@ class Receivers:
         bound = scope.last(head, at)
         if bound is not None:
             begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
+            begins = begins or self._alike(head)
         elif head.startswith(TYPE_MARK):
             stated = self.type_of(head[1:], at)
             begins = TYPE_MARK + stated if stated else ""
@@ -165,6 +179,11 @@ class Receivers:
         if guard and STEP not in guard:
             return _joined(before or UNKNOWN, [NARROWED + guard, *steps[1:]])
         return _joined(before, steps[1:]) if before else ""
+
+    def _alike(self, name: str) -> str:
+        """Return the class that a variable may be named for, where no type is ever stated; empty: none."""
+        class_name = class_named_like(name) if self._language.name == "ruby" else ""
+        return ALIKE_MARK + class_name if class_name else ""
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
@@ -305,8 +324,11 @@ class Receivers:
         field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in given:
             value = self.expand(chain, at, scope)
-            if value and "." not in field:
-                members.setdefault(field, value)
+            if not value or "." in field:
+                continue
+            if field.endswith(EXTENDS) and field in members:
+                members[field] += ALTERNATIVE + value
+            members.setdefault(field, value)
 
     def scope_between(self, start: int, end: int) -> "Scope":
         """Return the variables that module-level code between two bytes gives values to."""
@@ -315,9 +337,11 @@ class Receivers:
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
         scope, variables = self.scope_between(start, end), dict[str, str]()
+        source = self._facts.source
+        is_usual = not self._language.has_folder_modules or is_usual_build(source.path, source.text)
         for name, given in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name, given, scope)
+                self._add(variables, name if is_usual else name + OTHER_BUILD, given, scope)
         return dict(list(variables.items())[:MAX_FACTS])
 
 

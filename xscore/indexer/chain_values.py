@@ -1,4 +1,4 @@
-"""What the chain of an object leads to, for `receiver_types`. Records alone, without the ways there."""
+"""What a chain leads to, as a record, and what the text of a type says of it."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,12 @@ class Value(NamedTuple):
 OUTSIDE = Value()
 
 
-def arguments_of(written: str) -> list[str]:
+def object_of(row: EntityRow | None) -> Value | None:
+    """Return an object of a class."""
+    return None if row is None else Value(row)
+
+
+def type_arguments(written: str) -> list[str]:
     """Return the arguments of a type, at least an empty one: `A<B,C<D>>` -> `B`, `C<D>`."""
     parts, depth = [""], 0
     for char in written.partition("<")[2].removesuffix(">"):
