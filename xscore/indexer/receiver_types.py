@@ -64,14 +64,20 @@ class ReceiverIndex(VariableIndex):
         return found.row
 
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
-        """Return the only method of a name; None if an interface of its class declares it, too: either may be meant."""
+        """Return the only method of a name, or the interface of its class that declares it.
+
+        Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`, and else none.
+        """
         found = self._attribute(name, path, dotted=True)
         if found is None or not self._row(path).has_extension_methods:
             return found
         holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
         bases = self._with_bases(holder)[1:] if holder is not None else []
-        is_declared = any(name + DECLARED in self._types(base.path).get(base.id, {}) for base in bases)
-        return None if is_declared else found
+        declaring = (base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {}))
+        interface = next(declaring, None)
+        if holder is None or interface is None or last_name(holder.plain) in last_name(interface.plain):
+            return found
+        return interface if last_name(interface.plain) in last_name(holder.plain) else None
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
