@@ -34,16 +34,15 @@ def variables_of(data: bytes, captures: "dict[str, list[Node]]") -> list[tuple[i
         chain = f"{chain}{STEP}{_text(data, part[0])}"
     chain = PARAMETER if "parameter" in captures else chain
     form = next((_FORMS[mark] for mark in captures if mark in _FORMS), "")
-    given = captures.get("variable.value", ())
+    # What it was before counts up to the end of the new value: `store = store.reopened()`.
+    least = max([value.end_byte for value in captures.get("variable.value", ())], default=0) - 1
     variables: list[tuple[int, str, str]] = []
     for node in captures["variable"]:
         name = _text(data, node)
         if "read" in captures:
             name = name.lstrip(":")
             chain = f"self{STEP}@{name}"
-        # What it was before counts up to the end of the new value: `store = store.reopened()`.
-        at = max([node.start_byte, *(value.end_byte - 1 for value in given)])
-        variables.append((at, form.format(name) if form else name, chain))
+        variables.append((max(node.start_byte, least), form.format(name) if form else name, chain))
     return variables
 
 

@@ -114,20 +114,32 @@ def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     definitions: dict[int, Definition] = {}
     spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
-        add_main = next((add for name, add in _MAIN if name in captures), None)
-        kinds = frozenset[str]() if add_main is not None else _ENTITIES & captures.keys()
-        if add_main is not None:
-            add_main(found, data, captures)
-        elif kinds:
-            _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
+        for name, add_main in _MAIN:
+            if name in captures:
+                add_main(found, data, captures)
+                break
         else:
-            for name in captures.keys() & spots.keys():
-                add, read = spots[name]
-                for node in captures[name]:
-                    add(read(data, node))
+            _add_parts(definitions, data, captures, spots)
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     _order(found)
     return found
+
+
+def _add_parts(
+    definitions: dict[int, Definition],
+    data: bytes,
+    captures: "Captures",
+    spots: "dict[str, tuple[Callable[[object], None], Callable[[bytes, Node], object]]]",
+) -> None:
+    """Add a definition, or what each capture of a match says by itself."""
+    kinds = _ENTITIES & captures.keys()
+    if kinds:
+        _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
+        return
+    for name in captures.keys() & spots.keys():
+        add, read = spots[name]
+        for node in captures[name]:
+            add(read(data, node))
 
 
 def _order(found: Syntax) -> None:
@@ -343,12 +355,12 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
 """Capture -> its list in `Syntax`, and the function that reads it."""
 
 _MAIN = (
-    ("narrowed", _add_narrowed),
     ("variable", _add_variables),
     ("call", _add_call),
+    ("narrowed", _add_narrowed),
     ("export.name", _add_exports),
     ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )
-"""Captures that stand for the whole match, and the function that reads it."""
+"""Captures that stand for the whole match, and the function that reads it; the most frequent ones first."""

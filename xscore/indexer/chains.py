@@ -322,6 +322,8 @@ _TESTED = re.compile(
     r"|\bisinstance\((?P<given>\w{1,80}), (?P<class>[\w.]{1,80})\)"
     r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]{0,80})\((?P<value>[\w$]{1,80})[,)]"
 )
+_MAY_TEST = re.compile(rb"instanceof |isinstance\(|(?:is|has)[A-Z]")
+"""What such a test has: most conditions are none, and are not read."""
 _LEAVES = re.compile(rb"\{?\s{0,80}(?:return|throw|continue|raise)\b")
 """What the branch begins with that ends the code around it."""
 
@@ -331,9 +333,10 @@ def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[in
 
     With `!` before the test, and a branch that leaves, behind the branch.
     """
-    if condition.end_byte - condition.start_byte > MAX_CHAIN_CHARS:
+    start, end = condition.start_byte, condition.end_byte
+    if end - start > MAX_CHAIN_CHARS or not _MAY_TEST.search(data, start, end):
         return []
-    text = data[condition.start_byte : condition.end_byte].decode("utf-8", "replace")
+    text = data[start:end].decode("utf-8", "replace")
     is_negated = text.startswith(("!", "not "))
     if "||" in text or " or " in text or (is_negated and not _LEAVES.match(data, branch.start_byte)):
         return []

@@ -122,7 +122,10 @@ class MemberIndex(ReachIndex):
         found = self._in_file(holder.path).get(plain)
         if found is not None or not self._row(holder.path).has_open_classes:
             return found
-        rows = [t for t in self._named(name) if t.plain == plain]
+        named = self._named(name)
+        if not named:
+            return None
+        rows = [t for t in named if t.plain == plain]
         if rows and self._has_packages(holder.path):
             rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
         return self._nearest_of(rows, holder.path) if rows else None

@@ -13,6 +13,7 @@ a variable has at each place what was last assigned above it, whatever the branc
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from xscore.indexer.chains import (
     ALIKE_MARK,
@@ -296,7 +297,9 @@ class Receivers:
             return TYPE_MARK + result if result else ""
         returned = _within(found.returned, d.body_byte, d.end_byte)
         inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
-        own = [(at, chain) for at, chain in returned if not any(start <= at < end for start, end in inner)]
+        own = returned
+        if inner:
+            own = [(at, chain) for at, chain in returned if not any(start <= at < end for start, end in inner)]
         values = (self.expand(chain, at, scope) for at, chain in own)
         distinct = [value for value in dict.fromkeys(values) if value]
         return ALTERNATIVE.join(distinct[:MAX_RETURNED])
@@ -334,14 +337,18 @@ class Receivers:
         """Return the variables that module-level code between two bytes gives values to."""
         return Scope("", self._variables(start, end, ()), None, self._closures)
 
+    @cached_property
+    def _is_usual(self) -> bool:
+        """Whether the file is in a usual build."""
+        source = self._facts.source
+        return not self._language.has_folder_modules or is_usual_build(source.path, source.text)
+
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
         scope, variables = self.scope_between(start, end), dict[str, str]()
-        source = self._facts.source
-        is_usual = not self._language.has_folder_modules or is_usual_build(source.path, source.text)
         for name, given in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name if is_usual else name + OTHER_BUILD, given, scope)
+                self._add(variables, name if self._is_usual else name + OTHER_BUILD, given, scope)
         return dict(list(variables.items())[:MAX_FACTS])
 
 

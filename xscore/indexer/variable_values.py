@@ -3,7 +3,6 @@
 The chain of a module-level variable is followed where that variable is (`receiver_types`).
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 
 from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value
@@ -18,6 +17,10 @@ class VariableIndex(RubyNameIndex):
 
     @cached_property
     def _known_variables(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    @cached_property
+    def _known_packages(self) -> dict[str, dict[str, str]]:
         return {}
 
     def _value_of(self, chain: str, path: str) -> Value | None:
@@ -35,11 +38,13 @@ class VariableIndex(RubyNameIndex):
         row = self._in_file(path).get(name)
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
-        files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else []
-        for beside in ([path], files):  # a file of another build means its own
-            value, is_known = self._variable_of(name, beside)
-            if is_known:
-                return value
+        own = self._variables(path)
+        chain = own.get(name) or own.get(name + OTHER_BUILD)  # a file of another build means its own
+        if chain is not None:
+            return self._value_of(chain, path)
+        file, written = self._variable_of(name, path.rpartition("/")[0]) if self._has_packages(path) else ("", "")
+        if file:
+            return self._value_of(self._variables(file)[written], file)
         for file in self._fixtures_of(path) if path.endswith(".py") else ():
             if name in self._in_file(file):
                 return Value(self._in_file(file)[name])
@@ -77,15 +82,22 @@ class VariableIndex(RubyNameIndex):
         row = self._in_package(name, folder)
         if row is not None:
             return Value(row)
-        return self._variable_of(name, self._package_files.get(folder, []))[0]
+        file, written = self._variable_of(name, folder)
+        return self._value_of(self._variables(file)[written], file) if file else None
 
-    def _variable_of(self, name: str, files: Sequence[str]) -> tuple[Value | None, bool]:
-        """Return a variable of these files, and whether one has it: first one of a usual build."""
+    def _variable_of(self, name: str, folder: str) -> tuple[str, str]:
+        """Return the file of a package's variable, and its name there: first one of a usual build; empty: none has it.
+
+        The files of a package are read once, not at each name.
+        """
+        known = self._known_packages
+        if folder not in known:
+            files = self._package_files.get(folder, [])
+            known[folder] = {held: file for file in reversed(files) for held in self._variables(file)}
         for written in (name, name + OTHER_BUILD):
-            for file in files:
-                if written in self._variables(file):
-                    return self._value_of(self._variables(file)[written], file), True
-        return None, False
+            if written in known[folder]:
+                return known[folder][written], written
+        return "", ""
 
     def _exported_variable(self, name: str, file: str) -> Value | None:
         for _ in range(5):
