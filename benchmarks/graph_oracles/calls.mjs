@@ -1,6 +1,6 @@
-// Print the calls of a TypeScript tree as the compiler's checker resolves them, one JSON object a line.
+// Print the calls of a TypeScript or JavaScript tree as the compiler's checker resolves them, one JSON object a line.
 //
-//     node calls.mjs ROOT PATH_OF_THE_PACKAGE_TYPESCRIPT
+//     node calls.mjs ROOT PATH_OF_THE_PACKAGE_TYPESCRIPT [javascript]
 //
 // Files come from the tree itself, declarations of installed packages are not there: what needs them is left out.
 import { createRequire } from 'node:module'
@@ -9,18 +9,20 @@ import path from 'node:path'
 
 const root = fs.realpathSync(process.argv[2])
 const ts = createRequire(import.meta.url)(path.resolve(process.argv[3]))
+const isJavaScript = process.argv[4] === 'javascript'
+const FILES = isJavaScript ? /\.[cm]?jsx?$/ : /\.[cm]?tsx?$/
 const files = []
 const SKIPPED = new Set(['node_modules', 'dist', 'build', 'vendor'])
 function walk(folder) {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     const place = path.join(folder, entry.name)
     if (entry.isDirectory() && !SKIPPED.has(entry.name) && !entry.name.startsWith('.')) walk(place)
-    else if (entry.isFile() && /\.[cm]?tsx?$/.test(entry.name) && !entry.name.endsWith('.d.ts')) files.push(place)
+    else if (entry.isFile() && FILES.test(entry.name) && !entry.name.endsWith('.d.ts')) files.push(place)
   }
 }
 walk(root)
 const paths = {}
-const ENTRIES = ['src/index.ts', 'source/index.ts', 'index.ts']
+const ENTRIES = ['src/index.ts', 'source/index.ts', 'index.ts', 'index.js']
 // Packages of the tree by their names, which lead to files that are not built.
 function packages(folder) {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -39,7 +41,7 @@ for (const config of ['tsconfig.json', 'tsconfig.base.json']) {
   if (fs.existsSync(place)) Object.assign(paths, ts.readConfigFile(place, ts.sys.readFile).config?.compilerOptions?.paths)
 }
 const options = {
-  allowJs: false, noEmit: true, skipLibCheck: true, strict: true, target: ts.ScriptTarget.ESNext, noLib: false,
+  allowJs: isJavaScript, noEmit: true, skipLibCheck: true, strict: true, target: ts.ScriptTarget.ESNext, noLib: false,
   module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler, jsx: ts.JsxEmit.Preserve,
   types: [], baseUrl: root, paths, allowImportingTsExtensions: true, customConditions: ['@zod/source', 'source'],
   experimentalDecorators: true,
@@ -62,8 +64,20 @@ function defined(declaration) {
   return declaration.symbol?.declarations?.find((other) => other.body) ?? declaration
 }
 
-function emit(source, at, called, form) {
-  let declaration = defined(called)
+// The function that a field or variable with a stated type holds: `set: Set<E> = (key, value) => { … }`.
+function held(name) {
+  const symbol = checker.getSymbolAtLocation(name)
+  const meant = symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
+  const declaration = meant?.valueDeclaration
+  let value = declaration?.initializer
+  while (value && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value) || ts.isParenthesizedExpression(value))) {
+    value = value.expression
+  }
+  return value && (ts.isArrowFunction(value) || ts.isFunctionExpression(value)) ? declaration : undefined
+}
+
+function emit(source, at, called, form, calledName) {
+  let declaration = (calledName && held(calledName)) ?? defined(called)
   // A value that holds a function has a type, and no definition that is called.
   if (!declaration || ts.isFunctionTypeNode(declaration) || ts.isCallSignatureDeclaration(declaration)) return
   if (ts.isConstructorDeclaration(declaration)) declaration = declaration.parent
@@ -88,7 +102,13 @@ for (const source of program.getSourceFiles()) {
       const isModule = symbol && (symbol.flags & (ts.SymbolFlags.Alias | ts.SymbolFlags.Module)) !== 0
         && checker.getTypeAtLocation(called.expression).symbol?.flags & ts.SymbolFlags.ValueModule
       const at = (isMethod ? called.name : called).getStart(source)
-      emit(source, at, checker.getResolvedSignature(node)?.declaration, isMethod && !isModule ? 'method' : 'plain')
+      const form = isMethod && !isModule ? 'method' : 'plain'
+      emit(source, at, checker.getResolvedSignature(node)?.declaration, form, isMethod ? called.name : called)
+    } else if (ts.isJsxSelfClosingElement(node) || ts.isJsxOpeningElement(node)) {
+      // A component is called by its element; that counts for precision alone.
+      const tag = node.tagName
+      if (/^[a-z]/.test(tag.getText(source))) return ts.forEachChild(node, visit)
+      emit(source, node.getStart(source), checker.getResolvedSignature(node)?.declaration, 'type', tag)
     } else if (ts.isTaggedTemplateExpression(node)) {
       emit(source, node.tag.getStart(source), checker.getResolvedSignature(node)?.declaration, 'plain')
     } else if (ts.isNewExpression(node)) {

@@ -41,9 +41,11 @@ def main() -> None:
         for line, column, form in places:
             try:
                 targets = script.goto(line, column, follow_imports=True)
+                # `Str = String` is the class that it names.
+                named = [target.infer() if target.type == "statement" else [target] for target in targets]
             except Exception:  # jedi fails in many ways on code it cannot follow: the call is then left out
                 continue
-            for target in targets:
+            for target in (target for targets in named for target in targets):
                 place = target.module_path
                 if target.type not in ("function", "class") or not place or not place.is_relative_to(root):
                     continue

@@ -5,13 +5,14 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.chains import INDEXED, STEP, TYPE_MARK, chain_before, chain_of, type_chars
+from xscore.indexer.captured_variables import variables_of
+from xscore.indexer.chains import STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -87,6 +88,10 @@ class Syntax(Struct):
     """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
     """Bytes of functions without a name, whose variables are theirs."""
+    narrowed: list[tuple[int, int]] = field(default_factory=list)
+    """Bytes of branches in which the type of a variable is told."""
+    exports: list[tuple[str, str]] = field(default_factory=list)
+    """(name, the name by which the file exports it), where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)
     """(byte, type as written) of what a definition returns, or an alias stands for."""
     returned: list[tuple[int, str]] = field(default_factory=list)
@@ -109,20 +114,32 @@ def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     definitions: dict[int, Definition] = {}
     spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
-        add_main = next((add for name, add in _MAIN if name in captures), None)
-        kinds = frozenset[str]() if add_main is not None else _ENTITIES & captures.keys()
-        if add_main is not None:
-            add_main(found, data, captures)
-        elif kinds:
-            _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
+        for name, add_main in _MAIN:
+            if name in captures:
+                add_main(found, data, captures)
+                break
         else:
-            for name in captures.keys() & spots.keys():
-                add, read = spots[name]
-                for node in captures[name]:
-                    add(read(data, node))
+            _add_parts(definitions, data, captures, spots)
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     _order(found)
     return found
+
+
+def _add_parts(
+    definitions: dict[int, Definition],
+    data: bytes,
+    captures: "Captures",
+    spots: "dict[str, tuple[Callable[[object], None], Callable[[bytes, Node], object]]]",
+) -> None:
+    """Add a definition, or what each capture of a match says by itself."""
+    kinds = _ENTITIES & captures.keys()
+    if kinds:
+        _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
+        return
+    for name in captures.keys() & spots.keys():
+        add, read = spots[name]
+        for node in captures[name]:
+            add(read(data, node))
 
 
 def _order(found: Syntax) -> None:
@@ -164,6 +181,15 @@ def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
         found.chains.append((begin, written if written.isidentifier() else _chain(data, node), count))
 
 
+def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
+    """Add a call that makes an object: its name is that of a class, whatever methods have it."""
+    count = _argument_count(captures)
+    for node in captures["made"]:
+        begin, written = _called(data, node)
+        found.calls.append((begin, written))
+        found.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
+
+
 def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
@@ -171,7 +197,22 @@ def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
 
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
-    found.variables.extend(_variables(data, captures))
+    found.variables += variables_of(data, captures)
+
+
+def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
+    name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
+    alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
+    if name != alias:
+        found.exports.append((name, alias))
+
+
+def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
+    branch = captures["narrowed"][0]
+    tested = narrowed_by(data, captures["condition"][0], branch)
+    found.variables += tested
+    if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
+        found.narrowed.append((branch.start_byte, branch.end_byte))
 
 
 def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -263,36 +304,6 @@ def _chain(data: bytes, node: "Node") -> str:
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 
 
-def _variables(data: bytes, captures: "Captures") -> Iterator[tuple[int, str, str]]:
-    """Yield what a declaration, an assignment or a parameter says of each of its names."""
-    chain = ""
-    if stated := captures.get("variable.type"):
-        written = type_chars(stated[0], data)
-        chain = TYPE_MARK + written if written and written.lstrip(": ") not in _INFERRED else ""
-    given = captures.get("variable.value", ())
-    if not chain and given:
-        chain = chain_of(given[0], data)
-    if not chain and (walked := captures.get("variable.each")):
-        begins = chain_of(walked[0], data)
-        chain = f"{begins}{STEP}{INDEXED}" if begins else ""
-    for node in captures["variable"]:
-        name = _text(data, node)
-        if "property" in captures:
-            name = f"@.{name}"
-        elif "generic" in captures:
-            name = f"<{name}>"
-        elif "first" in captures:
-            name = ".0"
-        elif "member" in captures:
-            name = f".{name}"
-        # What it was before counts up to the end of the new value: `store = store.reopened()`.
-        yield max([node.start_byte, *(value.end_byte - 1 for value in given)]), name, chain
-
-
-_INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
-"""Written in the place of a type where it is to be inferred."""
-
-
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
@@ -326,6 +337,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
         "chains",
         lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
     ),
+    "super": ("chains", lambda _data, node: (node.start_byte, "super", -1)),
     "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
     "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
@@ -345,7 +357,10 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
 _MAIN = (
     ("variable", _add_variables),
     ("call", _add_call),
+    ("narrowed", _add_narrowed),
+    ("export.name", _add_exports),
+    ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )
-"""Captures that stand for the whole match, and the function that reads it."""
+"""Captures that stand for the whole match, and the function that reads it; the most frequent ones first."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MAX_STEPS = 12
+MAX_STEPS = 24
 """Steps of a chain; a longer one is unknown."""
 MAX_CHAIN_CHARS = 200
 STEP = "|"
@@ -25,12 +25,26 @@ MODULE_MARK = "="
 """Before the module that a chain begins with, as `await import("./store")` does."""
 TYPE_MARK = ":"
 """Before the type that a chain begins with."""
+ALIKE_MARK = "%"
+"""Before a class that a variable is named for, of which nothing else is known: `site` of `Site`."""
+SHORTEST_ALIKE = 3
+"""Characters of a variable's name that may tell its class."""
 DECLARED = "()"
 """Behind the name of a method that a class only declares."""
 PARAMETERS = "("
 """Under which the number of parameters of a method stands, where others may have its name."""
 EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
+NARROWED = ";"
+"""Before the name of a function that tells whether the value before it is of a type: `isStore(store)`."""
+UNKNOWN = "?"
+"""What a chain begins with whose first value is not known."""
+PARAMETER = "()"
+"""The chain of a parameter of which nothing is said: in a test, what the function of its name gives."""
+EXTENDS = "+"
+"""Behind the name of a method that extends the type of its first parameter."""
+OTHER_BUILD = "~"
+"""Behind the name of a variable in a file that a usual build leaves out."""
 ALTERNATIVE = " "
 """Between the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
@@ -110,6 +124,12 @@ _THROUGH = {
 """Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the first child."""
 
 
+def class_named_like(name: str) -> str:
+    """`page_reader` -> `PageReader`; empty: the name is too short to tell a class."""
+    is_telling = len(name) >= SHORTEST_ALIKE and name.isidentifier()
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) if is_telling else ""
+
+
 def chain_of(node: "Node", data: bytes) -> str:
     """Return the chain of an expression; empty: it has none."""
     if node.end_byte - node.start_byte <= MAX_CHAIN_CHARS:
@@ -127,8 +147,53 @@ def chain_of(node: "Node", data: bytes) -> str:
     return _joined(steps) if inner is None and steps else ""
 
 
+def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
+    """Go on with one of two values: the one that says its type, or the first that is no null."""
+    if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:  # of Python
+        first, second = node.named_children[0], node.named_children[-1]
+    else:
+        parts = ("left", "right") if node.child_by_field_name("left") else ("consequence", "alternative")
+        first, second = (_child(node, part) or node for part in parts)
+        operator = node.child_by_field_name("operator")
+        if operator is not None and operator.type not in _CHOICES:
+            steps.clear()
+            return None
+        if operator is not None and operator.type in ("and", "&&"):
+            return second
+    is_made = _MADE.match(data, second.start_byte) is not None
+    return second if first.type in _LITERALS or (is_made and first.type == "identifier") else first
+
+
+_CHOICES = frozenset({"or", "and", "||", "&&", "??"})
+_LITERALS = frozenset({"none", "null", "undefined", "list", "array", "dictionary", "object", "false"})
+_MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
+"""What makes an object: `value or Store()`."""
+
+
+def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
+    """Return the argument of a call that gives the same or its items: `list(stores)`; None: it does not."""
+    if data[called.start_byte : called.end_byte] not in _COPIES:
+        return None
+    arguments = node.child_by_field_name("arguments")
+    first = arguments.named_children[:1] if arguments is not None else []
+    return first[0] if first and first[0].type not in _NO_COPIED else None
+
+
+_NO_COPIED = frozenset({"spread_element", "list_splat", "keyword_argument", "generator_expression"})
+_COPIES = frozenset(
+    b"""
+    list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values Object.entries
+    Object.freeze Array.from
+    """.split()
+)
+"""Functions that give what they are given, or something of the same items."""
+
+
 def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     called = node.child_by_field_name("function")
+    copied = None if called is None else _copied(node, called, data)
+    if copied is not None:
+        return copied
     if called is not None and called.type == "import":
         steps.append(_imported(node, data))
         return None
@@ -161,6 +226,9 @@ _INNER = {
     **dict.fromkeys(_MEMBERS, _into_member),
     **dict.fromkeys(_INDEXES, _into_index),
     **dict.fromkeys(_THROUGH, _through),
+    **dict.fromkeys(
+        ("boolean_operator", "binary_expression", "ternary_expression", "conditional_expression"), _into_choice
+    ),
 }
 """Nodes around another, and the function that adds their step and returns that one; None: the chain begins there."""
 
@@ -247,6 +315,41 @@ def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: by
     if held is None and node.type == "member_access_expression":
         held = node.children[0]  # `this` and `base` have no field in C#
     return held
+
+
+_TESTED = re.compile(
+    r"\b(?P<name>[\w$]{1,80}) instanceof (?P<type>[\w$.]{1,80})"
+    r"|\bisinstance\((?P<given>\w{1,80}), (?P<class>[\w.]{1,80})\)"
+    r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]{0,80})\((?P<value>[\w$]{1,80})[,)]"
+)
+_MAY_TEST = re.compile(rb"instanceof |isinstance\(|(?:is|has)[A-Z]")
+"""What such a test has: most conditions are none, and are not read."""
+_LEAVES = re.compile(rb"\{?\s{0,80}(?:return|throw|continue|raise)\b")
+"""What the branch begins with that ends the code around it."""
+
+
+def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[int, str, str]]:
+    """Return (byte, name, chain) of each name of which a condition tells the type in a branch.
+
+    With `!` before the test, and a branch that leaves, behind the branch.
+    """
+    start, end = condition.start_byte, condition.end_byte
+    if end - start > MAX_CHAIN_CHARS or not _MAY_TEST.search(data, start, end):
+        return []
+    text = data[start:end].decode("utf-8", "replace")
+    is_negated = text.startswith(("!", "not "))
+    if "||" in text or " or " in text or (is_negated and not _LEAVES.match(data, branch.start_byte)):
+        return []
+    at = branch.end_byte if is_negated else branch.start_byte
+    tested: list[tuple[int, str, str]] = []
+    for test in _TESTED.finditer(text):
+        if not is_negated and text[: test.start()].endswith("!"):
+            continue
+        name = test["name"] or test["given"] or test["value"]
+        stated = test["type"] or test["class"]
+        chain = f"{TYPE_MARK}{stated}" if stated else f"{name}{STEP}{NARROWED}{test['guard']}"
+        tested.append((at, name, chain))
+    return tested
 
 
 def _child(node: "Node", fields: str) -> "Node | None":

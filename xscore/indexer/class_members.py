@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.chains import PARAMETERS
-from xscore.indexer.languages import family_of
+from xscore.indexer.languages import Reach, family_of
 from xscore.indexer.modules import folder_of
 from xscore.indexer.reach import ReachIndex
 from xscore.records.memory import BLOCK_NAME, Kind
@@ -59,7 +59,7 @@ class MemberIndex(ReachIndex):
         """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
         nearest: EntityRow | None = None
         for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and this.plain == holder.plain
+            is_skipped = skips_first and holder is not None and self._is_part(this, holder)
             found = None if is_skipped else self._own_member(this, name)
             if found is not None and count >= 0:
                 nearest = nearest or found
@@ -68,9 +68,21 @@ class MemberIndex(ReachIndex):
                 return found
         return nearest
 
+    def _is_part(self, row: EntityRow, holder: EntityRow) -> bool:
+        """Whether two rows define one class."""
+        is_open = self._row(holder.path).has_open_classes
+        return row.plain == holder.plain and (is_open or row.path == holder.path)
+
     def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
-        """Return the first definition of a method's name in its class that takes a number of arguments."""
-        return next((one for one in self._overloads(row.path)[row.plain] if self._takes(one, count)), None)
+        """Return the first definition of a method's name in its class that takes a number of arguments.
+
+        Where headers state what callers may leave out, a definition may take more.
+        """
+        overloads = self._overloads(row.path)[row.plain]
+        exact = next((one for one in overloads if self._takes(one, count)), None)
+        if exact is not None or self._row(row.path).reach is not Reach.HEADERS:
+            return exact
+        return next((one for one in overloads if self._parameters(one) > count), None)
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
         """Return the definitions of one kind and name in a file that take a number of arguments, else the row alone.
@@ -83,6 +95,9 @@ class MemberIndex(ReachIndex):
 
     def _takes(self, row: EntityRow, count: int) -> bool:
         return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in ("", str(count))
+
+    def _parameters(self, row: EntityRow) -> int:
+        return int(self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS) or 0)
 
     def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
         """Return the definitions of each name of a file."""
@@ -107,7 +122,10 @@ class MemberIndex(ReachIndex):
         found = self._in_file(holder.path).get(plain)
         if found is not None or not self._row(holder.path).has_open_classes:
             return found
-        rows = [t for t in self._named(name) if t.plain == plain]
+        named = self._named(name)
+        if not named:
+            return None
+        rows = [t for t in named if t.plain == plain]
         if rows and self._has_packages(holder.path):
             rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
         return self._nearest_of(rows, holder.path) if rows else None
@@ -125,9 +143,17 @@ class MemberIndex(ReachIndex):
         family = family_of(self._languages.get(path, ""))
         rows = [t for t in rows if family_of(t.language) == family]
         beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
-        return (
+        nearest = (
             only_entity([t for t in rows if t.path == path]) or only_entity(beside, by_folder=True) or only_entity(rows)
         )
+        return nearest or self._first_part(rows)
+
+    def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
+        """Return the first definition of a class that has several in files anywhere; None: they are no such class."""
+        is_one = len({row.plain for row in rows}) == 1 and rows[0].kind is Kind.CLASS
+        language = self._row(rows[0].path) if is_one else None
+        is_open = language is not None and language.has_open_classes and language.has_implicit_receiver
+        return rows[0] if is_open and language is not None and language.reach is Reach.REPOSITORY else None
 
 
 def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:

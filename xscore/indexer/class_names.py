@@ -7,12 +7,14 @@ one. Trade-off: a class in a file of tests is a test to all others, and is known
 
 from functools import cached_property
 
-from xscore.indexer.chains import EXTENDED, INDEXED
+from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
 from xscore.indexer.modules import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
+
+_GLOBAL_TYPES = (".d.ts", ".d.mts", ".d.cts")
 
 
 class ClassNameIndex(NameIndex):
@@ -41,8 +43,15 @@ class ClassNameIndex(NameIndex):
         starred = self._in_file(self._star(name, path)).get(name)
         if starred is not None:
             return starred
+        if self._row(path).module_separator == "/":
+            # What a module neither defines nor imports is of the language, or all scripts have it.
+            classes = [t for t in classes if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)]
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        del count  # a constructor stands for its class
+        return self._class_named(name, path, within=f"{owner}.")
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
@@ -99,7 +108,8 @@ class ClassNameIndex(NameIndex):
             types = self._mentions(path).types
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
-            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - {""}}
+            no_members = {"", PARAMETERS}
+            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
         return self._known_holders[path]
 
     @cached_property

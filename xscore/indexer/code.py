@@ -25,6 +25,7 @@ from xscore.indexer.entities import Entity, outline
 from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import is_test_path
 from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.parameters import parameter_count
 from xscore.indexer.receivers import Receivers, Scope
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
@@ -170,27 +171,8 @@ def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mappi
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
     if facts.source.language.has_overloads:
-        types[PARAMETERS] = _parameter_count(facts.signature(entity), entity.definition.name)
+        types[PARAMETERS] = parameter_count(facts.signature(entity), entity.definition.name)
     return types
-
-
-def _parameter_count(signature: str, name: str) -> str:
-    """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
-    depth, count, has_any = 0, 1, False
-    opened = signature.find(f"{name}(")  # an annotation may have brackets too
-    for char in signature[signature.find("(", max(0, opened)) + 1 :]:
-        if char in "([{<":
-            depth += 1
-        elif char in ")]}>" and depth == 0:
-            break
-        elif char in ")]}>":
-            depth -= 1
-        elif char == "," and depth == 0:
-            count += 1
-        elif char in "=." and (char == "=" or "..." in signature):
-            return ""
-        has_any = has_any or not char.isspace()
-    return str(count if has_any else 0)
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:

@@ -22,7 +22,8 @@ MAX_ON_ROW = 8
 """Entities that begin on one row, since each shows all of it."""
 _CLOSED = frozenset({"function", "test", "type", "alias", "overload"})
 """Definitions inside these are not entities."""
-_NAMELESS = frozenset({"module.exports", "exports", "default"})
+NAMELESS = frozenset({"module.exports", "exports", "default"})
+"""What a module exports, which qualifies no name."""
 _TITLED = frozenset({"test", "suite"})
 _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
 """A row that starts with a comment or decorator."""
@@ -86,7 +87,7 @@ def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entit
         if len(stack) >= MAX_NESTING or on_row[definition.start] > MAX_ON_ROW:
             continue
         if parent is not None and parent.definition.kind in _CLOSED:
-            if parent.name in _NAMELESS and definition.body_byte == parent.definition.body_byte:
+            if parent.name in NAMELESS and definition.body_byte == parent.definition.body_byte:
                 parent.name = definition.name  # `module.exports = function render …` is named render
             continue
         if _is_slight(definition, parent, is_test=is_test):
@@ -148,7 +149,7 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
         name = _NOISE.sub("", _NOISE.sub("", definition.name.strip()) or definition.kind)
     if definition.owner and definition.kind != "extension":
         name = f"{definition.owner}.{name}"
-    if parent is None or (parent.is_scope and parent.name in _NAMELESS):
+    if parent is None or (parent.is_scope and parent.name in NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
     joint = " > " if parent.definition.kind == "suite" else "."
     return parent.qualifier + joint + name if parent.qualifier else name

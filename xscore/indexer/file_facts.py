@@ -66,6 +66,12 @@ class FileFacts:
         self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        suites = [(d.start_byte, d.end_byte) for d in found.definitions if d.kind == "suite"]
+        functions = [d for d in found.definitions if d.kind == "function"] if suites else []
+        self.suite_names: frozenset[str] = frozenset(
+            d.name for d in functions if any(start < d.start_byte < end for start, end in suites)
+        )
+        """Functions that suites of tests define."""
         self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
         self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
@@ -87,7 +93,7 @@ class FileFacts:
         self, holes: Sequence[tuple[int, int]], places: Sequence[Place], start: int, end: int
     ) -> Iterator[Place]:
         """Yield those of the places between two bytes that are in no hole."""
-        inside = places[_first_from(places, start) : _first_from(places, end)]
+        inside = places[first_from(places, start) : first_from(places, end)]
         if not holes:
             yield from inside
             return
@@ -196,12 +202,21 @@ class FileFacts:
                 uses.setdefault(
                     NameUse(imported.name or target.rpartition("/")[2], f"import:{target}{renamed.rstrip('#')}")
                 )
+        if "#" not in self.source.path:
+            for name, alias in self.found.exports[:MAX_NAMES]:
+                uses.setdefault(NameUse(name, f"import:./{self.source.path}#{alias}"))
         return list(uses)
 
     def bases_used(self, entity: Entity) -> list[NameUse]:
         """Return the base classes as names with hints for `links`."""
-        named = (self.named_use(base, "") for base in self.bases(entity))
+        named = (self._base_use(base) for base in self.bases(entity))
         return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
+
+    def _base_use(self, base: str) -> tuple[str, str] | None:
+        """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless that is imported."""
+        above, _, name = base.rpartition(".")
+        is_nested = "." in above and above.partition(".")[0] not in self.imported
+        return (name, f"typed:{above}") if is_nested else self.named_use(base, "")
 
     def named_use(self, call: str, owner: str, *, is_path: bool | None = None) -> tuple[str, str] | None:
         """Return the name and the hint of a call as written; None: it says nothing about this repository.
@@ -218,7 +233,8 @@ class FileFacts:
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
-            return name, f"typed:{head}"
+            is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
+            return None if is_foreign else (name, f"typed:{head}")
         is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
         may_be_own = not rest and (name in self.defined_names or self.source.language.has_folder_modules)
         if is_usual and not may_be_own:  # in Go, another file of the package may define it
@@ -258,7 +274,8 @@ class FileFacts:
         return rest[-1], f"mod:{target}"
 
 
-def _first_from(places: Sequence[Place], byte: int) -> int:
+def first_from(places: Sequence[Place], byte: int) -> int:
+    """Return the index of the first place at a byte or behind it."""
     return bisect_left(places, byte, key=itemgetter(0))
 
 

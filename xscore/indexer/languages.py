@@ -81,6 +81,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Methods of one name may differ by their parameters."""
     has_open_classes: bool = False
     """A class may get methods in other files than the one that defines it."""
+    has_extension_methods: bool = False
+    """A method of any class may be called on an object of the type of its first parameter."""
     test_files: str = ""
     """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
@@ -206,6 +208,7 @@ _MORE_CODE = (
         grammar="tree_sitter_c_sharp:language",
         **_CLASSES,
         has_open_classes=True,
+        has_extension_methods=True,
         test_files=r"[Tt]ests?/|Tests?\.cs$|\.Tests?",
     ),
     _code(

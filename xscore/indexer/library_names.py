@@ -14,6 +14,7 @@ BUILTIN_NAMES = frozenset(
     remove replace repr require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
     splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim tuple type update
     upper values vars write zip String Number Boolean Object Array Map Set Promise Error Date Symbol RegExp JSON
+    Math Reflect
     ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
     """.split()  # noqa: SIM905  read as a list of words
 )

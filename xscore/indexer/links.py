@@ -13,6 +13,7 @@ Hints of a mention, as `file_facts` and `sections` write them:
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
     typed:C          a method of the class C          path:P      prose names a file
     in:C             the same, or a bare name         at:CHAIN    a method of what a chain leads to (`receivers`)
+    new:C            a class, as the class C sees it
     ?                an attribute of something        …~2     called with two arguments, where that matters
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
@@ -28,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.class_members import MemberIndex, only_entity
+from xscore.indexer.entities import NAMELESS
 from xscore.indexer.languages import family_of, is_test_path, language_named, names_in
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.modules import folder_of
@@ -158,8 +160,8 @@ class NameIndex(MemberIndex):
                 return self._method(owner, name, path, is_own=kind == "self", count=count)
             case "of" | "typed":
                 return (self._of if kind == "of" else self._typed)(name, rest, path)
-            case "in" | "at":
-                find = self._own_or_bare if kind == "in" else self._reached
+            case "in" | "at" | "new":
+                find = self._own_or_bare if kind == "in" else self._reached if kind == "at" else self._made
                 return find(name, rest, path, count)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
@@ -171,6 +173,10 @@ class NameIndex(MemberIndex):
         found = own.get(holder) or self._class(holder, path)
         held = own.get(f"{holder}.{name}") or self._inherited(found, name)
         return held or self._reached(name, holder, path)
+
+    def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
+        """Return the class of which an object is made in a class."""
+        raise NotImplementedError
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         """Return a method of what a chain leads to."""
@@ -226,8 +232,10 @@ class NameIndex(MemberIndex):
         own = self._in_file(path)
         while is_own and owner:
             found = self._inherited(self._class_here(owner, path), name, count=count)
-            if found or own.get(f"{owner}.{name}"):
-                return found or own[f"{owner}.{name}"]
+            # What an object holds that a module exports has no name of that.
+            plain = name if owner in NAMELESS else f"{owner}.{name}"
+            if found or own.get(plain):
+                return found or own[plain]
             owner = owner.rpartition(".")[0]
         found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
         only = found or self._attribute(name, path)
@@ -273,8 +281,9 @@ class NameIndex(MemberIndex):
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
-            held = self._exported(held_by, file) if file else None
-            return self._inherited(held, name) or self._of_value(name, held_by, target, path)
+            in_object = self._in_file(file).get(f"{held_by}.{name}") if file else None
+            held = self._exported(held_by, file) if file and in_object is None else None
+            return in_object or self._inherited(held, name) or self._of_value(name, held_by, target, path)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
@@ -304,6 +313,8 @@ class NameIndex(MemberIndex):
                 return self._in_file(file)[name]
             seen.add(file)
             name, onward = self._reexporter(name, file)
+            if onward == file:  # `export { Store as Shop }`
+                continue
             if not onward or onward in seen:
                 break
             file = onward
@@ -347,6 +358,9 @@ class NameIndex(MemberIndex):
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
         own = self._in_file(file)
+        stated, module = self._imported(file).get("default", ("", ""))
+        if stated in own and self.resolve(module, file) == file:
+            return own[stated]
         for name in ("default", alias, "module.exports"):
             if name in own:
                 return own[name]

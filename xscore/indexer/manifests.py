@@ -1,4 +1,4 @@
-"""What manifests call the modules of their folder: `go.mod`, `Cargo.toml`, `package.json`, `pnpm-workspace.yaml`.
+"""What manifests call the modules of their folder: `go.mod`, `Cargo.toml`, `package.json`, `tsconfig.json` and others.
 
 Each fact is a mention whose hint begins with `module:`; `modules` and `script_packages` read them.
 
@@ -7,6 +7,7 @@ Each fact is a mention whose hint begins with `module:`; `modules` and `script_p
     module:NAME#./SUB=PATH the same for `NAME/SUB`; a `*` in both stands for any part
     module:NAME#:SUB=PATH  within the package, `#SUB` means PATH
     module:NAME#only=      nothing but the above is exported
+    module:#to:NAME=PATH   for the scripts of the folder NAME means PATH; a `*` in both stands for any part
     module:#has=GLOB       folders like this below hold packages of one workspace; `!GLOB`: these do not
 
 A manifest may be anyone's: it is as long as an indexed file may be, and what is read of it is
@@ -14,12 +15,13 @@ counted. Trade-off: which condition of `exports` holds is not asked; every path 
 """
 
 import json
+import posixpath
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from xscore.indexer.script_packages import MODULE
+from xscore.indexer.script_packages import ALIAS, MODULE, is_paths_file
 from xscore.indexer.syntax import NameUse, SourceFile
 
 MOST_TARGETS = 200
@@ -31,6 +33,9 @@ MOST_CHARS = 300
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)
 _PACKAGES_KEY = re.compile(r"packages[ \t]*:[ \t]*")
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+"""A comment, or a string, which may hold the marks of one."""
+_LAST_COMMA = re.compile(r",\s*+([}\]])")
 _GLOB = re.compile(r"""["']?([^\s"'#,\[\]]+)""")
 _MAIN_FIELDS = ("source", "svelte", "types", "typings", "module", "main", "browser")
 """Fields of `package.json` that name what the package itself means, those of sources first."""
@@ -46,6 +51,8 @@ def declared_modules(source: SourceFile) -> list[NameUse]:
         names = [name.replace("-", "_") for _, name in crates]
     elif file_name == "package.json":
         return list(dict.fromkeys(_script_package(source.text)))
+    elif is_paths_file(file_name):
+        return list(dict.fromkeys(_script_aliases(source.text)))
     elif file_name in ("pnpm-workspace.yaml", "pnpm-workspace.yml"):
         return [_workspace_glob(glob) for glob in _listed_globs(source.text)]
     else:
@@ -73,6 +80,21 @@ def _script_package(text: str) -> Iterator[NameUse]:
         yield NameUse(_file_stem(target), f"{MODULE}{name}#{place}={target}")
     if manifest.get("exports"):
         yield NameUse(name.rpartition("/")[2], f"{MODULE}{name}#only=")
+
+
+def _script_aliases(text: str) -> Iterator[NameUse]:
+    """Yield what the `paths` of a `tsconfig.json` say, which may have comments and commas before brackets."""
+    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+    try:
+        options = json.loads(_LAST_COMMA.sub(r"\1", bare))["compilerOptions"]
+        base, paths = str(options.get("baseUrl", ".")), options["paths"].items()
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return
+    facts = ((name, path) for name, targets in paths for path in _paths(targets, is_field=True))
+    for name, path in islice(facts, MOST_TARGETS):
+        target = posixpath.normpath(posixpath.join(base, path))
+        if _is_short(name) and not {"#", "="} & {*name, *target}:
+            yield NameUse(_file_stem(target), f"{MODULE}#{ALIAS}{name}={target}")
 
 
 def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,8 @@
 
 A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a name that some path
 may end in, `/x` one that is no package's, `:x` what a script package calls `#x` itself. `ModuleIndex` resolves it by
-the paths, and by what manifests call their modules (see `manifests`). Trade-off: path aliases of bundlers and installed
-packages are not known; a module that cannot be resolved counts as external.
+the paths, and by what manifests call their modules (see `manifests`). Trade-off: path aliases of bundlers alone and
+installed packages are not known; a module that cannot be resolved counts as external.
 """
 
 import posixpath
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
 from xscore.indexer.languages import Language, family_of, language_named, module_suffixes, path_ends_of
-from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages
+from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages, is_paths_file
 from xscore.store.encoded_files import FileMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
@@ -102,9 +102,12 @@ class ModuleIndex:
     def resolve(self, target: str, importer: str) -> str:
         """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
         target, row = self._in_named_crate(target, importer), self._row(importer)
-        if target.startswith("./"):
-            return self._at(target[2:], row.path_ends)
         folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
+        if target.startswith("./"):
+            is_script = family == "javascript"
+            return self._at(target[2:], row.path_ends) or (self._script_packages.main(target[2:]) if is_script else "")
+        if family == "javascript" and (aliased := self._script_packages.aliased(target, importer)):
+            return aliased
         if target.startswith("/"):
             target = target[1:]
         elif family == "javascript":
@@ -193,7 +196,8 @@ class ModuleIndex:
     def _script_packages(self) -> ScriptPackages:
         """The packages of `package.json` and their workspaces."""
         names = (MANIFEST, *WORKSPACE_FILES)
-        manifests = [path for path in self._languages if path.rpartition("/")[2] in names]
+        paths = ((path, path.rpartition("/")[2]) for path in self._languages)
+        manifests = [path for path, name in paths if name in names or is_paths_file(name)]
         hints = [(folder_of(path), [hint for _, hint in self._mentions(path).imports]) for path in manifests]
         return ScriptPackages(hints, lambda place: self._at(place, path_ends_of("javascript")))
 

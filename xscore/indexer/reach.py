@@ -35,6 +35,7 @@ class ReachIndex(ModuleIndex):
         self._imports = cache(self._find_imports)
         self._within_reach = cache(self._find_within_reach)
         self._packages = cache(self._find_packages)
+        self._fixtures_of = cache(self._find_fixtures)
 
     def _sees(self, path: str, other: str) -> bool:
         """Whether a file may hold objects of another."""
@@ -139,7 +140,7 @@ class ReachIndex(ModuleIndex):
             named.setdefault(path.rpartition("/")[2], []).append(path)
         return named
 
-    def _fixtures_of(self, path: str) -> list[str]:
+    def _find_fixtures(self, path: str) -> list[str]:
         """Return the `conftest.py` files of a test of Python: those beside it and above."""
         if not is_test_path(path, self._row(path)):
             return []

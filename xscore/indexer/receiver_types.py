@@ -7,42 +7,34 @@ Trade-off: arguments of generic classes of the repository itself are not followe
 """
 
 from functools import cached_property
-from typing import NamedTuple
 
-from xscore.indexer.chains import ALTERNATIVE, CALL_MARK, DECLARED, INDEXED, OWN_TYPES, PARAMETERS, STEP, TYPE_MARK
-from xscore.indexer.class_names import ClassNameIndex
+from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value, object_of, type_arguments
+from xscore.indexer.chains import (
+    ALIKE_MARK,
+    ALTERNATIVE,
+    CALL_MARK,
+    DECLARED,
+    INDEXED,
+    NARROWED,
+    OWN_TYPES,
+    PARAMETERS,
+    STEP,
+    TYPE_MARK,
+    UNKNOWN,
+)
 from xscore.indexer.library_names import BUILTIN_NAMES
-from xscore.indexer.type_names import ITEM_METHODS, SAME_METHODS, WRAPPERS
+from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
+from xscore.indexer.variable_values import VariableIndex
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
-NOT_CALLED = -2
-"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
+_PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 
 
-class Value(NamedTuple):
-    """What a chain leads to. Without a row: something outside of the repository."""
-
-    row: EntityRow | None = None
-    """A class, for itself or an object of it; or a function."""
-    written: str = ""
-    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
-    path: str = ""
-    holder: EntityRow | None = None
-    """The class on whose object a method is called."""
-    result: str = ""
-    """What a method gives that `row` only declares; a chain."""
-    module: str | None = None
-    """A file, or the folder of a package."""
-
-
-OUTSIDE = Value()
-
-
-class ReceiverIndex(ClassNameIndex):
+class ReceiverIndex(VariableIndex):
     """Resolves the mentions of a file, those of methods by the class of their object."""
 
     _depth = 0
@@ -51,19 +43,41 @@ class ReceiverIndex(ClassNameIndex):
     def _followed(self) -> dict[tuple[str, str], Value | None]:
         return {}
 
-    @cached_property
-    def _known_variables(self) -> dict[str, dict[str, str]]:
-        return {}
-
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
+        held = self._in_file(path).get(f"{chain}.{name}")
+        if held is not None and self._in_file(path).get(chain) is None:  # of an object, which is no class
+            return held
         value = self._value_of(chain, path)
         if value is None:
-            return None if len(name) < 2 else self._attribute(name, path, dotted=True)
+            if self._row(path).has_extension_methods and STEP not in chain and chain.rpartition("!")[2][:1].isupper():
+                return None  # a class of the library
+            extending = self._extension_of(None, "", name, path)
+            return extending or (None if len(name) < 2 else self._of_unknown(name, path))
+        if name == "super" and value.row is not None:
+            holders = (base for base in self._with_bases(value.row) if self._own_member(base, "constructor"))
+            return next(holders, None)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
-            return self._extension("", name, path) if value == OUTSIDE else None
+            is_outside = value == OUTSIDE
+            return self._extension_of(None, "", name, path) or (self._extension("", name, path) if is_outside else None)
         return found.row
+
+    def _of_unknown(self, name: str, path: str) -> EntityRow | None:
+        """Return the only method of a name, or the interface of its class that declares it.
+
+        Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`, and else none.
+        """
+        found = self._attribute(name, path, dotted=True)
+        if found is None or not self._row(path).has_extension_methods:
+            return found
+        holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
+        bases = self._with_bases(holder)[1:] if holder is not None else []
+        declaring = (base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {}))
+        interface = next(declaring, None)
+        if holder is None or interface is None or last_name(holder.plain) in last_name(interface.plain):
+            return found
+        return interface if last_name(interface.plain) in last_name(holder.plain) else None
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
@@ -86,6 +100,9 @@ class ReceiverIndex(ClassNameIndex):
         head, *steps = chain.split(STEP)
         value = self._begin(head, path)
         for step, behind in zip(steps, [*steps[1:], ""], strict=False):
+            if step.startswith(NARROWED):
+                value = self._narrowed(step[len(NARROWED) :], path) or value
+                continue
             if value is None:
                 return None
             value = self._step(
@@ -93,12 +110,23 @@ class ReceiverIndex(ClassNameIndex):
             )
         return value
 
-    def _types(self, path: str) -> dict[str, dict[str, str]]:
-        return self._mentions(path).types
+    def _narrowed(self, guard: str, path: str) -> Value | None:
+        """Return the object that a function says its argument is; None: it does not say so."""
+        function = self._begin(guard, path)
+        row = None if function is None else function.row
+        if row is None:
+            return None
+        stated = self._types(row.path).get(row.id, {}).get("", "")
+        if not stated.startswith(_PREDICATE):
+            return None
+        narrowed = self._type(type_arguments(stated)[0], row.path)
+        return narrowed if narrowed is not None and narrowed.row is not None else None
 
     def _begin(self, head: str, path: str) -> Value | None:
         if not head:
             return None
+        if head.startswith(ALIKE_MARK):
+            return object_of(self._alike(head[1:], path))
         if head.startswith(TYPE_MARK):
             return self._type(head[1:], path)
         if head[0] in "@^":
@@ -122,80 +150,10 @@ class ReceiverIndex(ClassNameIndex):
                 return Value(own)
             held = held.rpartition(".")[0]
         near = self._class_named(name, path, within=f"{owner}.") if name[:1].isupper() else None
-        return self._bare_value(name, path) if near is None else Value(near)
-
-    def _bare_value(self, name: str, path: str) -> Value | None:
-        row = self._in_file(path).get(name)
-        if row is not None and row.kind is not Kind.BLOCK:
-            return Value(row)
-        files = self._package_files.get(path.rpartition("/")[0], []) if self._has_packages(path) else [path]
-        for file in files:
-            if name in self._variables(file):
-                return self._value_of(self._variables(file)[name], file)
-        is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
-        row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
-        return None if row is None else Value(row)
-
-    def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
-        target, _, held_by = hint.removeprefix("mod:").partition("#")
-        if not name or held_by == "default":
-            return self._module(target, path, alias=name)
-        row = self._resolved(name, hint, path)
-        if row is not None:
-            return Value(row)
-        file = self.resolve(target, path)
-        if file and held_by and held_by != "default":
-            holder = self._exported(held_by, file)
-            return None if holder is None else self._member(Value(holder), name)
-        if file:
-            return self._exported_variable(name, file)
-        inner = self.resolve(f"{target}/{name}", path)
-        if inner:
-            return Value(module=inner)
-        folder = self._package(target) if self._has_packages(path) else None
-        return OUTSIDE if folder is None else self._in_folder(name, folder)
-
-    def _module(self, target: str, path: str, *, alias: str) -> Value | None:
-        file = self.resolve(target, path)
-        if file:
-            return Value(module=file, written=alias)
-        folder = self._package(target) if self._has_packages(path) else None
-        return OUTSIDE if folder is None else Value(module=folder)
-
-    def _in_folder(self, name: str, folder: str) -> Value | None:
-        row = self._in_package(name, folder)
-        if row is not None:
-            return Value(row)
-        for file in self._package_files.get(folder, []):
-            if name in self._variables(file):
-                return self._value_of(self._variables(file)[name], file)
-        return None
-
-    def _exported_variable(self, name: str, file: str) -> Value | None:
-        for _ in range(5):
-            if name in self._variables(file):
-                return self._value_of(self._variables(file)[name], file)
-            inner = self.resolve(f"./{file.rpartition('/')[0]}/{name}", file) if file.endswith("__init__.py") else ""
-            if inner:
-                return Value(module=inner)
-            name, file = self._reexporter(name, file, has_values=True)
-            if not file:
-                return None
-            row = self._in_file(file).get(name)
-            if row is not None and row.kind is not Kind.BLOCK:
-                return Value(row)
-        return None
-
-    def _variables(self, path: str) -> dict[str, str]:
-        """The chains of a file's module-level variables."""
-        known = self._known_variables
-        if path not in known:
-            known[path] = {}
-            types = self._types(path)
-            for row in dict.fromkeys(self._in_file(path).values()):
-                if row.entity.startswith("module:") and row.id in types:
-                    known[path] |= types[row.id]
-        return known[path]
+        if near is not None:
+            return Value(near)
+        alike = None if name in self._in_file(path) else self._alike(name, path)
+        return self._bare_value(name, path) if alike is None else Value(alike)
 
     def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
@@ -205,8 +163,15 @@ class ReceiverIndex(ClassNameIndex):
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
-            return Value(row)
+            return self._alternative(row, written, path) or Value(row, is_object=True)
         return Value(written=written, path=path)
+
+    def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
+        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is none."""
+        arguments = type_arguments(written)
+        if not arguments[0] or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
+            return None
+        return Value(written=f"Optional<{arguments[0]}>", path=path)
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
         own = self._class_here(owner, path) if is_own else None
@@ -220,11 +185,13 @@ class ReceiverIndex(ClassNameIndex):
         if not self._named(name) and not self._row(path).has_overloads:
             return None  # no language without overloads has methods that are only declared, and no receiver
         has_receiver = self._row(path).has_implicit_receiver
-        while held and last_name(held) != name:  # a constructor is called by the name of its class
+        while held and not (has_receiver and last_name(held) == name):  # a constructor has the name of its class
             own = self._class_here(held, path)
             found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
             if found is not None and found.holder is not None:
                 return found.row
+            if own is not None and self._reads(own, name):
+                return None
             here = self._in_file(path)
             beside = here.get(f"{held} > {name}") or (here.get(f"{held}.{name}") if own is None else None)
             if beside is not None:
@@ -234,9 +201,8 @@ class ReceiverIndex(ClassNameIndex):
         if own is not None or name in BUILTIN_NAMES:
             return own
         spaces = [t for t in self._named(name) if t.plain == f"{owner.partition('.')[0]}.{name}"]
-        return self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path) or self._bare(
-            name, path
-        )
+        beside = self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path)
+        return beside or self._bare(name, path) or self._mixed_in(name, owner, path)
 
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return what a call, an index or a member of a value is.
@@ -267,12 +233,15 @@ class ReceiverIndex(ClassNameIndex):
         found = None if step == INDEXED else self._member(value, step, count=count)
         if found is not None:
             return found
-        if step == "new" and self._languages.get(row.path) == "ruby":
+        if step in ("new", "class") and self._languages.get(row.path) == "ruby":
             return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
+        extending = self._extension_of(row, "", step, row.path) if count != NOT_CALLED else None
+        if extending is not None:
+            return Value(extending, holder=extending)
         # A member without a known type may be anything; a method that no class defines belongs to none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
@@ -300,8 +269,11 @@ class ReceiverIndex(ClassNameIndex):
         if value.result:
             return self._result(value.result, value)
         row = value.row
-        if row is None or self._is_class(row):
+        if row is None:
             return value
+        if self._is_class(row):
+            given = self._member(value, "__call__") if value.is_object else None
+            return value._replace(is_object=True) if given is None else self._called(given, count)
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
@@ -313,6 +285,7 @@ class ReceiverIndex(ClassNameIndex):
         if row is None:
             return None
         holder = value.holder or row
+        outside: Value | None = None
         for chain in stated.split(ALTERNATIVE):
             head = chain.partition("<")[0]
             if chain.startswith("@") and STEP not in chain:
@@ -320,14 +293,15 @@ class ReceiverIndex(ClassNameIndex):
             if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
                 return Value(holder) if value.holder is not None else None
             found = self._value_of(chain, row.path)
-            if found is not None:
+            if found is not None and found != OUTSIDE:
                 return self._with_own(found, holder)
-        return None
+            outside = outside or found
+        return outside
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
         if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(holder.plain if part == "Self" else part for part in _arguments(value.written))
+            written = ",".join(holder.plain if part == "Self" else part for part in type_arguments(value.written))
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
@@ -346,8 +320,11 @@ class ReceiverIndex(ClassNameIndex):
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
             if chain:
-                return self._value_of(chain, this.path)
+                return self._value_of(chain, this.path) or object_of(self._alike(name.lstrip("@"), this.path))
             if name + DECLARED in members:
+                # What an interface declares is in its class, whatever the number of arguments says.
+                if nearest is not None and nearest.row is not None and nearest.row.plain != f"{this.plain}.{name}":
+                    return nearest
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
         return nearest
 
@@ -355,9 +332,10 @@ class ReceiverIndex(ClassNameIndex):
         """Return what is known of a member of a type outside of the repository: what its arguments say."""
         name, _, rest = value.written.partition("<")
         given = self._extension(value.written, step, value.path) if name else None
+        given = given or (self._extension_of(None, value.written, step, value.path) if name else None)
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
-        arguments = _arguments(value.written)
+        arguments = type_arguments(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
@@ -369,15 +347,3 @@ class ReceiverIndex(ClassNameIndex):
         if step in SAME_METHODS:
             return value
         return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
-
-
-def _arguments(written: str) -> list[str]:
-    """`A<B,C<D>>` -> `B`, `C<D>`."""
-    parts, depth = [""], 0
-    for char in written.partition("<")[2].removesuffix(">"):
-        depth += (char == "<") - (char == ">")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts

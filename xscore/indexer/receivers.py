@@ -13,19 +13,29 @@ a variable has at each place what was last assigned above it, whatever the branc
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from xscore.indexer.chains import (
+    ALIKE_MARK,
     ALTERNATIVE,
     CALL_MARK,
     DECLARED,
     EXTENDED,
+    EXTENDS,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
+    NARROWED,
+    OTHER_BUILD,
+    PARAMETER,
     STEP,
     TYPE_MARK,
+    UNKNOWN,
+    class_named_like,
 )
 from xscore.indexer.entities import Entity
-from xscore.indexer.file_facts import FileFacts
+from xscore.indexer.file_facts import FileFacts, Place, first_from
+from xscore.indexer.go_builds import is_usual_build
+from xscore.indexer.languages import names_in
 from xscore.indexer.syntax import NameUse
 from xscore.indexer.type_names import read_type, with_names
 from xscore.store.written_rows import COUNT_MARK
@@ -58,12 +68,9 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
-        self._closures = sorted(
-            [
-                *facts.found.closures,
-                *((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"),
-            ]
-        )
+        functions = ((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")
+        self._functions = sorted([*facts.found.closures, *functions])
+        self._closures = sorted([*self._functions, *facts.found.narrowed])
         generics: _Bound = {}
         self._given = {name for _, name, _ in facts.found.variables}
         for at, name, chain in facts.found.variables:
@@ -72,6 +79,7 @@ class Receivers:
         self._types: dict[tuple[str, int], str] = {}
         self._generics = generics
         """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
+        self._library = names_in(self._language.library)
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
         self._super = {name.rstrip("()") for name in self._language.receivers}
 
@@ -96,10 +104,7 @@ class Receivers:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
-            is_variable = not self._language.has_overloads and bound is not None
-            if is_variable and scope.is_in_suite:  # a function that its suite defines
-                return name, f"in:{scope.owner}"
-            return None if name == "?" or is_variable else self._without_object(name, scope)
+            return self._bare_use(name, scope, bound)
         if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
             return self._facts.named_use(".".join((head, name)), scope.owner)
         is_path = "::" in chain
@@ -110,9 +115,30 @@ class Receivers:
         if not expression:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
         is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
-        return None if is_foreign else (name, f"at:{expression}")
+        return None if is_foreign and self._is_foreign(name) else (name, f"at:{expression}")
+
+    def _is_foreign(self, name: str) -> bool:
+        """Whether a method of this name, called on a type of the language, is none of this repository."""
+        return not self._language.has_extension_methods or name in self._library
+
+    def _bare_use(self, name: str, scope: "Scope", bound: tuple[int, str] | None) -> tuple[str, str] | None:
+        """Return the use of a name that is called without an object."""
+        if name == "super":  # what the constructor of the base is
+            return (name, f"at:^{scope.owner}") if scope.owner else None
+        if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
+            return name, f"in:{scope.suite}"
+        if bound is not None and not self._language.has_overloads:
+            return self._held_function(bound, scope) if bound[1] else None
+        return None if name == "?" else self._without_object(name, scope)
+
+    def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
+        """Return the function that a variable was given: `const { open } = store`."""
+        begins, _, name = self.expand(bound[1], bound[0] - 1, scope).rpartition(STEP)
+        return (name, f"at:{begins}") if begins and name.isidentifier() else None
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
+        if name.startswith(TYPE_MARK):
+            return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
         is_own = has_inner and scope.owner and "::" not in name
         if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
@@ -131,9 +157,12 @@ class Receivers:
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
+        if steps and steps[0].startswith(NARROWED):
+            return self._narrowed(head, steps, at, scope, depth + 1)
         bound = scope.last(head, at)
         if bound is not None:
             begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
+            begins = begins or self._alike(head)
         elif head.startswith(TYPE_MARK):
             stated = self.type_of(head[1:], at)
             begins = TYPE_MARK + stated if stated else ""
@@ -143,6 +172,19 @@ class Receivers:
         else:
             return self._of_name(head, steps, scope)
         return _joined(begins, steps) if begins else ""
+
+    def _narrowed(self, head: str, steps: list[str], at: int, scope: "Scope", depth: int) -> str:
+        """Return the chain of a value of which a function tells the type, if what that returns says so."""
+        before = self.expand(head, at, scope, depth)
+        guard = self.expand(steps[0][len(NARROWED) :], at, scope, depth)
+        if guard and STEP not in guard:
+            return _joined(before or UNKNOWN, [NARROWED + guard, *steps[1:]])
+        return _joined(before, steps[1:]) if before else ""
+
+    def _alike(self, name: str) -> str:
+        """Return the class that a variable may be named for, where no type is ever stated; empty: none."""
+        class_name = class_named_like(name) if self._language.name == "ruby" else ""
+        return ALIKE_MARK + class_name if class_name else ""
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
@@ -215,17 +257,29 @@ class Receivers:
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         own = self._variables(d.start_byte, d.end_byte, holes)
-        return Scope(owner, own, outer, self._closures)
+        scope = Scope(owner, own, outer, self._closures)
+        if d.kind == "suite":
+            scope.suite = entity.name
+        elif outer is not None and entity.parent is not None:
+            scope.suite = entity.parent.name
+        return scope
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
-        for at, name, chain in self._facts.outside(holes, self._facts.found.variables, start, end):
+        for at, name, stated in self._facts.outside(holes, self._facts.found.variables, start, end):
+            if stated == PARAMETER and name in self._own:
+                continue
+            chain = self._of_parameter(name) if stated == PARAMETER else stated
             given = bound.setdefault(name, [])
             if not given or given[-1][0] != at:
                 given.append((at, chain))
             elif not given[-1][1]:  # a stated type sorts before a value
                 given[-1] = (at, chain)
         return bound
+
+    def _of_parameter(self, name: str) -> str:
+        """Return what a parameter without a type is: in a test, what the fixture of its name gives."""
+        return f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
 
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
@@ -241,7 +295,12 @@ class Receivers:
         if stated:
             result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
-        values = (self.expand(chain, at, scope) for at, chain in _within(found.returned, d.body_byte, d.end_byte))
+        returned = _within(found.returned, d.body_byte, d.end_byte)
+        inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
+        own = returned
+        if inner:
+            own = [(at, chain) for at, chain in returned if not any(start <= at < end for start, end in inner)]
+        values = (self.expand(chain, at, scope) for at, chain in own)
         distinct = [value for value in dict.fromkeys(values) if value]
         return ALTERNATIVE.join(distinct[:MAX_RETURNED])
 
@@ -268,19 +327,28 @@ class Receivers:
         field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in given:
             value = self.expand(chain, at, scope)
-            if value and "." not in field:
-                members.setdefault(field, value)
+            if not value or "." in field:
+                continue
+            if field.endswith(EXTENDS) and field in members:
+                members[field] += ALTERNATIVE + value
+            members.setdefault(field, value)
 
     def scope_between(self, start: int, end: int) -> "Scope":
         """Return the variables that module-level code between two bytes gives values to."""
         return Scope("", self._variables(start, end, ()), None, self._closures)
+
+    @cached_property
+    def _is_usual(self) -> bool:
+        """Whether the file is in a usual build."""
+        source = self._facts.source
+        return not self._language.has_folder_modules or is_usual_build(source.path, source.text)
 
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
         scope, variables = self.scope_between(start, end), dict[str, str]()
         for name, given in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name, given, scope)
+                self._add(variables, name if self._is_usual else name + OTHER_BUILD, given, scope)
         return dict(list(variables.items())[:MAX_FACTS])
 
 
@@ -294,12 +362,9 @@ class Scope:
         self.owner: str = owner
         self.bound: _Bound = bound
         self._outer, self._closures = outer, closures
+        self.suite: str = ""
+        """The suite of tests whose functions it may call."""
         self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
-
-    @property
-    def is_in_suite(self) -> bool:
-        """Whether there is code around it whose variables it sees."""
-        return self._outer is not None
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of these."""
@@ -326,5 +391,5 @@ def _joined(begins: str, steps: Sequence[str]) -> str:
     return chain if len(chain) <= MAX_CHAIN_CHARS else ""
 
 
-def _within(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
-    return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
+def _within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:
+    return places[first_from(places, start) : first_from(places, end)]

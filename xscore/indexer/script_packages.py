@@ -2,10 +2,11 @@
 
 `exports` and its like name built files, which are seldom in a repository: a path below `dist/` then
 means the source of that name. A package counts where a workspace lists it, or where no workspace
-stands above the importer. Pure. Trade-off: installed packages, and the paths of `tsconfig.json`,
-are not known.
+stands above the importer. The `paths` of the nearest `tsconfig.json` above come first. Pure.
+Trade-off: installed packages are not known, nor what a `tsconfig.json` takes over from another folder.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -17,6 +18,9 @@ from xscore.platform.globs import GlobList, is_glob
 MODULE = "module:"
 """Begins the hint of what a manifest says; `manifests` lists the forms."""
 MANIFEST, WORKSPACE_FILES = "package.json", ("pnpm-workspace.yaml", "pnpm-workspace.yml")
+_PATHS_FILE = re.compile(r"[tj]sconfig(?:\.[\w-]+)*\.json\Z")
+ALIAS = "to:"
+"""Begins the fact that a name, or a pattern of names, means a path for the files of a folder."""
 _BUILT = re.compile(r"(?:\.?/)?(?:[^/]*dist[^/]*|build|lib|out|es|esm|cjs|umd|types|output)/")
 _BUILT_SUFFIX = re.compile(r"(\.d)?\.[cm]?[jt]sx?\Z")
 _USUAL_ENTRIES = ("src/index", "index", "src/main", "lib/index")
@@ -47,6 +51,8 @@ class ScriptPackages:
         self._named: dict[str, list[ScriptPackage]] = {}
         self._folders: dict[str, ScriptPackage] = {}
         self._workspaces: list[tuple[str, GlobList]] = []
+        self._aliases: dict[str, ScriptPackage] = {}
+        """By folder, those of names without a package."""
         self._resolve_from = cache(self._find)
         for folder, hints in manifests:
             self._add(folder, hints)
@@ -59,6 +65,10 @@ class ScriptPackages:
             key, _, value = fact.partition("=")
             if key == "has":
                 globs.append(_anchored(value))
+                continue
+            if key.startswith(ALIAS):
+                aliases = self._aliases.setdefault(folder, ScriptPackage(folder))
+                aliases.targets.append((key.removeprefix(ALIAS), value))
                 continue
             package = own.setdefault(name, ScriptPackage(folder))
             package.only |= key == "only"
@@ -76,6 +86,24 @@ class ScriptPackages:
     def resolve(self, target: str, importer: str) -> str | None:
         """Return the file that a package's name means; empty: none that is here; None: it is no package of here."""
         return self._resolve_from(target, importer.rpartition("/")[0])
+
+    def main(self, folder: str) -> str:
+        """Return the file that a folder with a manifest means; empty: there is none."""
+        package = self._folders.get(folder.removeprefix("."))
+        return self._in_package(package, ".") if package is not None else ""
+
+    def aliased(self, target: str, importer: str) -> str:
+        """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty: none that is here."""
+        if not self._aliases:
+            return ""
+        names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
+        for folder in _upward(importer.rpartition("/")[0]):
+            aliases = self._aliases.get(folder)
+            paths = (path for name in names for path in _targets_of(aliases, name)) if aliases is not None else ()
+            for path in paths:
+                if found := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
+                    return found
+        return ""
 
     def _find(self, target: str, folder: str) -> str | None:
         if target.startswith(":"):
@@ -126,10 +154,17 @@ class ScriptPackages:
         return ""
 
 
+def is_paths_file(file_name: str) -> bool:
+    """Whether a file may say what names mean to the scripts of its folder."""
+    return _PATHS_FILE.match(file_name) is not None
+
+
 def importable_name(hint: str) -> str:
     """Return by which last part others import what a fact about a package leads to; empty: by none."""
     name, _, fact = hint.removeprefix(MODULE).partition("#")
     place = fact.partition("=")[0]
+    if place.startswith(ALIAS):
+        return place.removeprefix(ALIAS).rstrip("/*").rpartition("/")[2]
     if place == ".":
         return name.rpartition("/")[2]
     return place.rpartition("/")[2] if place.startswith(("./", ":")) else ""

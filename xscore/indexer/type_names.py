@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+PREDICATE = "is"
+"""The type of what a function returns that tells whether its argument is of the type in `<>`."""
 MAX_TYPE_DEPTH = 6
 MAX_TOKENS = 80
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|\\)[A-Za-z_$][\w$]*)*|=>|->|\d+|\S")
@@ -59,7 +61,7 @@ SAME_METHODS = frozenset(
     """
     also apply as_deref as_mut as_ref as_slice asSequence await borrow borrow_mut by_ref chain clone cloned
     copied distinct distinctBy drain drop dropLast dropWhile filter filterIsInstance filterNot filterNotNull
-    into_iter iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
+    into_iter items iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
     sortWith sorted sortedBy sortedByDescending sortedWith stream take takeIf takeWhile then to_owned to_vec
     toList toMutableList toSeq toVector values write where Where OrderBy ToList slice reverse concat
     ConfigureAwait lower
@@ -120,6 +122,9 @@ class _Reader:
             other = self._array(depth)
             if is_union and meant in _NULLS:
                 meant = other
+        if self._take("is"):  # `value is Store`, of a function that tells it
+            told = self.union(depth + 1)
+            return f"{PREDICATE}<{told}>" if told else ""
         return meant
 
     def _array(self, depth: int) -> str:

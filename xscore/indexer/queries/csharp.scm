@@ -18,8 +18,8 @@
 (invocation_expression
   function: [(identifier) (member_access_expression) (conditional_access_expression)] @call arguments: (_) @arguments)
 (invocation_expression function: (generic_name (identifier) @call) arguments: (_) @arguments)
-(object_creation_expression type: [(identifier) (qualified_name)] @call)
-(object_creation_expression type: (generic_name (identifier) @call))
+(object_creation_expression type: [(identifier) (qualified_name)] @made arguments: (_)? @arguments)
+(object_creation_expression type: (generic_name (identifier) @made) arguments: (_)? @arguments)
 (using_directive [(identifier) (qualified_name)] @import.module)
 
 [
@@ -37,6 +37,9 @@
 (field_declaration (variable_declaration
   type: (_) @variable.type (variable_declarator name: (_) @variable @member . (_)? @variable.value)))
 (method_declaration returns: (_) @result body: (_))
+(property_declaration type: (_) @result accessors: (accessor_list (accessor_declaration body: (_))))
 (method_declaration returns: (_) @declared.type name: (_) @declared !body)
+((method_declaration name: (_) @variable @extends
+  parameters: (parameter_list . (parameter (modifier) @_this type: (_) @variable.type))) (#eq? @_this "this"))
 [(lambda_expression) (anonymous_method_expression)] @closure
 (type_parameter name: (identifier) @variable @generic)

@@ -41,7 +41,12 @@
       [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))
   ]) @function
 (assignment_expression left: [(member_expression) (identifier)] @name
-  right: (class body: (_) @body)) @class
+  right: (class !name body: (_) @body)) @class
+((assignment_expression left: [(member_expression) (identifier)] @name
+  right: (class name: (_) body: (_) @body)) @class
+  (#not-match? @name "^(module[.])?exports$"))
+((assignment_expression left: (_) @_exports right: (class name: (_) @name body: (_) @body)) @class
+  (#any-of? @_exports "module.exports" "exports"))
 (pair key: (_) @name
   value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @function
 (export_statement "default" @name
@@ -101,6 +106,7 @@
 
 (call_expression function: [(identifier) (member_expression)] @call)
 (new_expression constructor: [(identifier) (member_expression)] @call)
+(call_expression function: (super) @super)
 
 (import_statement (import_clause (identifier) @import.alias) source: (string) @import.module)
 (import_statement (import_clause (namespace_import (identifier) @import.alias)) source: (string) @import.module)
@@ -132,6 +138,18 @@
   (#eq? @_require "require"))
 (call_expression function: (import) arguments: (arguments . (string) @import.module))
 
+; What a module exports under another name.
+(export_statement !source
+  (export_clause (export_specifier name: (_) @export.name alias: (_) @export.alias)))
+(export_statement "default" @export.alias declaration: (_ name: (_) @export.name))
+(export_statement "default" @export.alias value: (identifier) @export.name)
+((assignment_expression left: (member_expression) @export.alias
+  right: [(identifier) @export.name (class name: (_) @export.name)])
+  (#match? @export.alias "^(module\\.)?exports(\\.[a-zA-Z_$]+)?$"))
+((assignment_expression left: (member_expression) @_exports
+  right: (object (pair key: (property_identifier) @export.alias value: (identifier) @export.name)))
+  (#any-of? @_exports "module.exports" "exports"))
+
 [
   (if_statement) (for_statement) (for_in_statement) (while_statement) (do_statement) (catch_clause)
   (ternary_expression) (switch_case)
@@ -140,10 +158,33 @@
 
 ; What variables are given, and what functions give.
 (assignment_expression left: [(identifier) (member_expression)] @variable
-  right: [(new_expression) (call_expression) (identifier) (member_expression) (await_expression)] @variable.value)
+  right: [
+    (new_expression) (call_expression) (identifier) (member_expression) (await_expression)
+    (binary_expression) (ternary_expression)
+  ] @variable.value)
 (for_in_statement left: (identifier) @variable right: (_) @variable.each)
-(return_statement [(new_expression) (call_expression) (identifier) (member_expression) (this)] @returned)
+(return_statement [
+  (new_expression) (call_expression) (identifier) (member_expression) (this) (await_expression) (binary_expression)
+  (ternary_expression)
+] @returned)
 (arrow_function body: [(new_expression) (call_expression)] @returned)
 [(arrow_function) (function_expression)] @closure
 (arrow_function parameter: (identifier) @variable)
 (export_statement "default" @variable value: [(identifier) (call_expression) (new_expression)] @variable.value)
+
+; Parts of what an object is, and what a test of its type says of it within a branch.
+(variable_declarator name: (object_pattern [
+    (shorthand_property_identifier_pattern) @variable @field
+    (object_assignment_pattern left: (shorthand_property_identifier_pattern) @variable @field)
+    (pair_pattern key: (property_identifier) @field value: (identifier) @variable)
+  ]) value: (_) @variable.value)
+(for_in_statement left: (array_pattern . (identifier) . (identifier) @variable .) right: (_) @variable.each)
+(for_in_statement left: (object_pattern (shorthand_property_identifier_pattern) @variable @field)
+  right: (_) @variable.each)
+(if_statement condition: (parenthesized_expression (_) @condition) consequence: (_) @narrowed)
+(ternary_expression condition: (_) @condition consequence: (_) @narrowed)
+(binary_expression left: (_) @condition operator: "&&" right: (_) @narrowed)
+((call_expression
+  function: (member_expression object: (_) @variable.each property: (property_identifier) @_walk)
+  arguments: (arguments . (arrow_function parameter: (identifier) @variable)))
+  (#any-of? @_walk "every" "filter" "find" "findIndex" "flatMap" "forEach" "map" "some" "sort"))

@@ -35,7 +35,13 @@
 (block_parameters (identifier) @variable)
 (method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
 (singleton_method body: (body_statement [(call) (identifier) (instance_variable) (self)] @returned .))
+(method body: (body_statement [(assignment right: (_) @returned) (operator_assignment right: (_) @returned)] .))
+(singleton_method body: (body_statement [
+  (assignment right: (_) @returned) (operator_assignment right: (_) @returned)] .))
 (return (argument_list . (_) @returned))
+; What `attr_reader :site` gives is the variable of that name.
+((call !receiver method: (identifier) @_read arguments: (argument_list (simple_symbol) @variable @read))
+  (#any-of? @_read "attr_reader" "attr_accessor" "attr"))
 [(block) (do_block)] @closure
 [(keyword_parameter name: (_) @variable) (splat_parameter name: (_) @variable) (block_parameter name: (_) @variable)
   (hash_splat_parameter name: (_) @variable) (left_assignment_list (identifier) @variable)

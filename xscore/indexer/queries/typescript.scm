@@ -20,7 +20,7 @@
   ]) @function
 (variable_declarator name: (identifier) @name value: (as_expression (object) @body)) @scope
 (variable_declarator name: (identifier) @name value: (satisfies_expression (object) @body)) @scope
-(class_declaration (class_heritage (extends_clause value: [(identifier) (member_expression)] @base)))
+(class_heritage (extends_clause value: [(identifier) (member_expression)] @base))
 (extends_type_clause type: [
   (type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
 (implements_clause [(type_identifier) @base (nested_type_identifier) @base (generic_type name: (_) @base)])
@@ -30,7 +30,14 @@
 (variable_declarator name: (identifier) @variable type: (_) @variable.type)
 (required_parameter pattern: (identifier) @variable type: (_) @variable.type)
 (optional_parameter pattern: (identifier) @variable type: (_) @variable.type)
+(required_parameter pattern: (this) @variable type: (_) @variable.type)
+(required_parameter pattern: (object_pattern [
+    (shorthand_property_identifier_pattern) @variable @field
+    (object_assignment_pattern left: (shorthand_property_identifier_pattern) @variable @field)
+    (pair_pattern key: (property_identifier) @field value: (identifier) @variable)
+  ]) type: (_) @variable.type)
 (required_parameter (accessibility_modifier) @property pattern: (identifier) @variable type: (_) @variable.type)
+(required_parameter "readonly" @property pattern: (identifier) @variable type: (_) @variable.type)
 (public_field_definition name: (_) @variable @member type: (_) @variable.type)
 (public_field_definition name: (_) @variable @member !type value: [(new_expression) (call_expression)] @variable.value)
 (property_signature name: (_) @variable @member type: (_) @variable.type)
@@ -46,3 +53,14 @@
 (type_parameter name: (_) @variable @generic constraint: (constraint (_) @variable.type))
 (type_parameter name: (_) @variable @generic !constraint)
 (variable_declarator name: (identifier) @variable !type value: (_) @variable.value)
+
+((call_expression
+  function: (member_expression object: (_) @variable.each property: (property_identifier) @_walk)
+  arguments: (arguments . (arrow_function
+    parameters: (formal_parameters . (required_parameter pattern: (identifier) @variable !type)))))
+  (#any-of? @_walk "every" "filter" "find" "findIndex" "flatMap" "forEach" "map" "some" "sort"))
+((call_expression
+  function: (member_expression object: (_) @variable.each property: (property_identifier) @_walk)
+  arguments: (arguments . (arrow_function parameters: (formal_parameters
+    . (required_parameter) . (required_parameter pattern: (identifier) @variable !type)))))
+  (#any-of? @_walk "reduce" "reduceRight" "sort"))

@@ -1,0 +1,107 @@
+"""Find the methods that a language gives to a type apart from its class, by their first parameter, as C# does.
+
+`static bool IsName(this Token token)` may be called on any `Token`, and on what inherits from it. Several classes may
+have one of that name: the one whose parameter is nearest to the object counts, and of an object of which nothing is
+known only a name that no other such method has. Trade-off: whether the file uses the namespace is not asked, so a name
+that two namespaces give to one type has no edge.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+from xscore.indexer.chains import ALTERNATIVE, EXTENDS, TYPE_MARK
+from xscore.indexer.class_names import ClassNameIndex
+from xscore.indexer.languages import names_in
+from xscore.records.memory import Kind
+from xscore.store.link_rows import EntityRow
+from xscore.store.written_rows import last_name
+
+ANY_TYPES = frozenset({"?", "object", "dynamic", "Object"})
+"""Types that everything is of."""
+_SEQUENCES = frozenset({"IEnumerable", "ICollection", "IList", "IReadOnlyCollection", "IReadOnlyList"})
+"""Types that containers of the library are of."""
+_NO_SEQUENCES = frozenset({"bool", "int", "long", "double", "Task", "Func", "Action", "Type", "Nullable"})
+SAME, RELATED, ANY = 3, 2, 1
+"""How near the first parameter of such a method is to an object."""
+
+
+class ExtensionMethod(NamedTuple):
+    """A method, and the types of its first parameter: one for each definition in its class."""
+
+    row: EntityRow
+    types: tuple[str, ...]
+
+
+class ExtensionIndex(ClassNameIndex):
+    """Finds such methods by name and by the type of an object."""
+
+    @cached_property
+    def _known_extensions(self) -> dict[tuple[str, str], list[ExtensionMethod]]:
+        return {}
+
+    def _extending(self, name: str, language: str) -> list[ExtensionMethod]:
+        """Return the methods of this name that extend types, one of each class."""
+        if (name, language) in self._known_extensions:
+            return self._known_extensions[name, language]
+        methods: dict[str, ExtensionMethod] = {}
+        for row in self._named(name):
+            holder = row.plain.rpartition(".")[0]
+            if row.kind is not Kind.METHOD or row.language != language or row.plain in methods:
+                continue
+            own = self._in_file(row.path).get(holder)
+            types = {} if own is None else self._mentions(row.path).types.get(own.id, {})
+            if name + EXTENDS in types:
+                methods[row.plain] = ExtensionMethod(row, tuple(types[name + EXTENDS].split(ALTERNATIVE)))
+        self._known_extensions[name, language] = [*methods.values()]
+        return self._known_extensions[name, language]
+
+    def _extension_of(self, row: EntityRow | None, written: str, name: str, path: str) -> EntityRow | None:
+        """Return the method that extends a class, or a type outside of the repository.
+
+        row: the class. written: the type, as `read_type` has it; both empty: nothing is known of the object.
+        """
+        if not self._row(path).has_extension_methods:
+            return None
+        methods = self._extending(name, self._languages.get(path, ""))
+        is_usual = row is None and name in names_in(self._row(path).library)
+        if not methods or is_usual:
+            return None
+        if row is None and not written:
+            others = [one for one in self._named(name) if one.kind is Kind.METHOD and one.plain != methods[0].row.plain]
+            return methods[0].row if not others else None
+        ranked = [(self._nearness(method, row, written), method) for method in methods]
+        best = max((rank for rank, _ in ranked), default=0)
+        nearest = [method.row for rank, method in ranked if rank == best and best]
+        return nearest[0] if len(nearest) == 1 else None
+
+    def _nearness(self, method: ExtensionMethod, row: EntityRow | None, written: str) -> int:
+        """Return how near a method is to an object; 0: it is none of its methods."""
+        return max(self._nearness_of(stated, method.row.path, row, written) for stated in method.types)
+
+    def _nearness_of(self, stated: str, path: str, row: EntityRow | None, written: str) -> int:
+        type_ = _bare(stated.lstrip(TYPE_MARK))
+        if type_ in ANY_TYPES:
+            return ANY
+        if row is None:
+            own = _bare(written)
+            if own == type_:
+                return SAME
+            is_sequence = type_ in _SEQUENCES and own not in _NO_SEQUENCES and ("<" in written or own == "string")
+            return RELATED if is_sequence else 0
+        extended = self._class_named(type_, path)
+        if extended is None:
+            return RELATED if type_ in self._base_names(row) else 0
+        if extended.plain == row.plain:
+            return SAME
+        return RELATED if any(base.plain == extended.plain for base in self._with_bases(row)) else 0
+
+    def _base_names(self, row: EntityRow) -> set[str]:
+        """Return the names of all that a class and its bases state to inherit from."""
+        names = set[str]()
+        for this in self._with_bases(row):
+            names |= {name for _, name, _ in self._mentions(this.path).bases.get(this.id, ())}
+        return names
+
+
+def _bare(written: str) -> str:
+    return last_name(written.partition("<")[0].rpartition("!")[2])

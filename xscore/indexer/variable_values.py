@@ -1,0 +1,126 @@
+"""Find what the name that a chain begins with stands for: an entity, a variable, a fixture of a test, or a module.
+
+The chain of a module-level variable is followed where that variable is (`receiver_types`).
+"""
+
+from functools import cached_property
+
+from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value
+from xscore.indexer.chains import OTHER_BUILD
+from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.ruby_names import RubyNameIndex
+from xscore.records.memory import Kind
+
+
+class VariableIndex(RubyNameIndex):
+    """Finds what names and module-level variables stand for."""
+
+    @cached_property
+    def _known_variables(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    @cached_property
+    def _known_packages(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    def _value_of(self, chain: str, path: str) -> Value | None:
+        """Return what a chain leads to; None: nothing is known of it."""
+        raise NotImplementedError
+
+    def _member(self, value: Value, name: str, *, count: int = NOT_CALLED) -> Value | None:
+        """Return a method or a member of an object, by its class and the bases of that."""
+        raise NotImplementedError
+
+    def _types(self, path: str) -> dict[str, dict[str, str]]:
+        return self._mentions(path).types
+
+    def _bare_value(self, name: str, path: str) -> Value | None:
+        row = self._in_file(path).get(name)
+        if row is not None and row.kind is not Kind.BLOCK:
+            return Value(row)
+        own = self._variables(path)
+        chain = own.get(name) or own.get(name + OTHER_BUILD)  # a file of another build means its own
+        if chain is not None:
+            return self._value_of(chain, path)
+        file, written = self._variable_of(name, path.rpartition("/")[0]) if self._has_packages(path) else ("", "")
+        if file:
+            return self._value_of(self._variables(file)[written], file)
+        for file in self._fixtures_of(path) if path.endswith(".py") else ():
+            if name in self._in_file(file):
+                return Value(self._in_file(file)[name])
+        is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
+        row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
+        return None if row is None else Value(row)
+
+    def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
+        target, _, held_by = hint.removeprefix("mod:").partition("#")
+        if not name or held_by == "default":
+            return self._module(target, path, alias=name)
+        row = self._resolved(name, hint, path)
+        if row is not None:
+            return Value(row)
+        file = self.resolve(target, path)
+        if file and held_by and held_by != "default":
+            holder = self._exported(held_by, file)
+            return None if holder is None else self._member(Value(holder), name)
+        if file:
+            return self._exported_variable(name, file)
+        inner = self.resolve(f"{target}/{name}", path)
+        if inner:
+            return Value(module=inner)
+        folder = self._package(target) if self._has_packages(path) else None
+        return OUTSIDE if folder is None else self._in_folder(name, folder)
+
+    def _module(self, target: str, path: str, *, alias: str) -> Value | None:
+        file = self.resolve(target, path)
+        if file:
+            return Value(module=file, written=alias)
+        folder = self._package(target) if self._has_packages(path) else None
+        return OUTSIDE if folder is None else Value(module=folder)
+
+    def _in_folder(self, name: str, folder: str) -> Value | None:
+        row = self._in_package(name, folder)
+        if row is not None:
+            return Value(row)
+        file, written = self._variable_of(name, folder)
+        return self._value_of(self._variables(file)[written], file) if file else None
+
+    def _variable_of(self, name: str, folder: str) -> tuple[str, str]:
+        """Return the file of a package's variable, and its name there: first one of a usual build; empty: none has it.
+
+        The files of a package are read once, not at each name.
+        """
+        known = self._known_packages
+        if folder not in known:
+            files = self._package_files.get(folder, [])
+            known[folder] = {held: file for file in reversed(files) for held in self._variables(file)}
+        for written in (name, name + OTHER_BUILD):
+            if written in known[folder]:
+                return known[folder][written], written
+        return "", ""
+
+    def _exported_variable(self, name: str, file: str) -> Value | None:
+        for _ in range(5):
+            if name in self._variables(file):
+                return self._value_of(self._variables(file)[name], file)
+            inner = self.resolve(f"./{file.rpartition('/')[0]}/{name}", file) if file.endswith("__init__.py") else ""
+            if inner:
+                return Value(module=inner)
+            name, file = self._reexporter(name, file, has_values=True)
+            if not file:
+                return None
+            row = self._in_file(file).get(name)
+            if row is not None and row.kind is not Kind.BLOCK:
+                return Value(row)
+        return None
+
+    def _variables(self, path: str) -> dict[str, str]:
+        """The chains of a file's module-level variables."""
+        known = self._known_variables
+        if path not in known:
+            known[path] = {}
+            types = self._types(path)
+            for row in dict.fromkeys(self._in_file(path).values()):
+                if row.entity.startswith("module:") and row.id in types:
+                    known[path] |= types[row.id]
+        return known[path]
