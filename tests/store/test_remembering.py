@@ -180,7 +180,7 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
     cases = [
         (Statement(text="  \n"), "empty"),
         (Statement(text="x" * (STATEMENT_CHARS + 1)), "too many"),
-        (Statement(text="x", because="y" * (DETAIL_CHARS + 1)), "too much"),
+        (Statement(text="x", because="y" * (DETAIL_CHARS + 1)), "too long"),
         (Statement(text="x", title="y" * (LINE_CHARS + 1)), "for a title"),
         (Statement(text="x", key="y" * (LINE_CHARS + 1)), "for a key"),
         (Statement(text="x", links=("y" * (LINE_CHARS + 1),)), "for a link"),

@@ -15,7 +15,7 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, age_text
+from xscore.prompts.bundle_parts import RANKED_BY_WORDS, BesideMemories, Bundle, BundleEntry, age_text
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
@@ -26,8 +26,6 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun
 
-RANKED_BY_WORDS = "No model judged this: matching words alone ranked it, so take it as hints, not findings."
-"""Stands in the text itself: an agent that is given the context reads no receipt."""
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 

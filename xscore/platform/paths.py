@@ -114,8 +114,7 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
 def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
-    # Unlike `Path.home` it raises nothing for a user without a home.
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111  `Path.home` raises for a user without a home
     return Path(home).is_relative_to(folder)
 
 

@@ -27,6 +27,8 @@ MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
 
 
+RANKED_BY_WORDS = "No model judged this: matching words alone ranked it, so take it as hints, not findings."
+"""The remark of a bundle without a judge."""
 FAILURES_HEADING, DECISIONS_HEADING = "Known failure patterns:", "Latest decisions:"
 
 

@@ -8,7 +8,7 @@ recognized by its form alone, so a person who types `<system-reminder>` by hand 
 import json
 import re
 
-from xscore.prompts.bundle_parts import DECISIONS_HEADING, FAILURES_HEADING
+from xscore.prompts.bundle_parts import DECISIONS_HEADING, FAILURES_HEADING, RANKED_BY_WORDS
 from xscore.prompts.fences import well_formed
 from xscore.prompts.left_out import HEADINGS
 from xscore.records.memory import Kind
@@ -62,10 +62,10 @@ _BUNDLE_HEADS = (
 _LABEL = (
     r"(?m)^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?"
     r"|Earlier in this session:|Saved state to go on from:|Current file:|Uncommitted change:|Errors:"
-    r"|You were working on .{0,300}ago\))$"
+    rf"|You were working on .{{0,300}}ago\)|{re.escape(RANKED_BY_WORDS)})$"
 )
 _CLOSING_WORDS = "Generate solution with full context."
-_BUNDLE_JSON = r'\{\s*"schema": 1,\s*"(?:headers|memories)": '
+_BUNDLE_JSON = r'\{\s*"schema": 1,\s*"(?:headers|memories|remark)": '
 _ANSI = r"\x1b\[[0-?]*[ -/]*[@-~]"
 _WRAP = rf"</?(?:{_WRAPPED})>"
 _CONTINUED = "This session is being continued from a previous conversation"

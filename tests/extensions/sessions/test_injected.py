@@ -10,7 +10,7 @@ from tests.cpu_time import assert_growth
 from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, words_of
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from xscore.prompts.bundle_parts import RANKED_BY_WORDS, BesideMemories, Bundle, BundleEntry
 from xscore.prompts.injected_text import spoken_text, without_recall
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import Judgment, Origin, Ranked
@@ -67,6 +67,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         branch="RECALLED",
         commit="RECALLED",
         history=("RECALLED before",),
+        remark=RANKED_BY_WORDS,
     )
     return render_bundle(
         entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0, beside=beside
@@ -102,7 +103,7 @@ def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     """Pasted output of `xscore context` is not the person's words, nor is its list of omissions."""
     pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
     left = spoken_text(pasted)
-    assert "RECALLED" not in left and "m_" not in left
+    assert "RECALLED" not in left and "m_" not in left and RANKED_BY_WORDS not in left
     assert left.startswith("please look") and left.endswith("and tell me why")
 
 
