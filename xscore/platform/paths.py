@@ -106,7 +106,7 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
         return
     command = f"xscore index {shlex.quote(str(root.path))}"
     raise UsageError(
-        f"{root.path} is no project: all files of your home folder are in it",
+        f"{root.path} is not a project: all files of your home folder are in it",
         hint=f"Go to the folder of a project. If you mean all of it, run `{command}` first.",
     )
 
@@ -114,9 +114,10 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
 def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
-    # Unlike `Path.home` it raises nothing for a user without a home.
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
-    return Path(home).is_relative_to(folder)
+    # Unlike `Path.home` it raises nothing for a user without a home, such as any id in a container.
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111
+    # Such a user gets `~` back, which would lie in whatever folder is the working folder.
+    return home.is_absolute() and Path(os.path.realpath(home)).is_relative_to(folder)
 
 
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
@@ -210,7 +211,11 @@ def _users(kind: UsersFolder) -> Path:
     variable, default, on_macos = _USERS_FOLDERS[kind]
     chosen = Path(os.environ.get(variable, "").strip())
     if not chosen.is_absolute():  # the specification has relative paths ignored
-        chosen = Path(on_macos if sys.platform == "darwin" else default).expanduser()
+        usual = on_macos if sys.platform == "darwin" else default
+        # `Path.expanduser` would raise a RuntimeError for a user without a home.
+        chosen = Path(os.path.expanduser(usual))  # noqa: PTH111
+    if not chosen.is_absolute():
+        raise UsageError("this user has no home folder", hint=f"Set {variable} to an absolute path.")
     return chosen / "xscore"
 
 
