@@ -1,9 +1,9 @@
 """Memories as records: whole memories, and the light candidates that make the pool of a turn.
 
 Each turn builds ten thousand candidates, so they are read by column, enum members come from plain dicts, and no text
-is read. Layers are read one
-after the other in one snapshot: threads are slower (`docs/internals/decisions/0016-routing.md`). Damage in the
-project's store is an error; damage in the user's own store is reported, and the turn continues without it.
+is read. Layers are read one after the other in one snapshot: threads are slower
+(`docs/internals/decisions/0016-routing.md`). Damage in the project's store is an error; damage in the user's own store
+is reported, and the turn continues without it.
 Trade-off: candidates are not validated, except for unknown layers and kinds.
 """
 
