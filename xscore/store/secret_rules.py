@@ -229,9 +229,9 @@ def _is_numbered_name(value: str) -> bool:
 @cache
 def _numbered_words() -> re.Pattern[str]:
     """Match a known name with digits where a word of an identifier may begin."""
-    known = secret_rules().placeholders
-    long_names = _any_of(known["numbered"]) + r"(?!\d)"
-    short_names = _any_of(known["short_numbered"]) + r"(?![a-z\d])"
+    placeholders = secret_rules().placeholders
+    long_names = _any_of(placeholders["numbered"]) + r"(?!\d)"
+    short_names = _any_of(placeholders["short_numbered"]) + r"(?![a-z\d])"
     # First what is cheap: hardly any place has letters and a digit before it is worth trying each name.
     begin = r"(?=[A-Za-z]{1,8}\d)(?:(?<![A-Za-z\d])|(?=[A-Z]))"
     return re.compile(f"{begin}(?:{long_names}|{short_names})")
