@@ -31,6 +31,9 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
     (made / "link.py").symlink_to("src/cart.py")
     (made / "gone.py").unlink()  # tracked, and deleted before the index was made
     (made / "empty").mkdir()
+    (made / "hollow" / "empty").mkdir(parents=True)
+    write_files(made, {"holder/repository/y.py": "Y = 1\n"})
+    commit_all(made / "holder/repository")
     assert xscore("ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=made).returncode == 1
     return made
 
@@ -62,7 +65,10 @@ def test_the_reason_is_told(repo: Path, xscore: Run, name: str, place: str, why:
 OUTSIDE = [".", "..", "../other", "../other/y.py", "/etc/passwd", ".git/config"]
 
 
-@pytest.mark.parametrize("name", ["nowhere.py", "empty", "src", "gone.py", "gone.py::gone", "Cart", *OUTSIDE])
+FOLDERS = ["src", "empty", "hollow", "holder"]
+
+
+@pytest.mark.parametrize("name", ["nowhere.py", "gone.py", "gone.py::gone", "Cart", *FOLDERS, *OUTSIDE])
 def test_what_was_not_kept_out_is_an_unknown_name(repo: Path, xscore: Run, name: str) -> None:
     """Nothing is said to be kept out that is not there, is no file, or lies elsewhere."""
     done = xscore("explain", name, cwd=repo)
@@ -72,4 +78,4 @@ def test_what_was_not_kept_out_is_an_unknown_name(repo: Path, xscore: Run, name:
 def test_a_turn_that_finds_nothing_names_folders_kept_out(repo: Path, xscore: Run) -> None:
     """The answer may be in a submodule or a nested repository, which have stores of their own."""
     done = xscore("ask", "other quite penguins", "--judge", "lexical", "--no-answer", cwd=repo)
-    assert "1 submodule and 1 nested repository" in done.stderr
+    assert "1 submodule and 2 nested repositories" in done.stderr

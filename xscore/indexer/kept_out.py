@@ -86,17 +86,18 @@ def find_kept_out(
         except OSError:
             return None  # git lists a file that it tracks and that was deleted
         return Excluded(place, reason) if reason else None
-    has_files = any(name.startswith(f"{path}/") for name in listed)
-    return None if has_files or not _holds_file(root.path / native_name(path)) else Excluded(path, IGNORED)
+    # A folder with files, or with a nested repository, was not left out as a whole.
+    listed |= {excluded.path for excluded in listing.excluded}
+    is_partly_listed = any(name.startswith(f"{path}/") for name in listed)
+    is_ignored = not is_partly_listed and _holds_file(root.path / native_name(path))
+    return Excluded(path, IGNORED) if is_ignored else None
 
 
 def _holds_file(place: Path) -> bool:
+    """Whether it is a file, or a folder with one at any depth: git knows no empty folders."""
     if is_there(place, stat.S_ISREG, follow=False):
         return True
-    try:
-        return is_there(place, stat.S_ISDIR, follow=False) and any(place.iterdir())
-    except OSError:
-        return False
+    return is_there(place, stat.S_ISDIR, follow=False) and any(files for _, _, files in os.walk(place))
 
 
 def _with_parents(path: str) -> Iterator[str]:
