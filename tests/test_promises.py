@@ -79,9 +79,9 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         if not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
     )
     assert found == {
-        "xscore.cli.failures": 1,
-        "xscore.cli.main": 1,
+        "xscore.cli.start": 1,
         "xscore.extension": 1,
+        "xscore.extensions.agents.hook_run": 1,
         "xscore.extensions.batch.ray_engine": 1,
         "xscore.extensions.lists.items": 1,
         "xscore.extensions.lists.judging": 1,

@@ -114,9 +114,8 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
 def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
-    # Unlike `Path.home` it raises nothing for a user without a home, such as any id in a container.
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111
-    # Such a user gets `~` back, which would lie in whatever folder is the working folder.
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  `Path.home` raises where there is none
+    # A user without a home, such as any id in a container, gets `~` back: it would lie in the working folder.
     return home.is_absolute() and Path(os.path.realpath(home)).is_relative_to(folder)
 
 
@@ -212,8 +211,7 @@ def _users(kind: UsersFolder) -> Path:
     chosen = Path(os.environ.get(variable, "").strip())
     if not chosen.is_absolute():  # the specification has relative paths ignored
         usual = on_macos if sys.platform == "darwin" else default
-        # `Path.expanduser` would raise a RuntimeError for a user without a home.
-        chosen = Path(os.path.expanduser(usual))  # noqa: PTH111
+        chosen = Path(os.path.expanduser(usual))  # noqa: PTH111  `Path` raises RuntimeError without a home
     if not chosen.is_absolute():
         raise UsageError("this user has no home folder", hint=f"Set {variable} to an absolute path.")
     return chosen / "xscore"
