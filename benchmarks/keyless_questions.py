@@ -72,7 +72,7 @@ async def replies(tree: Path, questions: Sequence[Question]) -> list[Reply]:
     limit = AgentSettings().hook_max_chars
     collected: list[Reply] = []
     async for question, (_, answer, texts) in answers(tree, questions, task=lambda question: question.text):
-        names = {f"{one.path}::{one.entity.partition('#')[0]}" for one in answer.selected}
+        names = {f"{memory.path}::{memory.entity.partition('#')[0]}" for memory in answer.selected}
         hook_text = render_agent_bundle(answer, texts, max_chars=limit)
         has_gold = not names.isdisjoint(question.gold)
         collected.append(Reply(question, len(answer.selected), has_gold, bool(hook_text)))

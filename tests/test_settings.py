@@ -120,7 +120,17 @@ def test_flags_as_text_are_validated_too() -> None:
     ("name", "value", "accepted"),
     [
         ("selection.threshold", "abc", "takes a number from 0 to 1"),
-        ("selection.threshold", {"code": "x"}, "takes NAME=VALUE pairs whose values are each a number from 0 to 1"),
+        (
+            "bundle.ceilings",
+            {"projects": 0.1},
+            "takes NAME=VALUE pairs: NAME is one of session, project, user, governance; VALUE is a number from 0 to 1",
+        ),
+        (
+            "memory.max_rows",
+            {"graph": 0},
+            "takes NAME=VALUE pairs: NAME is one of session, project, user, vector, graph, governance;"
+            " VALUE is a whole number from 1 up",
+        ),
         ("selection.top_k", "0", "takes a whole number from 1 up"),
         ("judge.pack_size", "61", "takes a whole number from 1 to 60"),
         ("judge.sees", "all", "takes one of task, full"),

@@ -100,7 +100,7 @@ def implementations(hook: str, settings: "Settings") -> list[Any]:
 
 def is_used(hook: str, settings: "Settings") -> bool:
     """Return whether these settings turn on an implementation of a hook."""
-    return any(one.is_on(settings) for one in HOOKS[hook])
+    return any(implementation.is_on(settings) for implementation in HOOKS[hook])
 
 
 def load(target: str) -> Any:

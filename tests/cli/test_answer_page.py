@@ -106,7 +106,7 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     assert "only 1 reached 0.5" in answer_text.render_filled(replace(question, selected=(WRITE, near)))
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached 0.5 or came within 0.1 of it." in answer_text.render_selection(nothing)
-    told = replace(nothing, task="add a room that is idle until somebody talks")
+    told = replace(nothing, task="add an idle room to each floor of the house")
     assert "came within 0.15 of it." in answer_text.render_selection(told)
     assert "came within" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))
 

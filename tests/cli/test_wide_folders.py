@@ -1,4 +1,4 @@
-"""A home folder is no project: nothing there is read unless somebody named it."""
+"""A home folder is not a project: nothing there is read unless somebody named it."""
 
 import json
 from pathlib import Path
@@ -54,6 +54,21 @@ def test_so_is_a_folder_above_and_the_library_says_the_same(home: Path) -> None:
         with pytest.raises(UsageError, match="home folder"):
             library.open(folder)
     assert not (home.parent / ".xscore").exists()
+
+
+def test_a_user_without_a_home_may_use_any_project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arbitrary user id in a container has no home: folders of its own are enough to work anywhere."""
+    write_files(tmp_path / "project", {"plan.md": "# Plan\n\nA plan for the shop.\n"})
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # as for an id that is not in /etc/passwd
+    for variable in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(variable, str(home / "own"))
+    with library.open(tmp_path / "project") as repository:
+        assert repository.index().files.indexed == 1
+    monkeypatch.delenv("XDG_DATA_HOME")
+    with pytest.raises(UsageError, match="no home folder"):
+        library.open(tmp_path / "project")
 
 
 def test_a_hook_is_silent_there(home: Path) -> None:

@@ -1,5 +1,6 @@
 """The lexical judge: relevant memories first, nothing for nonsense, and a scale of its own."""
 
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import entries_of, sum_of
-from xscore.scorer.lexical import LexicalJudge, lexical_priors
+from xscore.scorer.lexical import LexicalJudge, lexical_priors, why_less
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER, TERM_ENTRY, term_vector
@@ -285,6 +286,13 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
     judge = LexicalJudge(lambda: vectors, reasons_from=0.0)
     best = next(judge.judgments(Turn(task=question), candidates))
     assert "of what is asked" in best.reason
+
+
+@pytest.mark.parametrize(("held", "needed"), [(0.4399, 0.44), (0.4021, 0.4033), (0.2199, 0.22)])
+def test_the_reason_for_a_lower_score_never_names_one_figure_twice(held: float, needed: float) -> None:
+    """What is held is rounded down, and what is needed up."""
+    percents = re.findall(r"\d+%", why_less(held, needed))
+    assert len(set(percents)) == 2
 
 
 def test_a_small_pool_needs_one_memory_that_holds_the_question() -> None:

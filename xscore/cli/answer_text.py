@@ -11,7 +11,7 @@ from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.calls import Usage
-from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, UnjudgedCause
+from xscore.records.judgment import READS_AS_ZERO_BELOW, UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 
 MISSES_SHOWN = 3
@@ -25,8 +25,6 @@ CARRIED_SHOWN = 3
 LINES_OF_EACH = 3
 INDEX_SHOWN_FROM_S = 1.0
 """Seconds; a shorter index run is not mentioned."""
-LEAST_SHOWN = 0.005
-"""Lowest score of words of which the best is named where all are unrelated: a lower one reads as 0.00."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
@@ -44,7 +42,7 @@ def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     related = tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= UNRELATED_BELOW)
     if not related and _ranked_by_words(answer):
         # One unknown word leaves little of the score of a name that was asked for: it is named all the same.
-        return tuple(miss for miss in answer.near_misses[:1] if miss.score >= LEAST_SHOWN)
+        return tuple(miss for miss in answer.near_misses[:1] if miss.score >= READS_AS_ZERO_BELOW)
     return related
 
 
@@ -127,7 +125,7 @@ def _folders_kept_out(answer: Answer) -> str:
 def _has_no_words(answer: Answer) -> bool:
     """Whether words ranked a task that has none, such as `?????`."""
     best = max([miss.score for miss in answer.near_misses], default=0.0)
-    if best >= LEAST_SHOWN or not _ranked_by_words(answer):
+    if best >= READS_AS_ZERO_BELOW or not _ranked_by_words(answer):
         return False
     from xscore.store.term_vectors import query_terms  # only for a ranking by words
 

@@ -32,7 +32,7 @@ SYNONYMS = {
     **dict.fromkeys(("search", "find", "query"), ("ask",)),
     **dict.fromkeys(("cost", "price"), ("estimate",)),
 }
-"""Words that people try -> the commands that may be meant, of which the first that the group has is suggested."""
+"""A word that people try -> commands that it may mean; the first of them that the group has is suggested."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 _TABLE = """
 Ask

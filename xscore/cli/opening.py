@@ -31,10 +31,10 @@ def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
 
     Raises UsageError for an invalid value, and if --require-shared is given without a server.
     """
-    found = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
-    if flags.given.get("require_shared") and not found.settings.shared.url.reveal():
+    loaded = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
+    if flags.given.get("require_shared") and not loaded.settings.shared.url.reveal():
         raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
-    return found
+    return loaded
 
 
 def read_overridden(root: Path, overrides: Mapping[str, object], names: Mapping[str, str]) -> "LoadedSettings":

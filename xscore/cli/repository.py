@@ -90,7 +90,7 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     body = {"of": name, "found": [record_json(one) for one in found]}
     names |= {one.id: one.entity or one.path for one in found}
     # Where everything is one step away, saying so on each line tells nothing.
-    shows_steps = any(one.distance > 1 for one in found)
+    shows_steps = any(node.distance > 1 for node in found)
     lines = [_link_line(one, via=names.get(one.via, ""), shows_steps=shows_steps) for one in found]
     flags.terminal.print_result(body, "\n".join(lines), none=_NOTHING[question].format(one_line(name)))
     if found:

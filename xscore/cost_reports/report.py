@@ -166,8 +166,8 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
 
 
 def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
-    """Return the threshold of all these turns; None where they differ: one of them says nothing of the others."""
-    thresholds = {one.threshold for one in figures}
+    """Return the threshold of all these turns; None where they differ, since one says nothing of the others."""
+    thresholds = {turn.threshold for turn in figures}
     return thresholds.pop() if len(thresholds) == 1 else None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from xscore.indexer.admission import AdmissionRules
 from xscore.indexer.discovery import TakenBack, discover_files
 from xscore.platform.errors import NothingMatched
-from xscore.platform.files import is_there
+from xscore.platform.files import is_there, leads_out
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import one_line
 from xscore.records.memory import Excluded
@@ -37,7 +37,7 @@ _MEANINGS = {
     "dependencies": ("it holds dependencies, not code of this project", ""),
     "lockfile": ("it is a lockfile, which a program writes", _TAKE_IN),
     "vendored": ("it is a copy of another project's code", _TAKE_IN),
-    "binary": ("it is no text", ""),
+    "binary": ("it is not text", ""),
     "unreadable": ("it cannot be read by this user", "Change its permissions."),
 }
 """Reason -> what it means, and what to do; of the others the word says enough."""
@@ -65,7 +65,8 @@ def find_kept_out(
 
     path: as in the store, relative to the root; it may be cut at its front, if only one file ends so.
     """
-    if not path or path.startswith("../"):
+    # The root itself is no part of it, and `.git` holds no files of it.
+    if path in ("", ".") or leads_out(path):
         return None
     for query in (_STORED, _STORED_CUT):
         rows = connection.execute(query, (path,)).fetchall()
@@ -78,20 +79,25 @@ def find_kept_out(
     listed = {portable_name(name) for name in listing.paths}
     rules = AdmissionRules(settings, TakenBack(root, git=settings.git).holds)
     for place in _with_parents(path):
-        if place in listed:
+        if place not in listed:
+            continue
+        try:
             reason = rules.refusal(place, os.lstat(root.path / native_name(place)))
-            return Excluded(place, reason) if reason else None
-    has_files = any(name.startswith(f"{path}/") for name in listed)
-    return None if has_files or not _holds_file(root.path / native_name(path)) else Excluded(path, IGNORED)
+        except OSError:
+            return None  # git lists a file that it tracks and that was deleted
+        return Excluded(place, reason) if reason else None
+    # A folder with files, or with a nested repository, was not left out as a whole.
+    listed |= {excluded.path for excluded in listing.excluded}
+    is_partly_listed = any(name.startswith(f"{path}/") for name in listed)
+    is_ignored = not is_partly_listed and _holds_file(root.path / native_name(path))
+    return Excluded(path, IGNORED) if is_ignored else None
 
 
 def _holds_file(place: Path) -> bool:
+    """Whether it is a file, or a folder with one at any depth: git knows no empty folders."""
     if is_there(place, stat.S_ISREG, follow=False):
         return True
-    try:
-        return is_there(place, stat.S_ISDIR, follow=False) and any(place.iterdir())
-    except OSError:
-        return False
+    return is_there(place, stat.S_ISDIR, follow=False) and any(files for _, _, files in os.walk(place))
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
 from xscore.records.judgment import (
+    READS_AS_ZERO_BELOW,
     SCORE_TOLERANCE,
     Judgment,
     Origin,
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "Word scores are not stored; recomputed now."
 NAMESAKES_SHOWN = 4
-READS_AS_ZERO = 0.005
-"""A lower score is shown as 0.00 and has no rank."""
 
 
 def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanation:
@@ -194,7 +193,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said += _carried_words(shown, parts.store.connection)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
-            shown_place = place if shown.score >= READS_AS_ZERO else None
+            shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
             return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place)
     sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
     words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
@@ -209,7 +208,7 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
     if shown.below_threshold:
         said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
         # Most memories have nothing in common with a task, and their order among each other says nothing.
-        rank = f", {_ordinal(place)} of {judged:,} judged" if shown.score >= READS_AS_ZERO else ""
+        rank = f", {_ordinal(place)} of {judged:,} judged" if shown.score >= READS_AS_ZERO_BELOW else ""
         return "below_threshold", f"{said}{rank}."
     if place > receipt.top_k:
         said = f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to keep it."

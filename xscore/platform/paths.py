@@ -102,11 +102,11 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     Whoever means it names the folder: `xscore index PATH` makes the store, and is the only command
     that does. A repository there (dotfiles) says by its ignore rules what belongs to it.
     """
-    if root.claims_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
+    if root.is_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return
     command = f"xscore index {shlex.quote(str(root.path))}"
     raise UsageError(
-        f"{root.path} is no project: all files of your home folder are in it",
+        f"{root.path} is not a project: all files of your home folder are in it",
         hint=f"Go to the folder of a project. If you mean all of it, run `{command}` first.",
     )
 
@@ -114,8 +114,9 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
 def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111  `Path.home` raises for a user without a home
-    return Path(home).is_relative_to(folder)
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  `Path.home` raises where there is none
+    # A user without a home, such as any id in a container, gets `~` back: it would lie in the working folder.
+    return home.is_absolute() and Path(os.path.realpath(home)).is_relative_to(folder)
 
 
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
@@ -209,7 +210,10 @@ def _users(kind: UsersFolder) -> Path:
     variable, default, on_macos = _USERS_FOLDERS[kind]
     chosen = Path(os.environ.get(variable, "").strip())
     if not chosen.is_absolute():  # the specification has relative paths ignored
-        chosen = Path(on_macos if sys.platform == "darwin" else default).expanduser()
+        usual = on_macos if sys.platform == "darwin" else default
+        chosen = Path(os.path.expanduser(usual))  # noqa: PTH111  `Path` raises RuntimeError without a home
+    if not chosen.is_absolute():
+        raise UsageError("this user has no home folder", hint=f"Set {variable} to an absolute path.")
     return chosen / "xscore"
 
 

@@ -172,6 +172,8 @@ class Outcome(_OutcomeFields):
 
 UNRELATED_BELOW = 0.1
 """Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came near."""
+READS_AS_ZERO_BELOW = 0.005
+"""A lower score is shown as 0.00, so it is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9
 """Scores this close are the same: a sum of decimal shares is not exact in binary."""
 

@@ -48,7 +48,7 @@ SAME_FILE = 0.15
 ENOUGH_WORDS = 3
 BREADTH = 0.5
 """Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
-FIELD, FIELD_OF = 8, 100
+BEST_ASKED, ONE_OF = 8, 100
 """How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
 What a repository has is dealt with in several places; what it lacks shares a few words with one."""
 HELD_SHORT, HELD_LONG = 0.44, 0.22
@@ -57,10 +57,10 @@ ones. Cross-validated by repository on questions about what is there and what is
 SHORT_UNTIL, LONG_FROM = 6, 12
 """A question of at most so many words is short, of so many long; between them the share falls evenly."""
 UNHELD_FALLS = 3.0
-"""Power of the missing share by which all evidence shrinks."""
+"""Power of the held share of what is needed, by which all evidence is multiplied."""
 NAMED_LEAST = 0.75
-"""Least share of its evidence that a memory keeps whose whole name the question says. Measured on questions about what
-is nowhere (decision 0036): 0.9 kept something for one more of 52."""
+"""Least share of its evidence that a memory keeps whose whole name the question says: it is named among the nearest,
+and mostly not chosen (decision 0036)."""
 EVERYDAY_WEIGHT = 0.4
 """Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not about `long`.
 A commit message has few of them, and what it has says more."""
@@ -193,10 +193,13 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: b
             amount *= EVERYDAY_WEIGHT
         idf.append(0.0 if has_telling and count > most else amount)
         counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
-    asked = sum(amount for amount, is_asked in zip(idf, counted, strict=True) if is_asked)
-    missing = sum(amount for amount, is_asked, count in zip(idf, counted, have, strict=True) if is_asked and not count)
+    asked_idf = missing_idf = 0.0
+    for amount, is_asked, count in zip(idf, counted, have, strict=True):
+        if is_asked:
+            asked_idf += amount
+            missing_idf += 0.0 if count else amount
     joined = [weighed.term.joined for weighed in terms]
-    return _TermWeights(idf, counted, joined, asked, missing / asked if asked else 0.0)
+    return _TermWeights(idf, counted, joined, asked_idf, missing_idf / asked_idf if asked_idf else 0.0)
 
 
 def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
@@ -299,7 +302,7 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     """Return the share of a question's idf that the memories with most evidence hold on average."""
     if not weights.asked:
         return 1.0
-    size = min(FIELD, max(1, hits.pool // FIELD_OF))
+    size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
     best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
     held = sum(asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row in best)

@@ -289,8 +289,7 @@ class _ScoredPool:
         if lift_by_likeness(0.0, self._cosine(row)) > 0:
             said.append(f"likeness {self._cosine(row):.2f}")
         if self.evidence.held < self.evidence.needed:
-            held, needed = self.evidence.held, self.evidence.needed
-            said.append(f"scores less: the best hold {held:.0%} of what is asked, not {needed:.0%}")
+            said.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(said)
 
     @cached_property
@@ -299,6 +298,13 @@ class _ScoredPool:
         for hit, row in enumerate(self.evidence.hits.row):
             found.setdefault(row, []).append(hit)
         return found
+
+
+def why_less(held: float, needed: float) -> str:
+    """Say how much of a question the best memories hold, and how much would do."""
+    # One is rounded down and one up: the same figure twice would explain nothing.
+    held_percent, needed_percent = math.floor(100 * held), math.ceil(round(100 * needed, 6))
+    return f"scores less: the best hold {held_percent}% of what is asked, not {needed_percent}%"
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:

@@ -4,8 +4,9 @@ It reads the types of `model`, so no message can name another bound than the one
 Trade-off: a value in a table is described by the table's rule, not by the name of its entry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -36,17 +37,24 @@ def _described(kind: Any, value: object, marks: list[Meta]) -> str:
     if origin in (Union, UnionType):
         return describe_accepted(_meant(kind, value), value)
     if origin is Literal:
-        return f"one of {', '.join(filter(None, map(str, get_args(kind))))}"
+        return _one_of(get_args(kind))
     if origin is dict:
-        _, inner = get_args(kind)
-        return f"NAME=VALUE pairs whose values are each {describe_accepted(inner, value)}"
+        # The name may be what is wrong, so both are described.
+        name, entry = (describe_accepted(part, "") for part in get_args(kind))
+        return f"NAME=VALUE pairs: NAME is {name}; VALUE is {entry}"
     if origin is tuple:
         most = next(_limits(marks, "max_length"), None)
         return f"a list of {f'at most {most:,} ' if most else ''}texts"
     return _described_plain(kind, marks)
 
 
+def _one_of(values: Iterable[object]) -> str:
+    return f"one of {', '.join(filter(None, map(str, values)))}"
+
+
 def _described_plain(kind: Any, marks: list[Meta]) -> str:
+    if issubclass(kind, Enum):
+        return _one_of(kind)
     if kind in (int, float):
         return f"a {'whole ' if kind is int else ''}number{_range(marks)}"
     pattern = next((mark.pattern for mark in marks if mark.pattern), None)
@@ -54,9 +62,9 @@ def _described_plain(kind: Any, marks: list[Meta]) -> str:
 
 
 def _meant(kind: Any, value: object) -> Any:
-    """Return the part of a union that is a table if the value is one, else the first that is none."""
+    """Return the part of a union that is a table if the value is one, else the first that is not a table."""
     parts = [part for part in get_args(kind) if part is not type(None)]
-    fits = [part for part in parts if (_is_table(part) == isinstance(value, dict))]
+    fits = [part for part in parts if _is_table(part) == isinstance(value, dict)]
     return (fits or parts)[0]
 
 

@@ -73,12 +73,12 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
 
 
 def may_advise(path: Path, *, now: float) -> bool:
-    """Whether the agent was told nothing of the kind for a day; note that it is told now."""
+    """Return whether the agent was told nothing for a day, and note that it is told now."""
     with _locked(path):
-        known = read_hook_state(path)
-        if 0 <= now - known.advised_at < ADVISE_EVERY_S:
+        state = read_hook_state(path)
+        if 0 <= now - state.advised_at < ADVISE_EVERY_S:
             return False
-        _write(path, replace(known, advised_at=now))
+        _write(path, replace(state, advised_at=now))
         return True
 
 

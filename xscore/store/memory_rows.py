@@ -1,9 +1,9 @@
 """Memories as records: whole memories, and the light candidates that make the pool of a turn.
 
 Each turn builds ten thousand candidates, so they are read by column, enum members come from plain dicts, and no text
-is read. Layers are read one
-after the other in one snapshot: threads are slower (`docs/internals/decisions/0016-routing.md`). Damage in the
-project's store is an error; damage in the user's own store is reported, and the turn continues without it.
+is read. Layers are read one after the other in one snapshot: threads are slower
+(`docs/internals/decisions/0016-routing.md`). Damage in the project's store is an error; damage in the user's own store
+is reported, and the turn continues without it.
 Trade-off: candidates are not validated, except for unknown layers and kinds.
 """
 
@@ -268,9 +268,16 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
 
 
 def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
+    from xscore.store.term_vectors import TERM_ENTRY  # only a ranking by words reads them
+
     ids = [id_ for columns in layers for id_ in columns.ids]
     sizes = [size for columns in layers for size in columns.term_sizes]
-    return TermColumn(ids, sizes, b"".join([columns.terms for columns in layers]))
+    entries = b"".join([columns.terms for columns in layers])
+    with damage_if_invalid("a memory"):
+        # A vector of another size would shift all that follow it.
+        if entries and (sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in sizes)):
+            raise ValueError("its words are not whole entries")
+    return TermColumn(ids, sizes, entries)
 
 
 def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:

@@ -265,11 +265,11 @@ class _FilePatterns(Struct, frozen=True):
 
 @cache
 def _file_patterns() -> _FilePatterns:
-    known = secret_rules().files
-    names = [translate(glob) for glob in known.globs if "/" not in glob]
-    places = [glob for glob in known.globs if "/" in glob]
+    files = secret_rules().files
+    names = [translate(glob) for glob in files.globs if "/" not in glob]
+    places = [glob for glob in files.globs if "/" in glob]
     return _FilePatterns(
-        names=re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])),
+        names=re.compile("|".join([*names, rf"(?:{files.ssh})\Z"])),
         endings=tuple(place for place in places if not place.endswith("/")),
         folders=tuple(place for place in places if place.endswith("/")),
     )

@@ -27,13 +27,10 @@ NAME_CHARS = 80
 SHORT_WORDS = 2.5
 """Letters a word, on average, up to which mixed case is no name."""
 
-COUNTER_DIGITS = 2
-"""Digits of a number that counts names (`user12_password`); more are a year or a part of a password."""
 
 _OPERATORS = "!&*~+-@"
 """Operators that may precede a name in code."""
 _DIGIT = re.compile(r"\d")
-_DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 _SPACE = re.compile(r"\s")
 _VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
@@ -211,27 +208,23 @@ def _is_bare(value: str) -> bool:
 
 
 def _is_numbered_name(value: str) -> bool:
-    """Whether a value names a type or variable although it has digits: `Uint8Array`, `user1_password`."""
+    """Whether a value names a type or variable although it has digits: `Uint8Array`, `base64_password`.
+
+    Beside the known name it may have only words of which such names are made: `sha256Hunter` is a password.
+    """
     if len(value) > NAME_CHARS or not _IDENTIFIER.match(value.lstrip(_OPERATORS)):
         return False
-    rest, technical_names = _numbered_words().subn("", value)
-    if _is_jumbled(rest) or min(map(len, _WORD.findall(rest)), default=2) < 2:
-        return False
-    digit_groups = _DIGITS.findall(rest)
-    if not digit_groups:
-        return technical_names > 0
-    # A number more is allowed where a word tells that this names a secret, and is none.
-    words = set(_words(value))
-    is_counted = len(digit_groups) == 1 and len(digit_groups[0]) <= COUNTER_DIGITS
-    return is_counted and len(words) > 1 and bool(_telling_words() & words)
+    rest, technical_names = _numbered_words().subn(" ", value)
+    words = set(_words(rest))
+    return technical_names > 0 and not _DIGIT.search(rest) and words <= secret_rules().placeholders["name_words"]
 
 
 @cache
 def _numbered_words() -> re.Pattern[str]:
     """Match a known name with digits where a word of an identifier may begin."""
-    known = secret_rules().placeholders
-    long_names = _any_of(known["numbered"]) + r"(?!\d)"
-    short_names = _any_of(known["short_numbered"]) + r"(?![a-z\d])"
+    placeholders = secret_rules().placeholders
+    long_names = _any_of(placeholders["numbered"]) + r"(?!\d)"
+    short_names = _any_of(placeholders["short_numbered"]) + r"(?![a-z\d])"
     # First what is cheap: hardly any place has letters and a digit before it is worth trying each name.
     begin = r"(?=[A-Za-z]{1,8}\d)(?:(?<![A-Za-z\d])|(?=[A-Z]))"
     return re.compile(f"{begin}(?:{long_names}|{short_names})")

@@ -255,7 +255,7 @@ class Store:
         with_terms: bool = False,
     ) -> FetchedPool:
         """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged."""
-        found = fetch_pool(
+        pool = fetch_pool(
             self.connection,
             self.user_connection,
             tests=tests,
@@ -263,8 +263,8 @@ class Store:
             deadline_s=deadline_s,
             with_terms=with_terms,
         )
-        self.user_is_unreadable = any(report.problem for report in found.layers if report.layer is Layer.USER)
-        return found
+        self.user_is_unreadable = any(report.problem for report in pool.layers if report.layer is Layer.USER)
+        return pool
 
     def texts(self, candidates: Sequence[Candidate], *, tests: TestView = "cards") -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text.

@@ -37,7 +37,8 @@ RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
 _ADVISED = ("prompt", "session-start")
-# The user decides, not the agent: whoever planted a store would have it accepted by whom they can write to.
+"""Events whose answer the agent reads; the others have nobody to tell."""
+# The commands are for the user: who plants a store can also plant a text that talks the agent into trusting it.
 REFUSED = (
     "xscore adds nothing here: the store of this repository was not made at this place; the folder was moved or"
     " renamed, or the store came with a copy. Tell the user, who decides in a terminal and not you:"
@@ -201,7 +202,7 @@ class _HookRun(Struct):
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def advice(self, error: BaseException | None) -> str:
-        """Return what the agent has to know of a store that is refused, once a day; empty of all else."""
+        """Return what to tell the agent about a store that is refused, once a day; empty for any other error."""
         if error is None or self.event not in _ADVISED or self.state_file is None:
             return ""
         from xscore.cli.failures import find_xscore_error  # few hooks fail
@@ -218,8 +219,8 @@ class _HookRun(Struct):
 
     def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
         # On a busy machine ranking takes longer, too: the grace grows as much as the start took longer.
-        found = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
-        self.slowness = max(self.slowness, found)
+        slowness = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
+        self.slowness = max(self.slowness, slowness)
         latest = max(LATEST_S, agents.hook_deadline_s + GRACE_S)
         return STARTED_AT + min(latest, agents.hook_deadline_s + GRACE_S * self.slowness)
 

@@ -21,7 +21,7 @@ from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
-from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
+from xscore.platform.paths import STORE_FILE, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
@@ -135,9 +135,11 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
             restored = _offer(users, flags, allow_pii=settings.settings.memory.allow_pii)
         _print_rebuilt(path, rebuilt, restored, flags.terminal)
         return
-    store_dir = find_root(Path.cwd()).store_dir
+    root = find_root(Path.cwd())
+    refuse_wide_folder(root)
+    store_dir = root.store_dir
     rebuilt = None if stated else rebuild_store(store_dir, user_data_dir=user_data)
-    with Store.open_with(find_root(Path.cwd()), settings.settings, create=True) as store:
+    with Store.open_with(root, settings.settings, create=True) as store:
         # The first is the repository's; a store that is not shown to be the user's has no copy.
         source = next(iter(store.copied_stores()), None)
         restored = _offer(source, flags, allow_pii=store.settings.allow_pii) if source else 0
