@@ -36,6 +36,7 @@ COMMANDS = [
     ("index",),
     ("watch", "--once"),
     ("memory", "add", "we use tabs"),
+    ("store", "rebuild", "--yes"),
 ]
 
 
@@ -85,6 +86,12 @@ def test_whoever_names_the_folder_has_it_indexed_without_its_secrets(home: Path,
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["files"]["indexed"] == 1
     assert xscore("context", "what is the plan?", cwd=home).returncode in (0, 1)
+
+
+def test_a_git_folder_that_is_elsewhere_makes_no_home_a_repository(home: Path, xscore: Run) -> None:
+    """Where git is not asked, the folder is read as a plain one, whatever `GIT_DIR` or a `.git` file names."""
+    (home / ".git").write_text("gitdir: /nowhere\n")
+    assert xscore("context", "the total", cwd=home).returncode == 2
 
 
 def test_a_repository_at_home_is_one(home: Path) -> None:

@@ -245,11 +245,23 @@ def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
         "password: Sommer2024",
         "DB_PASS=Sommer2024",
         "curl -u bob:hunter2 https://x.org",
+        "DB_PASSWORD: CompanyPassword7",
+        "export DB_PASSWORD=Summer_pass24",
+        "spring.datasource.password=Secret_Acme1",
+        "Server=x;User Id=sa;Password=Secret_Acme1;",
+        "password: web3Dragon",
+        "--password utf8Horse_battery",
     ],
 )
 def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
-    """Digits make a name only where they belong to a known algorithm, format or protocol, or count names."""
-    assert redact(line).types == ("password",)
+    """Digits make a name only where they belong to a known algorithm, beside words of which types are named."""
+    assert redact(line).types == redact(line, prose=True).types == ("password",)
+
+
+def test_the_port_of_a_database_is_no_password() -> None:
+    """`-P` is a port, `-p` a password."""
+    line = "mysql -h db -P3306 -uroot -p{} shop"
+    assert redact(line.format("Hunter22x")).text == line.format("<SECRET:password>")
 
 
 @pytest.mark.parametrize("line", ["password: Uint8Array", "f(token: OAuth2Token, salt: string)"])

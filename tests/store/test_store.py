@@ -38,6 +38,14 @@ def test_a_layer_past_its_deadline_is_named_and_whole(store: Store) -> None:
     assert [report.layer for report in fetched.layers if report.is_late] == [Layer.GRAPH]
 
 
+def test_a_vector_of_the_wrong_size_is_damage(store: Store) -> None:
+    """The vectors are read as one column: half an entry would shift the words of all memories that follow."""
+    put(store.connection, *(function(f"f{i}", path=f"{i}.py") for i in range(3)))
+    store.connection.execute("UPDATE memory_row SET terms = terms || x'00' WHERE entity = 'f0'")
+    with pytest.raises(StoreDamaged):
+        store.fetch(with_terms=True)
+
+
 def test_a_user_store_that_cannot_be_read_is_named(store: Store, user_dir: Path) -> None:
     """A11: the turn continues without the user layer and says why."""
     (user_dir / "user.db").write_bytes(b"no database at all " * 100)

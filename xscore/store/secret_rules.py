@@ -214,9 +214,18 @@ def _is_numbered_name(value: str) -> bool:
     """
     if len(value) > NAME_CHARS or not _IDENTIFIER.match(value.lstrip(_OPERATORS)):
         return False
-    rest, technical_names = _numbered_words().subn(" ", value)
+    module, name = _split_name(value)
+    if _DIGIT.search(module):
+        return False
+    rest, technical_names = _numbered_words().subn(" ", name)
     words = set(_words(rest))
     return technical_names > 0 and not _DIGIT.search(rest) and words <= secret_rules().placeholders["name_words"]
+
+
+def _split_name(value: str) -> tuple[str, str]:
+    """Return the module of a qualified name, and the name in it: `crypto::Key`, `crypto.Key`."""
+    last = max(value.rfind(":"), value.rfind("."))
+    return value[: last + 1], value[last + 1 :]
 
 
 @cache
