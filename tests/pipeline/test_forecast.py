@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import ask, settings_for
 from tests.servers.openai_server import OpenAIServer
+from xscore.pipeline import estimating
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.prepare import open_turn
@@ -75,3 +76,16 @@ async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServe
     assert before.output_tokens < 0.75 * taken
     assert after.output_tokens == pytest.approx(taken, rel=0.1)
     agree(after, forecast)
+
+
+async def test_of_a_large_pool_a_sample_is_drafted(
+    meadow: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sample tells how far sizes alone are off, so the estimate is nearly that of all prompts."""
+    async with Pipeline.open(meadow, settings_for(server, pack_size=5)) as pipeline:
+        whole, forecast = await both(pipeline, TASK)
+        monkeypatch.setattr(estimating, "DRAFTED_MEMORIES", 40)
+        sampled, _ = await both(pipeline, TASK)
+    assert sampled.calls == pytest.approx(whole.calls, rel=0.03)
+    assert sampled.input_tokens == pytest.approx(whole.input_tokens, rel=0.03)
+    assert sampled.input_tokens not in (whole.input_tokens, forecast.input_tokens)

@@ -1,7 +1,8 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
 
-`estimate` drafts every prompt that would be sent to the judge in force; a forecast takes the same packs and adds up
-sizes that the store holds, for the other ways to judge and for what reports compare a turn with. Neither assumes a
+`estimate` drafts the prompts that would be sent to the judge in force, of a large pool an even sample; a forecast takes
+the same packs and adds up sizes that the store holds, for the rest of a large pool, for the other ways to judge and for
+what reports compare a turn with. Neither assumes a
 prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting prompt. What a host
 charges for writing to its cache is in the estimate only, since a turn is compared with its cost without that cache.
 """
@@ -43,6 +44,8 @@ ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 
 
+DRAFTED_MEMORIES = 4_000
+"""Pools of more memories are drafted in part: reading and rendering all texts of 43,000 took most of an estimate."""
 DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
 """How a judge is asked: `JudgeEstimate.way`."""
 CACHE_STEP_TOKENS = 128
@@ -149,7 +152,38 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
 def drafted_work(
     drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, sees: str, traits: ModelSettings
 ) -> Workload:
-    """Add up the exact prompts that would be sent first. traits: declared of the model, its prefix cache included."""
+    """Add up the prompts that would be sent first; in a large pool a sample tells how far sizes alone are off.
+
+    traits: declared of the model, its prefix cache included.
+    """
+    memories = sum(len(pack.members) for pack in packs)
+    if memories <= DRAFTED_MEMORIES:
+        return _drafted_exactly(drafts, turn, packs, texts=texts, sees=sees, traits=traits)
+    # Packs hold the memories of the pool in order, so every nth one is of all folders and kinds.
+    sample = packs[:: ceil(memories / DRAFTED_MEMORIES)]
+    drafted = _drafted_exactly(drafts, turn, sample, texts=texts, sees=sees, traits=traits)
+    forecast_of_sample = forecast_work(drafts, turn, sample, sees=sees, traits=traits)
+    return _corrected(forecast_work(drafts, turn, packs, sees=sees, traits=traits), drafted, forecast_of_sample)
+
+
+def _corrected(forecast: Workload, drafted: Workload, forecast_of_same: Workload) -> Workload:
+    """Return a forecast times how far the forecast of a part of it was off."""
+
+    def scaled(whole: int, exact: int, rough: int) -> int:
+        return round(whole * exact / rough) if rough else whole
+
+    return Workload(
+        scaled(forecast.calls, drafted.calls, forecast_of_same.calls),
+        scaled(forecast.input_tokens, drafted.input_tokens, forecast_of_same.input_tokens),
+        scaled(forecast.output_tokens, drafted.output_tokens, forecast_of_same.output_tokens),
+        scaled(forecast.lasting_tokens, drafted.lasting_tokens, forecast_of_same.lasting_tokens),
+    )
+
+
+def _drafted_exactly(
+    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, sees: str, traits: ModelSettings
+) -> Workload:
+    """Add up the exact prompts that would be sent first."""
     calls = given = written = lasting = 0
     for request in drafts.first_requests(packs, turn_block(turn, sees=sees), texts):
         calls += 1
