@@ -108,8 +108,8 @@ def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts
     if judge is not parts.judge:
         name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
         terminal.note(
-            f"the Batch API takes no decision calls, so {name} judges this list: only turns with `--judge {name}` find"
-            " its judgments. `xscore batch run` pays for judgments that your other turns find."
+            f"the Batch API takes no decision calls, so this list is judged by chat: only turns with `--judge {name}`"
+            " find its judgments. `xscore batch run` pays for judgments that your other turns find."
         )
     return replace(parts, judge=judge)
 
