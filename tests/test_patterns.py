@@ -71,7 +71,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.store.personal_data: rule.pattern": [(rule.pattern, re.IGNORECASE) for rule in _rules()],
     "xscore.store.personal_data: made_up": [(pattern, 0) for pattern in _data()["phone"]["fiction"]],
     "xscore.store.redaction: f'-----(?P<side>BEGIN|END) (?:{kinds})-----'": [(_fence().pattern, _fence().flags)],
-    "xscore.store.redaction: '|'.join([*names, f'(?:{known.ssh})\\\\Z'])": [(_file_patterns().names.pattern, 0)],
+    "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])": [(_file_patterns().names.pattern, 0)],
     "xscore.store.secret_rules: f'{begin}(?:{long_names}|{short_names})'": [(_numbered_words().pattern, 0)],
     "xscore.store.secret_rules: pattern": [],  # of `secrets.toml`: see the test of its shapes
     "xscore.store.session_summary: f'(?<!\\\\w){whole}(?!\\\\w)'": [(r"(?<!\w)ask\.run(?!\w)", 0)],
@@ -93,7 +93,7 @@ MATCHED_ONLY = frozenset(
     {
         "xscore.indexer.sections: language.begins",
         "xscore.platform.globs: '|'.join((_pattern(glob, below=below) for _, glob in group))",
-        "xscore.store.redaction: '|'.join([*names, f'(?:{known.ssh})\\\\Z'])",
+        "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])",
         "xscore.store.scrubbing._SCRATCH",
     }
 )

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from xscore.indexer.captures import Definition, LeadingComment, Syntax
 from xscore.indexer.syntax import number_names
+from xscore.store.written_rows import NAMELESS
 
 LEAD_ROWS = 60
 """A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""
@@ -22,8 +23,6 @@ MAX_ON_ROW = 8
 """Entities that begin on one row, since each shows all of it."""
 _CLOSED = frozenset({"function", "test", "type", "alias", "overload"})
 """Definitions inside these are not entities."""
-NAMELESS = frozenset({"module.exports", "exports", "default"})
-"""What a module exports, which qualifies no name."""
 _TITLED = frozenset({"test", "suite"})
 _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
 """A row that starts with a comment or decorator."""

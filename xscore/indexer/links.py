@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from xscore.indexer.class_members import MemberIndex, only_entity
-from xscore.indexer.entities import NAMELESS
 from xscore.indexer.languages import family_of, is_test_path, language_named, names_in
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.modules import folder_of
@@ -38,7 +37,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
-from xscore.store.written_rows import last_name, split_count, tested_name
+from xscore.store.written_rows import NAMELESS, last_name, split_count, tested_name
 
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})

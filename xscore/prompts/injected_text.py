@@ -50,9 +50,10 @@ _OPENING = "|".join(
 )
 _CAPTION = rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b"
 """The line above each memory of a bundle."""
+_OWN_LINES = (FAILURES_HEADING, DECISIONS_HEADING, re.escape(RANKED_BY_WORDS), *HEADINGS.values())
 _BUNDLE_LINE = (
     r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$"
-    rf"|\d+ more passed |{'|'.join([FAILURES_HEADING, DECISIONS_HEADING, *HEADINGS.values()])}|\s*$"
+    rf"|\d+ more passed |{'|'.join(_OWN_LINES)}|\s*$"
 )
 """A line of a bundle's Markdown outside its fences."""
 _BUNDLE_HEADS = (

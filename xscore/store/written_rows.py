@@ -22,6 +22,8 @@ ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "
 """Columns of a row as it is written."""
 COUNT_MARK = "~"
 """Before the number of arguments of a call, at the end of a hint."""
+NAMELESS = frozenset({"module.exports", "exports", "default"})
+"""What a module exports, which qualifies no name."""
 
 _USE_COLUMNS = ("created_at", "accessed_at", "access_count", "importance")
 USES = ", ".join(_USE_COLUMNS)
