@@ -89,11 +89,15 @@ class Oracle:
             self._emit(path, at, None, cursor.spelling or text, "unknown")
 
     def _add_overloads(self, path: str, at: int, name: Cursor) -> None:
-        """Those of one class or namespace in one file count as one; else any of them may be meant."""
-        found = [conf.lib.clang_getOverloadedDecl(name, i) for i in range(conf.lib.clang_getNumOverloadedDecls(name))]
-        is_one = len({(one.semantic_parent.get_usr(), self._path(one)) for one in found}) == 1
-        for one in found[:1] if is_one else found:
-            self._add(path, at, one, name.spelling, "plain" if is_one else "type")
+        """Count overloads of one class or namespace in one file as one function; otherwise any may be meant."""
+        count = conf.lib.clang_getNumOverloadedDecls(name)
+        overloads = [conf.lib.clang_getOverloadedDecl(name, index) for index in range(count)]
+        places = {(overload.semantic_parent.get_usr(), self._path(overload)) for overload in overloads}
+        if len(places) == 1:
+            self._add(path, at, overloads[0], name.spelling, "plain")
+        else:
+            for overload in overloads:
+                self._add(path, at, overload, name.spelling, "type")
         self._emit(path, at, None, name.spelling, "unknown")
 
     def _add(self, path: str, line: int, called: Cursor, name: str, form: str) -> None:

@@ -89,7 +89,7 @@ class Syntax(Struct):
     closures: list[tuple[int, int]] = field(default_factory=list)
     """Bytes of functions without a name, whose variables are theirs."""
     narrowed: list[tuple[int, int]] = field(default_factory=list)
-    """Bytes of branches in which the type of a variable is told."""
+    """Byte ranges of branches in which a test narrows the type of a variable."""
     exports: list[tuple[str, str]] = field(default_factory=list)
     """(name, the name by which the file exports it), where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)

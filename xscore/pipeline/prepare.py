@@ -106,12 +106,8 @@ def open_turn(
         looked_up = _looked_up(parts, key, fetched.candidates, inside)
         pool = replace(looked_up, judged_this_turn=judged, terms=fetched.terms)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    ready = replace(
-        ready,
-        thread=session.thread,
-        rejudge_all=not turn.may_carry,
-        checkpoint=checkpoint.name if checkpoint else "",
-    )
+    saved = checkpoint.name if checkpoint else ""
+    ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, judge)
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
 

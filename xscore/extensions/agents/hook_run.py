@@ -37,7 +37,7 @@ RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
 _ADVISED = ("prompt", "session-start")
-"""Events whose answer the agent reads; the others have nobody to tell."""
+"""Events whose answer reaches the agent."""
 # The commands are for the user: who plants a store can also plant a text that talks the agent into trusting it.
 REFUSED = (
     "xscore adds nothing here: the store of this repository was not made at this place; the folder was moved or"
