@@ -20,13 +20,14 @@ from tests.waiting import rows, wait_until
 
 pytestmark = pytest.mark.verify
 
-CONCURRENCY, QUESTIONS = 2, 64
+CONCURRENCY, PACK_SIZE = 2, 60
 
 
 @pytest.fixture
 def herd(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of 600 functions, judged in about ten requests, two at a time."""
     monkeypatch.setenv("XSCORE_JUDGE_CONCURRENCY", str(CONCURRENCY))
+    monkeypatch.setenv("XSCORE_JUDGE_PACK_SIZE", str(PACK_SIZE))
     host.score = lambda _memory, _turn: 4  # far from the cut, so that nothing is drawn twice
     names = [f"cow_{n}" for n in range(600)]
     functions = [f'def {name}() -> str:\n    """Say {name}."""\n    return "{name}"\n' for name in names]
@@ -69,7 +70,7 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
     assert rows(herd, "SELECT count(*) FROM judgment WHERE query_id = 1") == [(600,)]
     for table in ("claim", "runner"):
         assert rows(herd, f"SELECT count(*) FROM {table}") == [(0,)]
-    assert host.judged.total() - 600 <= 20 * CONCURRENCY * QUESTIONS
+    assert host.judged.total() - 600 <= 20 * CONCURRENCY * PACK_SIZE
 
 
 async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) -> None:
