@@ -1,16 +1,19 @@
-"""How much of the final top 15 is there when a part of the packs has been judged, best lexical prior first?
+"""How much of the final top 15 is there when a part of the packs has been judged, best lexical
+prior first?
 
     python benchmarks/anytime.py [--every 30]
 
-Questions with a known answer over real source trees: docstrings' first lines (as `lexical_docstrings.py` asks them,
-every n-th). The judge is a script with noise, since
-no model can be had here: what answers gets 0.90; what calls it or is called by it 0.55; the rest of its file 0.25;
-everything else 0.03. To this a normal error of 0.12 is added, and one memory in a thousand is taken for relevant by
-mistake (0.75), whatever its words. All is drawn from the question and the memory, so a run can be repeated.
-The packs are the pipeline's own (`ModelJudge`), in the order in which it sends them. A memory of the final top 15 is in
-the provisional one as soon as it is judged, so what is counted is how many of the 15 have been judged. The anchor is
-the same packs in random order (20 shuffles). Figures; ends with 1 unless the order gives twice what chance does after
-10 % of the packs and more than chance after 20 and 50 %.
+Questions with a known answer over real source trees: docstrings' first lines (as
+`lexical_docstrings.py` asks them, every n-th). The judge is a script with noise, since
+no model can be had here: what answers gets 0.90; what calls it or is called by it 0.55; the rest of
+its file 0.25; everything else 0.03. To this a normal error of 0.12 is added, and one memory in a
+thousand is taken for relevant by mistake (0.75), whatever its words. All is drawn from the question
+and the memory, so a run can be repeated.
+The packs are the pipeline's own (`ModelJudge`), in the order in which it sends them. A memory of
+the final top 15 is in the provisional one as soon as it is judged, so what is counted is how many
+of the 15 have been judged. The anchor is the same packs in random order (20 shuffles). Figures;
+ends with 1 unless the order gives twice what chance does after 10 % of the packs and more than
+chance after 20 and 50 %.
 """
 
 import argparse
@@ -54,11 +57,15 @@ class Judged(Struct, frozen=True):
     def kept(self) -> frozenset[str]:
         """Of these, what reaches the threshold, and so would be kept."""
         final = self.final()
-        return frozenset(c for pack in self.packs for c, score in pack if c in final and score >= THRESHOLD)
+        return frozenset(
+            c for pack in self.packs for c, score in pack if c in final and score >= THRESHOLD
+        )
 
     def final(self) -> frozenset[str]:
         """The content hashes of the best 15 of all."""
-        best = sorted((pair for pack in self.packs for pair in pack), key=lambda pair: (-pair[1], pair[0]))
+        best = sorted(
+            (pair for pack in self.packs for pair in pack), key=lambda pair: (-pair[1], pair[0])
+        )
         return frozenset(content for content, _ in best[:K])
 
 
@@ -67,7 +74,9 @@ class Shares(Struct):
 
     top: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
     kept: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
-    top_by_chance: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
+    top_by_chance: dict[float, list[float]] = field(
+        default_factory=lambda: {share: [] for share in SHARES}
+    )
     gold: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
 
     def add(self, judged: Judged, seed: str) -> None:
@@ -91,9 +100,13 @@ class Shares(Struct):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
-    parser.add_argument("--every", type=int, default=30, help="ask only every n-th docstring question")
+    parser.add_argument(
+        "--every", type=int, default=30, help="ask only every n-th docstring question"
+    )
     arguments = parser.parse_args()
     return tell("docstrings", docstrings(arguments.cache, arguments.every))
 
@@ -104,7 +117,9 @@ def docstrings(cache: Path, every: int) -> Shares:
     cases = [case for _, case in write_stripped(cache, stripped)][::every]
     shares = Shares()
     with store_of(stripped, cache) as store:
-        pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds({Kind.FUNCTION, Kind.METHOD})
+        pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds(
+            {Kind.FUNCTION, Kind.METHOD}
+        )
         ask_all(store, pool, cases, shares)
     return shares
 
@@ -115,10 +130,15 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares)
     texts = store.texts(pool.candidates)
     slots = assign_packs(pool.candidates, {}, PackProfile()).slots
     packs = len({slot.pack for slot in slots.values()})
-    print(f"{len(cases):3} questions over {len(pool.candidates):,} memories in {packs} packs", flush=True)
+    print(
+        f"{len(cases):3} questions over {len(pool.candidates):,} memories in {packs} packs",
+        flush=True,
+    )
     for case in cases:
         gold = frozenset(
-            c.id for c in pool.candidates if any(is_same_entity(place_of(c), place) for place in case.gold)
+            c.id
+            for c in pool.candidates
+            if any(is_same_entity(place_of(c), place) for place in case.gold)
         )
         if not gold:
             continue
@@ -145,11 +165,14 @@ def place_of(candidate: Candidate) -> EntityRef:
 async def judged_packs(
     judge: ModelJudge, turn: Turn, candidates: Sequence[Candidate]
 ) -> tuple[tuple[tuple[str, float], ...], ...]:
-    """Judge with one call in flight; give (content hash, score) pack by pack, in the order of the replies."""
+    """Judge with one call in flight; give (content hash, score) pack by pack, in the order of the
+    replies."""
     packs: dict[str, list[tuple[str, float]]] = {}
     async for result in judge.judge(turn, candidates):
         assert isinstance(result, Judgment), result
-        packs.setdefault(result.pack or result.content_hash, []).append((result.content_hash, result.score))
+        packs.setdefault(result.pack or result.content_hash, []).append(
+            (result.content_hash, result.score)
+        )
     return tuple(map(tuple, packs.values()))
 
 
@@ -171,7 +194,11 @@ class NoisyJudge:
     """Scores memories for one question as the head of this file says."""
 
     def __init__(
-        self, case: QrelCase, gold: frozenset[str], candidates: Sequence[Candidate], links: Mapping[str, set[str]]
+        self,
+        case: QrelCase,
+        gold: frozenset[str],
+        candidates: Sequence[Candidate],
+        links: Mapping[str, set[str]],
     ) -> None:
         near = {other for id_ in gold for other in links.get(id_, ())}
         self._question = case.id
@@ -192,7 +219,9 @@ class NoisyJudge:
         return min(1.0, max(0.0, true + drawn.gauss(0, NOISE)))
 
 
-def _present(packs: Sequence[Sequence[tuple[str, float]]], wanted: frozenset[str], share: float) -> float:
+def _present(
+    packs: Sequence[Sequence[tuple[str, float]]], wanted: frozenset[str], share: float
+) -> float:
     first = packs[: max(1, round(share * len(packs)))]
     seen = {content for pack in first for content, _ in pack}
     return len(wanted & seen) / len(wanted)
@@ -204,9 +233,9 @@ def tell(name: str, shares: Shares) -> int:
     print(f"{name}: {len(shares.top[SHARES[0]])} questions")
     for share in SHARES:
         print(
-            f"  after {share:4.0%} of the packs: {mean(shares.top[share]):.2f} of the final top {K} judged"
-            f" (random order {mean(shares.top_by_chance[share]):.2f}); of those kept {mean(shares.kept[share]):.2f};"
-            f" the answer itself {mean(shares.gold[share]):.2f}"
+            f"  after {share:4.0%} of the packs: {mean(shares.top[share]):.2f} of the final top {K}"
+            f" judged (random order {mean(shares.top_by_chance[share]):.2f}); of those kept"
+            f" {mean(shares.kept[share]):.2f}; the answer itself {mean(shares.gold[share]):.2f}"
         )
     better = all(mean(shares.top[share]) > mean(shares.top_by_chance[share]) for share in SHARES)
     return 0 if better and mean(shares.top[0.10]) >= 2 * mean(shares.top_by_chance[0.10]) else 1

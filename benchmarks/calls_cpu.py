@@ -1,12 +1,15 @@
-"""CPU of one judged memory at one prompt a memory, against bare SDK calls with the same bodies; both vendors.
+"""CPU of one judged memory at one prompt a memory, against bare SDK calls with the same bodies;
+both vendors.
 
     python benchmarks/calls_cpu.py [--calls 1500] [--rounds 3]
 
-Ours: the judging of a turn at `pack_size=1`, 64 calls in flight: prompts, claims, budget, ledger, limits, retries,
-parsing, judgments committed. Stack: the same requests through `Retrying(Limited(Metered(provider)))` alone. Anchors:
-the SDK's low-level `client.post` on its aiohttp transport, and the SDK as its introduction shows it. Interleaved,
-medians of the ratios within a round; the first round warms up and is not counted. Ends with 1 where ours takes more
-than 1.3 times the CPU of the bare calls or makes fewer than 2 times the calls a second of the default client.
+Ours: the judging of a turn at `pack_size=1`, 64 calls in flight: prompts, claims, budget, ledger,
+limits, retries, parsing, judgments committed. Stack: the same requests through
+`Retrying(Limited(Metered(provider)))` alone. Anchors: the SDK's low-level `client.post` on its
+aiohttp transport, and the SDK as its introduction shows it. Interleaved, medians of the ratios
+within a round; the first round warms up and is not counted. Ends with 1 where ours takes more than
+1.3 times the CPU of the bare calls or makes fewer than 2 times the calls a second of the default
+client.
 """
 
 import argparse
@@ -44,7 +47,8 @@ async def ours(bench: Bench, number: int) -> Cost:
 
 
 async def stack(bench: Bench, requests: list[Request], number: int) -> Cost:
-    """Send the requests through the wrappers, with budget and ledger, and read the replies no further."""
+    """Send the requests through the wrappers, with budget and ledger, and read the replies no
+    further."""
     async with bench.resources(f"t_stack_{number}") as (_, wrapped):
 
         async def send(request: Request) -> None:
@@ -73,7 +77,12 @@ def measure(vendor: str, url: str, home: Path, *, calls: int, rounds: int) -> bo
             assert judged.calls == len(bodies)
             if number == 0:
                 continue
-            for name, cost in (("bare", bare), ("stack", through), ("ours", judged), ("default", default)):
+            for name, cost in (
+                ("bare", bare),
+                ("stack", through),
+                ("ours", judged),
+                ("default", default),
+            ):
                 millis[name].append(1_000 * cost.cpu_s / cost.calls)
             ratios["cpu"].append(judged.cpu_s / bare.cpu_s)
             ratios["stack"].append(through.cpu_s / bare.cpu_s)
@@ -81,21 +90,23 @@ def measure(vendor: str, url: str, home: Path, *, calls: int, rounds: int) -> bo
             ratios["default cpu"].append(default.cpu_s / judged.cpu_s)
     middle = {name: statistics.median(values) for name, values in (ratios | millis).items()}
     print(
-        f"{vendor:10} CPU a call: bare {middle['bare']:.2f} ms, stack {middle['stack']:.2f}, ours {middle['ours']:.2f},"
-        f" default {middle['default']:.2f}"
+        f"{vendor:10} CPU a call: bare {middle['bare']:.2f} ms, stack {middle['stack']:.2f}, ours"
+        f" {middle['ours']:.2f}, default {middle['default']:.2f}"
     )
     cpu, rate = ratios["cpu"], ratios["rate"]
     print(
-        f"{vendor:9} CPU {middle['cpu']:.2f} × the bare calls' ({min(cpu):.2f} to {max(cpu):.2f}, at most {MOST_CPU})"
-        f"; calls a second {middle['rate']:.2f} times the default's ({min(rate):.2f} to {max(rate):.2f},"
-        f" at least {LEAST_RATE})",
+        f"{vendor:9} CPU {middle['cpu']:.2f} × the bare calls' ({min(cpu):.2f} to {max(cpu):.2f},"
+        f" at most {MOST_CPU}); calls a second {middle['rate']:.2f} times the default's"
+        f" ({min(rate):.2f} to {max(rate):.2f}, at least {LEAST_RATE})",
         flush=True,
     )
     return middle["cpu"] > MOST_CPU or middle["rate"] < LEAST_RATE
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=1_500)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -1,8 +1,10 @@
-"""Commits of real repositories as questions: the message asks, the functions that the commit changed are the answer.
+"""Commits of real repositories as questions: the message asks, the functions that the commit
+changed are the answer.
 
-Given DIR/commits.jsonl and clones of the repositories, each tree is written once into the cache, with its store, and
-asked by the pipeline without a key. Questions about things that a repository does not have stand in a data file, so
-that no index of this repository contains them. Not a benchmark itself.
+Given DIR/commits.jsonl and clones of the repositories, each tree is written once into the cache,
+with its store, and asked by the pipeline without a key. Questions about things that a repository
+does not have stand in a data file, so that no index of this repository contains them. Not a
+benchmark itself.
 """
 
 import asyncio
@@ -31,7 +33,14 @@ Asked = TypeVar("Asked")
 ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
 
-AUTHOR = ["-c", "user.name=bench", "-c", "user.email=bench@example.invalid", "-c", "commit.gpgsign=false"]
+AUTHOR = [
+    "-c",
+    "user.name=bench",
+    "-c",
+    "user.email=bench@example.invalid",
+    "-c",
+    "commit.gpgsign=false",
+]
 
 
 class CommitCase(Struct, frozen=True):
@@ -70,7 +79,9 @@ def is_same_place(gold: Mapping[str, Any], path: str, start: int, end: int, name
     if path != gold["path"]:
         return False
     common = min(end, gold["end"]) - max(start, gold["start"]) + 1
-    if name and name.partition("#")[0].replace("::", ".") == gold["name"].partition("#")[0].replace("::", "."):
+    if name and name.partition("#")[0].replace("::", ".") == gold["name"].partition("#")[0].replace(
+        "::", "."
+    ):
         return common > 0
     return 2 * common >= max(end - start, gold["end"] - gold["start"]) + 1
 
@@ -80,7 +91,9 @@ def read_cases(bench: Path, *, every: int) -> list[CommitCase]:
     by_repository: dict[str, list[CommitCase]] = {}
     for line in (bench / "commits.jsonl").open():
         one = json.loads(line)
-        case = CommitCase(one["id"], one["repo"], one["base_commit"], one["query"], tuple(one["gold_entities"]))
+        case = CommitCase(
+            one["id"], one["repo"], one["base_commit"], one["query"], tuple(one["gold_entities"])
+        )
         by_repository.setdefault(one["repo"], []).append(case)
     return [case for cases in by_repository.values() for case in cases[::every]]
 
@@ -105,14 +118,21 @@ def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[
 
 
 def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
-    """Return the tree of a case, a repository of its own with one commit: nothing in it is being edited."""
-    return as_repository(checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id))
+    """Return the tree of a case, a repository of its own with one commit: nothing in it is being
+    edited."""
+    return as_repository(
+        checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id)
+    )
 
 
 def as_repository(tree: Path) -> Path:
     """Make a tree a repository with one commit, if it is none."""
     if not (tree / ".git").exists():
-        for command in (["init", "-q"], ["add", "-Af"], [*AUTHOR, "commit", "-qm", "all", "--no-verify"]):
+        for command in (
+            ["init", "-q"],
+            ["add", "-Af"],
+            [*AUTHOR, "commit", "-qm", "all", "--no-verify"],
+        ):
             subprocess.run(["git", "-C", str(tree), *command], check=True, capture_output=True)
     return tree
 
@@ -135,13 +155,19 @@ async def answers(
     user = StoreSettings(user_data_dir=tree.parent / "user")
     settings = replace(Settings(), judge=JudgeSettings(model="lexical"), store=user)
     options = TurnOptions(
-        answer=False, isolated=True, command="context", ranked=lambda _turn, ranking: rankings.append(ranking)
+        answer=False,
+        isolated=True,
+        command="context",
+        ranked=lambda _turn, ranking: rankings.append(ranking),
     )
     async with Pipeline.open(tree, settings) as pipeline:
         for question in questions:
             answer = await run_turn(pipeline.parts, Turn(task=task(question)), options)
             memories = pipeline.store.memories([one.id for one in answer.selected])
-            yield question, (rankings[-1], answer, {id_: memory.text for id_, memory in memories.items()})
+            yield (
+                question,
+                (rankings[-1], answer, {id_: memory.text for id_, memory in memories.items()}),
+            )
 
 
 def place_of(candidate: Candidate) -> tuple[str, int, int, str]:

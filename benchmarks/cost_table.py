@@ -1,10 +1,12 @@
-"""The README's table of what a first question costs, by `estimate`: dollars, requests, seconds for each way to judge.
+"""The README's table of what a first question costs, by `estimate`: dollars, requests, seconds for
+each way to judge.
 
     python benchmarks/cost_table.py [--sizes 1000,10000,50000]
 
-Nothing is sent. The repositories are made up (functions of some 130 tokens, as in `decisions.py`), the prices those of
-genai-prices, the limits those that are declared for a host or, for OpenAI, none: then seconds are a call's assumed two
-times the calls that follow one another. What the lexical judge takes is measured on this machine, as is indexing.
+Nothing is sent. The repositories are made up (functions of some 130 tokens, as in `decisions.py`),
+the prices those of genai-prices, the limits those that are declared for a host or, for OpenAI,
+none: then seconds are a call's assumed two times the calls that follow one another. What the
+lexical judge takes is measured on this machine, as is indexing.
 """
 
 import argparse
@@ -53,7 +55,8 @@ def cell(one: JudgeEstimate) -> str:
 
 
 async def row(memories: int) -> tuple[list[str], float]:
-    """Estimate a repository of `memories` memories; return the cells of its row and how many seconds indexing took."""
+    """Estimate a repository of `memories` memories; return the cells of its row and how many
+    seconds indexing took."""
     turn = Turn(task=TASK)
     with tempfile.TemporaryDirectory() as folder:
         home, root = Path(folder), Path(folder, "repo")
@@ -73,12 +76,16 @@ async def row(memories: int) -> tuple[list[str], float]:
 
 def main() -> int:
     """Print the table, and how long the indexing took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="1000,10000,50000")
     rows = [asyncio.run(row(int(size))) for size in parser.parse_args().sizes.split(",")]
     for cells in (HEADS, ["---"] * len(HEADS), *(cells for cells, _ in rows)):
         print(f"| {' | '.join(cells)} |" if cells[0] != "---" else f"|{'|'.join(cells)}|")
-    print("\nfirst index: " + ", ".join(f"{cells[0]} in {seconds:.0f} s" for cells, seconds in rows))
+    print(
+        "\nfirst index: " + ", ".join(f"{cells[0]} in {seconds:.0f} s" for cells, seconds in rows)
+    )
     return 0
 
 

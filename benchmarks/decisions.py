@@ -1,12 +1,15 @@
-"""A cold turn judged by a decision model at its vendor's stated limits: requests, tokens, dollars, seconds, CPU.
+"""A cold turn judged by a decision model at its vendor's stated limits: requests, tokens, dollars,
+seconds, CPU.
 
-    python benchmarks/decisions.py [--memories 8600] [--tokens-per-second 250000] [--rpm 1200] [--latency-ms 150]
+    python benchmarks/decisions.py [--memories 8600] [--tokens-per-second 250000] [--rpm 1200]
+    [--latency-ms 150]
 
-The host is the project's loopback host of both wires in a process of its own, which keeps the limits as vendors do.
-The repository is made up: memories of some 150 tokens. Printed beside the figures: the time that the limit alone takes,
-`estimate` of the same turn, dollars at the prices of genai-prices, and what the same task asks after one function was
-edited. The seconds are those of a process's first turn, imports included; CPU is that of a second cold turn, about
-another task, beyond a cached one. Ends with 1 where a target is missed.
+The host is the project's loopback host of both wires in a process of its own, which keeps the
+limits as vendors do. The repository is made up: memories of some 150 tokens. Printed beside the
+figures: the time that the limit alone takes, `estimate` of the same turn, dollars at the prices of
+genai-prices, and what the same task asks after one function was edited. The seconds are those of a
+process's first turn, imports included; CPU is that of a second cold turn, about another task,
+beyond a cached one. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -27,7 +30,14 @@ from xscore.records.calls import Usage
 from xscore.records.receipt import Answer
 from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
-from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, Settings, StoreSettings
+from xscore.settings import (
+    BudgetSettings,
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    Settings,
+    StoreSettings,
+)
 
 TASK = "Why is an order with a voucher charged twice when the customer retries the payment?"
 ANOTHER_TASK = "Where is the stock of a cart reserved before the report is mailed?"
@@ -50,7 +60,10 @@ WORDS = [
 ]
 PER_FILE = 40
 MOST_TIME, MOST_REQUESTS, MOST_MISS, MOST_CPU_MS = 1.25, 60, 0.05, 0.08
-MOST_USD = {"typesafe jev-1.14.0 api.typesafe.ai": "0.06", "openai-decisions gpt-6-luna api.openai.com": "0.14"}
+MOST_USD = {
+    "typesafe jev-1.14.0 api.typesafe.ai": "0.06",
+    "openai-decisions gpt-6-luna api.openai.com": "0.14",
+}
 
 
 def write_tree(root: Path, memories: int) -> None:
@@ -62,7 +75,9 @@ def write_tree(root: Path, memories: int) -> None:
             lines.append(f"def {random.choice(WORDS)}_{number}_{at}(value: int, rate: int) -> int:")
             lines.append(f'    """Return the {" ".join(random.choices(WORDS, k=8))}."""')
             for step in range(8):
-                lines.append(f"    {random.choice(WORDS)}_{step} = value * {random.randrange(9)} + rate")
+                lines.append(
+                    f"    {random.choice(WORDS)}_{step} = value * {random.randrange(9)} + rate"
+                )
             lines.append(f"    return {random.choice(WORDS)}_0 if False else value\n\n")
         path = root / f"shop_{number % 7}" / f"part_{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +97,8 @@ class Played(NamedTuple):
 
 
 async def play(root: Path, settings: Settings, host: Host) -> Played:
-    """Estimate and play a cold turn, then one about another task twice, edit one function and ask again."""
+    """Estimate and play a cold turn, then one about another task twice, edit one function and ask
+    again."""
     turn, another = Turn(task=TASK), Turn(task=ANOTHER_TASK)
     async with Pipeline.open(root, settings) as pipeline:
         estimate = await pipeline.estimate(turn)
@@ -103,7 +119,9 @@ async def play(root: Path, settings: Settings, host: Host) -> Played:
 
 def main() -> int:
     """Print the figures; return 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, default=8_600)
     parser.add_argument("--tokens-per-second", type=float, default=250_000)
     parser.add_argument("--rpm", type=int, default=1_200)
@@ -124,15 +142,31 @@ def main() -> int:
         played = asyncio.run(play(Path(home, "repo"), settings, host))
     requests, refused, tokens, questions = played.counted
     least_s = tokens / options.tokens_per_second
-    planned, coverage, edited = played.estimate.judge, played.answer.coverage, played.after_edit.coverage.judged
+    planned, coverage, edited = (
+        played.estimate.judge,
+        played.answer.coverage,
+        played.after_edit.coverage.judged,
+    )
     assert planned is not None
     cpu_ms = 1_000 * played.cpu_s / max(1, coverage.judged)
     figures = [
-        ("memories judged", f"{coverage.judged:,} of {coverage.candidates:,}", coverage.judged == questions),
+        (
+            "memories judged",
+            f"{coverage.judged:,} of {coverage.candidates:,}",
+            coverage.judged == questions,
+        ),
         ("requests (refused)", f"{requests} ({refused})", requests <= MOST_REQUESTS),
         ("tokens, host's count", f"{tokens:,}", True),
-        ("tokens, estimate", f"{planned.input_tokens:,}", abs(planned.input_tokens / tokens - 1) <= MOST_MISS),
-        ("seconds / limit's own", f"{played.seconds:.2f} / {least_s:.2f}", played.seconds <= MOST_TIME * least_s),
+        (
+            "tokens, estimate",
+            f"{planned.input_tokens:,}",
+            abs(planned.input_tokens / tokens - 1) <= MOST_MISS,
+        ),
+        (
+            "seconds / limit's own",
+            f"{played.seconds:.2f} / {least_s:.2f}",
+            played.seconds <= MOST_TIME * least_s,
+        ),
         ("CPU ms a candidate", f"{cpu_ms:.3f}", cpu_ms <= MOST_CPU_MS),
         ("asked after one edit", f"{edited}", edited == 1),
     ]
@@ -140,7 +174,13 @@ def main() -> int:
         provider, model, at = name.split()
         cost = call_price(provider, model, at, Usage(input_tokens=tokens // max(1, requests)))
         total = None if cost is None else cost * requests
-        figures.append((f"dollars, {provider}:{model}", f"{total:.4f}", total is not None and total <= Decimal(most)))
+        figures.append(
+            (
+                f"dollars, {provider}:{model}",
+                f"{total:.4f}",
+                total is not None and total <= Decimal(most),
+            )
+        )
     for name, figure, is_met in figures:
         print(f"{name:38}{figure:>22}{'' if is_met else '   MISSED'}")
     return int(not all(is_met for *_, is_met in figures))

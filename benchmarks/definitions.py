@@ -2,9 +2,10 @@
 
     python benchmarks/definitions.py rust PATH [--show 10]
 
-PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A definition counts as found if
-one of ours has its name and its line. Two kinds of tags are in a memory of ours without being one, and are counted
-apart: what stands inside a function or a test, and a signature without a body.
+PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A definition
+counts as found if one of ours has its name and its line. Two kinds of tags are in a memory of ours
+without being one, and are counted apart: what stands inside a function or a test, and a signature
+without a body.
 """
 
 import argparse
@@ -78,7 +79,9 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[s
         "-",
         f"--language-force={name}",
     ]
-    listed = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        [*command, *map(str, files)], capture_output=True, text=True, check=True
+    ).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
     found = [
         Found(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
@@ -112,7 +115,8 @@ def by_queries(files: list[Path]) -> list[Found]:
 
 
 def is_signature(tag: Found, language: str) -> bool:
-    """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its line."""
+    """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its
+    line."""
     rows = Path(tag.path).read_text("utf-8", "replace").splitlines()[tag.start - 1 : tag.start + 20]
     text = re.sub(r"//.*", "", "\n".join(rows))
     while text != (shorter := re.sub(r"\([^()]*\)|<[^<>]*>", "", text)):
@@ -129,7 +133,11 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=10, help="how many differences to name")
     options = parser.parse_args()
     name = options.language
-    files = [path for path in options.path.rglob("*") if path.is_file() and language_of(str(path)).name == name]
+    files = [
+        path
+        for path in options.path.rglob("*")
+        if path.is_file() and language_of(str(path)).name == name
+    ]
     theirs, tagged = by_ctags(files, name)
     ours = by_queries(files)
     lines: dict[tuple[str, str], list[Found]] = defaultdict(list)
@@ -138,17 +146,27 @@ def main() -> None:
         lines[one.path, one.name].append(one)
         if one.is_whole:
             wholes[one.path].append(one)
-    absent = [tag for tag in theirs if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])]
+    absent = [
+        tag
+        for tag in theirs
+        if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])
+    ]
     inside = {tag for tag in absent if any(a.start <= tag.start <= a.end for a in wholes[tag.path])}
-    signatures = {tag for tag in absent if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)}
+    signatures = {
+        tag
+        for tag in absent
+        if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)
+    }
     missed = [tag for tag in absent if tag not in inside and tag not in signatures]
     named = [one for one in ours if one.name != TITLED]
     extra = [one for one in named if (one.path, one.name) not in tagged]
     asked = len(theirs) - len(inside) - len(signatures)
     print(
-        f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a test, "
-        f"{len(signatures)} signatures; recall of the others {1 - len(missed) / max(1, asked):.3f} "
-        f"(of all {1 - len(absent) / max(1, len(theirs)):.3f}), precision {1 - len(extra) / max(1, len(named)):.3f}"
+        f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a"
+        f" test, {len(signatures)} signatures; recall of the others"
+        f" {1 - len(missed) / max(1, asked):.3f} (of all"
+        f" {1 - len(absent) / max(1, len(theirs)):.3f}), precision"
+        f" {1 - len(extra) / max(1, len(named)):.3f}"
     )
     for label, some in (("missed", missed), ("only ours", extra)):
         for one in sorted(some, key=lambda one: one.start - one.end)[: options.show]:

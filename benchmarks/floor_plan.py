@@ -1,9 +1,11 @@
-"""Write docs/internals/floor-plan.md from the import contracts, so that the picture cannot differ from the house.
+"""Write docs/internals/floor-plan.md from the import contracts, so that the picture cannot differ
+from the house.
 
 python benchmarks/floor_plan.py [--check]
 """
 
 import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -20,18 +22,23 @@ loads the core alone. A command or setting that needs an extension loads it: `xs
 
 | room | what it is for |
 |---|---|
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def first_sentence(place: Path) -> str:
-    """Return the first line of the docstring of a package or module."""
+    """Return the first sentence of the docstring of a package or module, on one line."""
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0].replace("|", "\\|")
+    docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+    text = " ".join(docstring.split())
+    sentence = re.split(r"(?<=[.?!]) ", text, maxsplit=1)[0]
+    return sentence.replace("|", "\\|")
 
 
 def page() -> str:
     """Render the plan, from the top floor down, then the extensions."""
-    contracts = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     package = CHECKOUT / "xscore"
     rows = []
@@ -39,8 +46,16 @@ def page() -> str:
         for room in layer.split(" | "):
             rows.append(f"| `{room}` | {first_sentence(package / room)} |")
     inside = (package / "extensions").iterdir()
-    inner = sorted(path.with_suffix("") for path in inside if path.suffix == ".py" or (path / "__init__.py").exists())
-    rows += [f"| `extensions/{path.name}` | {first_sentence(path)} |" for path in inner if path.name != "__init__"]
+    inner = sorted(
+        path.with_suffix("")
+        for path in inside
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    )
+    rows += [
+        f"| `extensions/{path.name}` | {first_sentence(path)} |"
+        for path in inner
+        if path.name != "__init__"
+    ]
     return HEAD + "\n".join(rows) + "\n"
 
 

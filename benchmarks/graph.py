@@ -1,7 +1,8 @@
-"""The calls of a tree as the graph has them, against a compiler or checker of its language: recall and precision.
+"""The calls of a tree as the graph has them, against a compiler or checker of its language: recall
+and precision.
 
-    python benchmarks/graph.py LANGUAGE PATH [--calls FILE] [--show 10] [--python PYTHON] [--typescript FOLDER]
-        [--dotnet FOLDER] [--tests FILE …]
+    python benchmarks/graph.py LANGUAGE PATH [--calls FILE] [--show 10] [--python PYTHON]
+        [--typescript FOLDER] [--dotnet FOLDER] [--tests FILE …]
 
 An oracle (`graph_oracles`) prints each call that it resolves. How to install each:
 
@@ -14,16 +15,17 @@ An oracle (`graph_oracles`) prints each call that it resolves. How to install ea
     rust        rustc's MIR: a nightly toolchain
     ruby        the calls that the tree's own tests run
 
-One that is not installed is said to be, and the exit is 0. FILE keeps what it printed, since some take minutes: it is
-read if it is there, and written otherwise.
+One that is not installed is said to be, and the exit is 0. FILE keeps what it printed, since some
+take minutes: it is read if it is there, and written otherwise.
 
-Functions, methods, classes and tests count, on both ends, and each pair of them once. What an interface only declares
-is its interface's. Plain calls are by name or through a module, method calls through an object or a class; constructors
-count for precision alone, and overloads of one name in one class are one. An edge is judged if the oracle has seen both
-files, and not if it states that it cannot tell what a call of that name in that place means (C#, C++). In Ruby an edge
-is judged if the tests have run a call of that name in that place. Trade-off: elsewhere a call that the oracle cannot
-follow, since a package is missing, counts against the graph where that has an edge.
-"""
+Functions, methods, classes and tests count, on both ends, and each pair of them once. What an
+interface only declares is its interface's. Plain calls are by name or through a module, method
+calls through an object or a class; constructors count for precision alone, and overloads of one
+name in one class are one. An edge is judged if the oracle has seen both files, and not if it states
+that it cannot tell what a call of that name in that place means (C#, C++). In Ruby an edge is
+judged if the tests have run a call of that name in that place. Trade-off: elsewhere a call that the
+oracle cannot follow, since a package is missing, counts against the graph where that has an edge.
+"""  # noqa: E501  its lines are read by others
 
 import argparse
 import json
@@ -62,7 +64,8 @@ LEAST_RECALL = {"method": {"rust": 0.75, "ruby": 0.75, "csharp": 0.75, "cpp": 0.
 USUAL_RECALL = {"method": 0.85, "test": 0.80}
 LEAST_PRECISION = 0.95
 UNTOLD = frozenset({"unknown", "outside"})
-"""Forms of calls that no edge stands for: the oracle cannot tell what they mean, or they leave the tree."""
+"""Forms of calls that no edge stands for: the oracle cannot tell what they mean, or they leave the
+tree."""
 
 
 class Span(NamedTuple):
@@ -96,12 +99,20 @@ def own_edges(root: Path, languages: tuple[str, ...]) -> tuple[list[Span], set[E
         connection: sqlite3.Connection = connect_store(Path(folder) / "memory.db")
         index_repository(connection, find_root(root), IndexSettings(), now=2e9)
         rows = connection.execute(
-            f"SELECT id, path, start_line, end_line, entity, kind FROM memory WHERE language IN ({marks})", languages
+            "SELECT id, path, start_line, end_line, entity, kind FROM memory WHERE language IN"
+            f" ({marks})",
+            languages,
         )
         spans = {row[0]: Span(*row[1:]) for row in rows if row[-1] in ENDS}
-        linked = connection.execute("SELECT source, target FROM edge WHERE relation IN ('calls', 'tests')").fetchall()
+        linked = connection.execute(
+            "SELECT source, target FROM edge WHERE relation IN ('calls', 'tests')"
+        ).fetchall()
     first = first_overloads(spans.values(), across_files="cpp" in languages)
-    edges = {(spans[source], first[spans[target]]) for source, target in linked if source in spans and target in spans}
+    edges = {
+        (spans[source], first[spans[target]])
+        for source, target in linked
+        if source in spans and target in spans
+    }
     return list(spans.values()), {edge for edge in edges if first[edge[0]] != edge[1]}
 
 
@@ -141,10 +152,21 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             return [program, str(ORACLES / "Calls.java"), str(root)]
         case "typescript" | "javascript":
             is_there = options.typescript is not None and options.typescript.is_dir()
-            command = [program, str(ORACLES / "calls.mjs"), str(root), str(options.typescript), language]
+            command = [
+                program,
+                str(ORACLES / "calls.mjs"),
+                str(root),
+                str(options.typescript),
+                language,
+            ]
             return command if is_there else []
         case "python":
-            has_jedi = subprocess.run([program, "-c", "import jedi"], check=False, capture_output=True).returncode == 0
+            has_jedi = (
+                subprocess.run(
+                    [program, "-c", "import jedi"], check=False, capture_output=True
+                ).returncode
+                == 0
+            )
             return [program, str(ORACLES / "calls.py"), str(root)] if has_jedi else []
         case "cpp":
             imports = [program, "-c", "import clang.cindex"]
@@ -152,10 +174,16 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             return [program, str(ORACLES / "calls_of_cpp.py"), str(root)] if has_clang else []
         case "csharp":
             script = str(ORACLES / "calls_of_csharp.py")
-            return [sys.executable, script, str(root), str(options.dotnet)] if options.dotnet else []
+            return (
+                [sys.executable, script, str(root), str(options.dotnet)] if options.dotnet else []
+            )
         case "ruby":
             tests = [str(path) for path in options.tests]
-            return [program, f"-I{root / 'lib'}", str(ORACLES / "calls.rb"), str(root), *tests] if tests else []
+            return (
+                [program, f"-I{root / 'lib'}", str(ORACLES / "calls.rb"), str(root), *tests]
+                if tests
+                else []
+            )
         case _:
             return [sys.executable, str(ORACLES / "calls_of_rust.py"), str(root)]
 
@@ -168,7 +196,9 @@ def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list
         command = oracle_command(language, root, options)
         if not command:
             return None
-        written = subprocess.run(command, check=language != "ruby", cwd=root, stdout=subprocess.PIPE, text=True).stdout
+        written = subprocess.run(
+            command, check=language != "ruby", cwd=root, stdout=subprocess.PIPE, text=True
+        ).stdout
         if options.calls is not None:
             options.calls.write_text(written, "utf-8")
     return [Call(**json.loads(line)) for line in written.splitlines()]
@@ -188,7 +218,8 @@ class Entities:
         return min(self._holding(path, line), key=_length, default=None)
 
     def named(self, path: str, line: int, name: str) -> Span | None:
-        """Return the entity of this name that a line defines; for what is only declared, the class around it."""
+        """Return the entity of this name that a line defines; for what is only declared, the class
+        around it."""
         holding = list(self._holding(path, line))
         same = [span for span in holding if _last_name(span) == name]
         innermost = min(holding, key=_length, default=None)
@@ -224,7 +255,8 @@ def edges_by_form(calls: list[Call], entities: Entities) -> dict[str, set[Edge]]
 
 
 def names_called(calls: Iterable[Call], entities: Entities) -> set[tuple[Span, str]]:
-    """Return each entity with the names that these calls in it have; a constructor has that of its class."""
+    """Return each entity with the names that these calls in it have; a constructor has that of its
+    class."""
     named = set[tuple[Span, str]]()
     for call in calls:
         source = entities.around(call.path, call.line)
@@ -239,7 +271,8 @@ def names_called(calls: Iterable[Call], entities: Entities) -> set[tuple[Span, s
 def judged_of(language: str, ours: set[Edge], calls: list[Call], entities: Entities) -> set[Edge]:
     """Return the edges of ours that the oracle can tell to be right or wrong."""
     if language == "rust":
-        # Its compiler calls nothing where a value of a type is written out, and sees no code of other platforms.
+        # Its compiler calls nothing where a value of a type is written out, and sees no code of
+        # other platforms.
         sources = {entities.around(call.path, call.line) for call in calls}
         return {edge for edge in ours if edge[0] in sources and edge[1].kind != "class"}
     if language == "ruby":
@@ -281,18 +314,29 @@ def _show(label: str, edges: set[Edge], most: int) -> None:
     ordered = sorted(edges)
     step = max(1, len(ordered) // max(1, most))
     for source, target in ordered[::step][:most]:
-        print(f"{label}: {source.path}:{source.start} {source.name} -> {target.path}:{target.start} {target.name}")
+        print(
+            f"{label}: {source.path}:{source.start} {source.name} -> {target.path}:{target.start}"
+            f" {target.name}"
+        )
 
 
 def main() -> int:
     """Print the figures of one tree; exit with 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("language", choices=sorted(LANGUAGES))
     parser.add_argument("path", type=Path)
     parser.add_argument("--calls", type=Path)
     parser.add_argument("--show", type=int, default=0)
     parser.add_argument("--python", default=sys.executable, help="one that has jedi")
-    parser.add_argument("--tests", type=Path, nargs="*", default=[], help="files that Ruby runs, from the tree's root")
+    parser.add_argument(
+        "--tests",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="files that Ruby runs, from the tree's root",
+    )
     parser.add_argument("--typescript", type=Path, help="the folder of the npm package")
     parser.add_argument("--dotnet", type=Path, help="the folder of the npm package with the SDK")
     options = parser.parse_args()

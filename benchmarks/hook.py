@@ -1,12 +1,13 @@
-"""`xscore hook prompt` over 10,000 memories: with nothing to judge, and after one edit, against `import click`.
+"""`xscore hook prompt` over 10,000 memories: with nothing to judge, and after one edit, against
+`import click`.
 
     python benchmarks/hook.py [--runs 7] [--memories 0] [--latency-ms 150]
 
-The host is the project's loopback host of decision models, in a process of its own. The repository is the sources of
-installed packages (or, with --memories, made up), judged once for the prompt. Then every hook is a process of its own
-with a session of its own, so that each adds the bundle: CPU seconds, and wall seconds to the first byte of the answer,
-interleaved with the anchor, as medians. The deadline is out of the way, so that each run is whole. Exits 1 where a
-target is missed.
+The host is the project's loopback host of decision models, in a process of its own. The repository
+is the sources of installed packages (or, with --memories, made up), judged once for the prompt.
+Then every hook is a process of its own with a session of its own, so that each adds the bundle: CPU
+seconds, and wall seconds to the first byte of the answer, interleaved with the anchor, as medians.
+The deadline is out of the way, so that each run is whole. Exits 1 where a target is missed.
 """
 
 import argparse
@@ -38,7 +39,9 @@ class Answered(NamedTuple):
     answer: bytes
 
 
-def answered(command: list[str], environment: dict[str, str], said: dict[str, object] | None = None) -> Answered:
+def answered(
+    command: list[str], environment: dict[str, str], said: dict[str, object] | None = None
+) -> Answered:
     """Run a process; its time counts from its start."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -50,7 +53,9 @@ def answered(command: list[str], environment: dict[str, str], said: dict[str, ob
         first_byte_s = time.monotonic() - began
         answer = first + process.stdout.read()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Answered(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer)
+    return Answered(
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer
+    )
 
 
 def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Answered], ...]:
@@ -62,16 +67,22 @@ def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[An
         anchors.append(answered(CLICK, environment))
         warm.append(answered(HOOK, environment, {**said, "session_id": f"warm-{number}"}))
         path = files[number]
-        path.write_text(path.read_text().replace("    return ", f"    changed = {number}\n    return ", 1))
+        path.write_text(
+            path.read_text().replace("    return ", f"    changed = {number}\n    return ", 1)
+        )
         edited.append(answered(HOOK, environment, {**said, "session_id": f"edited-{number}"}))
     return anchors[1:], warm[1:], edited[1:]  # the first of each warms the caches of the disk
 
 
 def main() -> int:
     """Print the figures; return 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--memories", type=int, default=0, help="make up this many; 0: the packages' sources")
+    parser.add_argument(
+        "--memories", type=int, default=0, help="make up this many; 0: the packages' sources"
+    )
     parser.add_argument("--latency-ms", type=float, default=150)
     options = parser.parse_args()
     words, latency_s = {"prompt": 93, "order_1_": 93}, options.latency_ms / 1_000
@@ -99,12 +110,19 @@ def main() -> int:
     return report(coverage, anchors, warm, edited)
 
 
-def report(coverage: dict[str, int], anchors: list[Answered], warm: list[Answered], edited: list[Answered]) -> int:
+def report(
+    coverage: dict[str, int], anchors: list[Answered], warm: list[Answered], edited: list[Answered]
+) -> int:
     """Print the figures; return 1 where a target is missed."""
     silent = sum(not one.answer for one in (*warm, *edited))
-    click_s, warm_s, edited_s = (statistics.median(t.first_byte_s for t in one) for one in (anchors, warm, edited))
+    click_s, warm_s, edited_s = (
+        statistics.median(t.first_byte_s for t in one) for one in (anchors, warm, edited)
+    )
     cpu_s = statistics.median(one.cpu_s for one in warm)
-    print(f"candidates {coverage['candidates']:,}, judged before {coverage['judged']:,}; {len(warm)} runs each")
+    print(
+        f"candidates {coverage['candidates']:,}, judged before {coverage['judged']:,}; {len(warm)}"
+        " runs each"
+    )
     print(f"import click   {click_s:.3f} s to the first byte")
     clicks = warm_s / click_s
     print(f"hook, warm     {warm_s:.3f} s, {clicks:.1f} times click (at most {MOST_CLICKS:.0f})")
@@ -112,7 +130,9 @@ def report(coverage: dict[str, int], anchors: list[Answered], warm: list[Answere
     cpus = [f"{one.cpu_s:.2f}" for one in edited]
     print(f"hook, one edit {edited_s:.3f} s (at most {MOST_EDITED_S:.0f}); CPU {', '.join(cpus)}")
     print(f"hooks that added nothing: {silent}")
-    return int(bool(silent) or cpu_s > MOST_CPU_S or clicks > MOST_CLICKS or edited_s > MOST_EDITED_S)
+    return int(
+        bool(silent) or cpu_s > MOST_CPU_S or clicks > MOST_CLICKS or edited_s > MOST_EDITED_S
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""What the prompt hook's text saves an agent: characters until the right place is named, and until its body is whole.
+"""What the prompt hook's text saves an agent: characters until the right place is named, and until
+its body is whole.
 
     python benchmarks/hook_economy.py --bench DIR --repositories DIR [--every 4]
 
-DIR/commits.jsonl has commit messages (without the names of what changed) and what changed; DIR/OWNER+NAME is a clone.
-Each message is asked of the parent's tree without a key. An agent reads the hook's text, then opens the places that it
-names, in order, until the body of a function that the commit changed has been shown whole. Compared are the hook's
-text, its lines alone, bodies alone (whole ones, best first, within the hook's limit), and the files that hold most
-words of the message, as a search with ripgrep lists them, read whole. BCY@8k is the share of changed functions whose
-body is whole within 8,000 tokens of 4 characters. Questions about things that a repository does not have say how often
-the hook is silent rightly. Ends with 1 where a target is missed.
+DIR/commits.jsonl has commit messages (without the names of what changed) and what changed;
+DIR/OWNER+NAME is a clone. Each message is asked of the parent's tree without a key. An agent reads
+the hook's text, then opens the places that it names, in order, until the body of a function that
+the commit changed has been shown whole. Compared are the hook's text, its lines alone, bodies alone
+(whole ones, best first, within the hook's limit), and the files that hold most words of the
+message, as a search with ripgrep lists them, read whole. BCY@8k is the share of changed functions
+whose body is whole within 8,000 tokens of 4 characters. Questions about things that a repository
+does not have say how often the hook is silent rightly. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -18,7 +20,15 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from commit_cases import AskedCase, CommitCase, ask_all, asked, read_absent, read_cases, tree_of_case
+from commit_cases import (
+    AskedCase,
+    CommitCase,
+    ask_all,
+    asked,
+    read_absent,
+    read_cases,
+    tree_of_case,
+)
 from msgspec import Struct
 
 from xscore.extensions.agents.agent_bundle import place_of, render_agent_bundle
@@ -30,7 +40,9 @@ BUDGET_CHARS = 8_000 * 4
 """Characters of 8,000 tokens."""
 LIMIT = AgentSettings().hook_max_chars
 NEVER = float("inf")
-_BODY = re.compile(r"^<xscore_source at=\"([^\"]*)\"([^>]*)>\n.*?^</xscore_source>\n", re.DOTALL | re.MULTILINE)
+_BODY = re.compile(
+    r"^<xscore_source at=\"([^\"]*)\"([^>]*)>\n.*?^</xscore_source>\n", re.DOTALL | re.MULTILINE
+)
 _PLACE = re.compile(r"^([^\s<>][^\n]*?):(\d+)-(\d+)  ~?[01]\.\d\d", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 RIPGREP_FILES = 10
@@ -63,7 +75,9 @@ class Figures(Struct, frozen=True):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bench", type=Path, required=True)
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
@@ -105,7 +119,8 @@ def bodies_alone(answer: Answer, texts: Mapping[str, str]) -> str:
 
 
 def read(text: str, tree: Path) -> list[Shown]:
-    """Return what a text shows, and what is read when the places that it names are opened in order."""
+    """Return what a text shows, and what is read when the places that it names are opened in
+    order."""
     shown: list[Shown] = []
     for place in _PLACE.finditer(text):
         shown.append(Shown(place.end(), 0, place[1], int(place[2]), int(place[3]), is_whole=False))
@@ -114,7 +129,9 @@ def read(text: str, tree: Path) -> list[Shown]:
         start, _, end = lines.partition("-")
         if start.isdigit():
             is_whole = "shows=" not in body[2] and "not shown]" not in body[0]
-            shown.append(Shown(body.end(), 0, path, int(start), int(end or start), is_whole=is_whole))
+            shown.append(
+                Shown(body.end(), 0, path, int(start), int(end or start), is_whole=is_whole)
+            )
     at = len(text)
     for place in _PLACE.finditer(text):
         path, start, end = place[1], int(place[2]), int(place[3])
@@ -162,7 +179,8 @@ def measure(case: CommitCase, reading: Sequence[Shown], chars: int) -> Figures:
     named = [one.at for one in reading if one.path in case.gold_files]
     places = [one for one in reading if not one.is_whole]
     bodies = [
-        min((one.at for one in reading if one.is_whole and covers(one, gold)), default=NEVER) for gold in case.gold
+        min((one.at for one in reading if one.is_whole and covers(one, gold)), default=NEVER)
+        for gold in case.gold
     ]
     return Figures(
         chars=chars,
@@ -180,7 +198,8 @@ def covers(one: Shown, gold: Mapping[str, object]) -> bool:
 
 
 def silence(cases: Sequence[CommitCase], clones: Path, cache: Path) -> tuple[int, int]:
-    """Return how often the hook is silent about what a repository does not have, and how many were asked."""
+    """Return how often the hook is silent about what a repository does not have, and how many were
+    asked."""
     latest = {case.repository: case for case in cases}
     silent, total = 0, 0
     for repository, questions in read_absent().items():
@@ -199,12 +218,12 @@ def show(name: str, rows: Sequence[Figures]) -> None:
     file_at = statistics.median(row.file_at for row in rows)
     body_at = statistics.median(row.body_at for row in rows)
     print(
-        f"{name:16} n {len(rows):3}  chars {statistics.fmean(row.chars for row in rows):5.0f}"
-        f"  file named {statistics.fmean(row.file_at < NEVER for row in rows):.2f}, half after {file_at:5.0f}"
-        f"  function named {statistics.fmean(row.function_named for row in rows):.2f}"
-        f"  body whole, half after {body_at:6.0f}"
-        f"  BCY@8k {statistics.fmean(row.within for row in rows):.2f}"
-        f"  silent {statistics.fmean(row.chars == 0 for row in rows):.2f}"
+        f"{name:16} n {len(rows):3}  chars {statistics.fmean(row.chars for row in rows):5.0f}  file"
+        f" named {statistics.fmean(row.file_at < NEVER for row in rows):.2f}, half after"
+        f" {file_at:5.0f}  function named"
+        f" {statistics.fmean(row.function_named for row in rows):.2f}  body whole, half after"
+        f" {body_at:6.0f}  BCY@8k {statistics.fmean(row.within for row in rows):.2f}  silent"
+        f" {statistics.fmean(row.chars == 0 for row in rows):.2f}"
     )
 
 
@@ -215,8 +234,9 @@ def verdict(rows: Sequence[Figures], absent: float) -> int:
     silent = statistics.fmean(row.chars == 0 for row in rows)
     mean = statistics.fmean(row.chars for row in rows)
     print(
-        f"targets: file named at least {FILE_NAMED}, function {FUNCTION_NAMED}, silent at most {MOST_SILENT},"
-        f" {MOST_MEAN:,} characters, spoken about what is not there at most {MOST_ABSENT} ({absent:.3f})"
+        f"targets: file named at least {FILE_NAMED}, function {FUNCTION_NAMED}, silent at most"
+        f" {MOST_SILENT}, {MOST_MEAN:,} characters, spoken about what is not there at most"
+        f" {MOST_ABSENT} ({absent:.3f})"
     )
     met = named >= FILE_NAMED and functions >= FUNCTION_NAMED and silent <= MOST_SILENT
     return int(not (met and mean <= MOST_MEAN and absent <= MOST_ABSENT))

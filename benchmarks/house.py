@@ -1,9 +1,11 @@
-"""The size of the house, as a stranger meets it: lines, imports, names, words, and what one turn loads.
+"""The size of the house, as a stranger meets it: lines, imports, names, words, and what one turn
+loads.
 
     python benchmarks/house.py [--json] [--fast]
 
-All figures are counted from the source, but for the last group: `--fast` leaves out what runs the command. CPU is given
-as a multiple of `python -c "import click"`, measured in the same run, so that the machine does not matter.
+All figures are counted from the source, but for the last group: `--fast` leaves out what runs the
+command. CPU is given as a multiple of `python -c "import click"`, measured in the same run, so that
+the machine does not matter.
 """
 
 import argparse
@@ -80,7 +82,7 @@ except SystemExit:
 sys.setprofile(None)
 own = [m for name, m in sys.modules.items() if name.split(".")[0] == "xscore" and getattr(m, "__file__", None)]
 print(json.dumps([sorted(m.__file__ for m in own), len(files), hops]), file=sys.stderr)
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 @cache
@@ -100,7 +102,8 @@ def module_name(path: Path) -> str:
 
 
 def imports(tree: ast.Module, known: set[str], *, top: bool) -> Iterator[str]:
-    """Name the modules of the package that a module imports; top: leave out what a function imports."""
+    """Name the modules of the package that a module imports; top: leave out what a function
+    imports."""
     for node in tree.body if top else ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for name in node.names:
@@ -125,14 +128,18 @@ def counted_from_source() -> dict[str, float]:
     known = {module_name(path) for path in trees}
     graph = {module_name(path): set(imports(tree, known, top=True)) for path, tree in trees.items()}
     importers = Counter(
-        name for path, tree in trees.items() for name in set(imports(tree, known, top=False)) - {module_name(path)}
+        name
+        for path, tree in trees.items()
+        for name in set(imports(tree, known, top=False)) - {module_name(path)}
     )
     packages = {module_name(path) for path in trees if path.name == "__init__.py"}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     classes = Counter(
-        node.name for tree in trees.values() for node in tree.body
+        node.name
+        for tree in trees.values()
+        for node in tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )  # fmt: skip
+    )
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     return {
         "source files": len(trees),
@@ -140,7 +147,9 @@ def counted_from_source() -> dict[str, float]:
         "test files": len(sources(CHECKOUT / "tests")),
         "test lines": lines(sources(CHECKOUT / "tests")),
         "import depth": depth(graph),
-        "modules with one importer": sum(count == 1 for name, count in importers.items() if name not in packages),
+        "modules with one importer": sum(
+            count == 1 for name, count in importers.items() if name not in packages
+        ),
         "class names defined twice": sum(count > 1 for count in classes.values()),
         "longest function": max((n.end_lineno or 0) - n.lineno + 1 for n in functions),
         "files past 400 lines": sum(lines([path]) > 400 for path in trees),
@@ -159,7 +168,7 @@ def counted_from_docs() -> dict[str, float]:
         "words of README": len((CHECKOUT / "README.md").read_text("utf-8").split()),
         "glossary rows": len(re.findall(r"^\| (?!word|---)", glossary.read_text("utf-8"), re.M)),
         "settings": len(set(re.findall(r"`(XSCORE_\w+)`", settings))),
-    }  # fmt: skip
+    }
 
 
 def build(folder: Path) -> None:
@@ -168,7 +177,8 @@ def build(folder: Path) -> None:
     (folder / "repo" / "shop").mkdir(parents=True)
     for number in range(FILES):
         body = (
-            f'def price_of_{each}_in_{number}(items):\n    """Sum prices {each}."""\n    return sum(items) + {each}\n'
+            f'def price_of_{each}_in_{number}(items):\n    """Sum prices {each}."""\n    return'
+            f" sum(items) + {each}\n"
             for each in range(FUNCTIONS)
         )
         (folder / "repo" / "shop" / f"cart_{number}.py").write_text("\n\n".join(body))
@@ -180,10 +190,19 @@ def run(arguments: list[str], *, folder: Path) -> tuple[float, str, str]:
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(CHECKOUT)}
     before = getrusage(RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder / "repo", env=environ, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=folder / "repo",
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     after = getrusage(RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout, done.stderr
+    return (
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        done.stdout,
+        done.stderr,
+    )
 
 
 def least_cpu(arguments: list[str], *, folder: Path, times: int = 5) -> float:
@@ -197,10 +216,25 @@ def measured_by_running() -> dict[str, float]:
         folder = Path(name)
         build(folder)
         script = f"scripted:{folder / 'script.json'}"
-        ask = ["-m", "xscore", "ask", TASK, "--judge", script, "--model", script, "--no-answer", "--json", "-q", "-y"]
+        ask = [
+            "-m",
+            "xscore",
+            "ask",
+            TASK,
+            "--judge",
+            script,
+            "--model",
+            script,
+            "--no-answer",
+            "--json",
+            "-q",
+            "-y",
+        ]
         run(ask, folder=folder)
         loaded, files, hops = json.loads(
-            run(["-c", TRACED, TASK, str(PACKAGE), *ask[2:]], folder=folder)[2].strip().splitlines()[-1]
+            run(["-c", TRACED, TASK, str(PACKAGE), *ask[2:]], folder=folder)[2]
+            .strip()
+            .splitlines()[-1]
         )
         click = least_cpu(["-c", "import click"], folder=folder)
         _, out, _ = run(["-m", "xscore", "--help"], folder=folder)
@@ -210,8 +244,12 @@ def measured_by_running() -> dict[str, float]:
             "lines of a turn": lines(map(Path, loaded)),
             "files a task enters": files,
             "hops of a task": hops,
-            "top-level commands": len(re.findall(r"^  [a-z]+(?=  )", out.partition("--help")[2], re.M)),
-            "options of ask shown": len(re.findall(r"^  (?:-\w, )?--", shown.partition("Advanced")[0], re.M)),
+            "top-level commands": len(
+                re.findall(r"^  [a-z]+(?=  )", out.partition("--help")[2], re.M)
+            ),
+            "options of ask shown": len(
+                re.findall(r"^  (?:-\w, )?--", shown.partition("Advanced")[0], re.M)
+            ),
             "options of ask": len(re.findall(r"^  (?:-\w, )?--", shown, re.M)),
             "status, CPU": round(least_cpu(["-m", "xscore", "status"], folder=folder) / click, 1),
             "cached ask, CPU": round(least_cpu(ask, folder=folder) / click, 1),

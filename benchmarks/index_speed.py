@@ -1,12 +1,14 @@
-"""A first index of a source tree against the bare parse of its files, then a run without changes and one of an edit.
+"""A first index of a source tree against the bare parse of its files, then a run without changes
+and one of an edit.
 
     python benchmarks/index_speed.py PATH [--runs 5] [--first] [--growth 1000,10000,100000]
 
-The tree is copied and committed elsewhere. Each command runs in a fresh process, and CPU counts children. The anchor
-of the first index reads the indexed files, parses them with the same grammars and runs the same queries, nothing else;
-that of a run without changes is `git status`. With --growth, trees of the given numbers of files are indexed instead:
-copies of the tree's small files, with function and class names of their own in each copy, and what an empty tree takes
-is subtracted, since it is a large part of a small tree's time. Exits 1 beyond a target.
+The tree is copied and committed elsewhere. Each command runs in a fresh process, and CPU counts
+children. The anchor of the first index reads the indexed files, parses them with the same grammars
+and runs the same queries, nothing else; that of a run without changes is `git status`. With
+--growth, trees of the given numbers of files are indexed instead: copies of the tree's small files,
+with function and class names of their own in each copy, and what an empty tree takes is subtracted,
+since it is a large part of a small tree's time. Exits 1 beyond a target.
 """
 
 import argparse
@@ -88,18 +90,28 @@ def bare_parse_s(root: Path, paths: list[str], folder: Path, environment: dict[s
 
 def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[str, float]:
     """Index again without a change and after an edit, each beside `git status`."""
-    edited = max(root.rglob("*.py"), key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size)
+    edited = max(
+        root.rglob("*.py"), key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size
+    )
     same, edits, status = [], [], []
     for number in range(runs):
         status.append(take(["git", "status", "--porcelain"], root, environment).cpu_s)
         same.append(take(INDEX, root, environment).cpu_s)
-        edited.write_text(edited.read_text() + f"\n\ndef added_{number}() -> int:\n    return {number}\n")
+        edited.write_text(
+            edited.read_text() + f"\n\ndef added_{number}() -> int:\n    return {number}\n"
+        )
         edits.append(take(INDEX, root, environment).cpu_s)
     start = min(take([*XSCORE, "--version"], root, environment).cpu_s for _ in range(runs))
     without, edit, git = (min(times) for times in (same, edits, status))
     print(f"`git status` {git:.3f} s CPU, `xscore --version` {start:.3f}")
-    print(f"nothing changed: {without:.3f} s CPU, {without / git:.1f} times `git status` (target {MOST_STATUS:g})")
-    print(f"one file edited: {(edit - without) * 1000:.0f} ms CPU beyond that (target {MOST_EDIT_S * 1000:.0f})")
+    print(
+        f"nothing changed: {without:.3f} s CPU, {without / git:.1f} times `git status` (target"
+        f" {MOST_STATUS:g})"
+    )
+    print(
+        f"one file edited: {(edit - without) * 1000:.0f} ms CPU beyond that (target"
+        f" {MOST_EDIT_S * 1000:.0f})"
+    )
     return {"nothing changed": without / git / MOST_STATUS, "edit": (edit - without) / MOST_EDIT_S}
 
 
@@ -107,7 +119,11 @@ def write_copies(sources: Path, root: Path, count: int) -> None:
     """Write `count` files below `root`."""
     given = [one for one in sorted(sources.rglob("*.py")) if 100 < one.stat().st_size < SMALL_BYTES]
     texts = {one.relative_to(sources): one.read_text("utf-8", "replace") for one in given}
-    names = {name for text in texts.values() for name in re.findall(r"^ *(?:def|class) (\w{5,})", text, re.MULTILINE)}
+    names = {
+        name
+        for text in texts.values()
+        for name in re.findall(r"^ *(?:def|class) (\w{5,})", text, re.MULTILINE)
+    }
     own = re.compile(rf"\b({'|'.join(sorted(names))})\b")
     for number, path in zip(range(count), cycle(texts), strict=False):
         copy = number // len(texts)
@@ -117,7 +133,8 @@ def write_copies(sources: Path, root: Path, count: int) -> None:
 
 
 def growth(sources: Path, sizes: list[int], environment: dict[str, str]) -> dict[str, float]:
-    """Index trees of these sizes; return how the CPU to the bare parse grows from the first to each other."""
+    """Index trees of these sizes; return how the CPU to the bare parse grows from the first to each
+    other."""
     ratios: dict[int, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "empty")
@@ -133,16 +150,25 @@ def growth(sources: Path, sizes: list[int], environment: dict[str, str]) -> dict
             commit_tree(root)
             taken = first_index(root, Path(folder), environment)
             ratios[size] = (taken.cpu_s - start_s) / (taken.bare_s - bare_start_s)
-        print(f"{size:,} files: CPU to bare parse {ratios[size] / ratios[sizes[0]]:.2f} of that at {sizes[0]:,}\n")
-    return {f"growth to {size:,}": ratios[size] / ratios[sizes[0]] / MOST_GROWTH for size in sizes[1:]}
+        print(
+            f"{size:,} files: CPU to bare parse {ratios[size] / ratios[sizes[0]]:.2f} of that at"
+            f" {sizes[0]:,}\n"
+        )
+    return {
+        f"growth to {size:,}": ratios[size] / ratios[sizes[0]] / MOST_GROWTH for size in sizes[1:]
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--first", action="store_true", help="the first index only")
-    parser.add_argument("--growth", default="", metavar="N,N", help="numbers of files, the smallest first")
+    parser.add_argument(
+        "--growth", default="", metavar="N,N", help="numbers of files, the smallest first"
+    )
     options = parser.parse_args()
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     if options.growth:
@@ -151,11 +177,16 @@ def main() -> int:
             return verdict(growth(options.path, sizes, environment | {"HOME": home}))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "tree")
-        shutil.copytree(options.path, root, symlinks=True, ignore=shutil.ignore_patterns(".git", ".xscore"))
+        shutil.copytree(
+            options.path, root, symlinks=True, ignore=shutil.ignore_patterns(".git", ".xscore")
+        )
         commit_tree(root)
         environment["HOME"] = str(Path(folder, "home"))
         taken = first_index(root, Path(folder), environment)
-        shares = {"cpu": taken.cpu_s / taken.bare_s / MOST_CPU, "bytes": taken.bytes_a_byte / MOST_BYTES}
+        shares = {
+            "cpu": taken.cpu_s / taken.bare_s / MOST_CPU,
+            "bytes": taken.bytes_a_byte / MOST_BYTES,
+        }
         if not options.first:
             shares |= later_runs(root, environment, runs=options.runs)
     return verdict(shares)

@@ -1,11 +1,13 @@
-"""CPU and peak memory of `xscore.judge` over a list of short items, cold and again, and of a stream of a million.
+"""CPU and peak memory of `xscore.judge` over a list of short items, cold and again, and of a stream
+of a million.
 
     python benchmarks/judge_list.py [--items 100000] [--stream 1000000] [--rounds 3]
 
-The host is the project's loopback host of decision models, without latency, in a process of its own. Each pass is a
-process of its own with a new store, or with the store of the pass before it. CPU is that of the call, threads included,
-without imports and without making the items, the least of the rounds; memory is the peak of the process. The anchor, in
-the same process, hashes each item, writes it as JSON and reads it back. Ends with 1 where a target is missed.
+The host is the project's loopback host of decision models, without latency, in a process of its
+own. Each pass is a process of its own with a new store, or with the store of the pass before it.
+CPU is that of the call, threads included, without imports and without making the items, the least
+of the rounds; memory is the peak of the process. The anchor, in the same process, hashes each item,
+writes it as JSON and reads it back. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -28,7 +30,10 @@ FLAT = 1.25
 def items(count: int) -> Iterator[str]:
     """Yield short texts, each another one."""
     for number in range(count):
-        yield f"ticket {number}: branch {number % 97} asks about invoice {number * 7 % 10_007}, which was paid twice"
+        yield (
+            f"ticket {number}: branch {number % 97} asks about invoice {number * 7 % 10_007}, which"
+            " was paid twice"
+        )
 
 
 def one_pass(kind: str, count: int) -> None:
@@ -51,7 +56,9 @@ def one_pass(kind: str, count: int) -> None:
         receipt = found.receipt
     cpu_s, wall_s = time.process_time() - began, time.perf_counter() - wall
     shown = {"cpu_s": cpu_s, "wall_s": wall_s, "anchor_s": anchor_s, "calls": receipt.spent.calls}
-    print(json.dumps(shown | {"judged": receipt.coverage.judged, "cached": receipt.coverage.cached}))
+    print(
+        json.dumps(shown | {"judged": receipt.coverage.judged, "cached": receipt.coverage.cached})
+    )
 
 
 def run_pass(kind: str, count: int, url: str, store: Path) -> dict[str, float]:
@@ -73,13 +80,18 @@ def run_pass(kind: str, count: int, url: str, store: Path) -> dict[str, float]:
 def shown(name: str, found: dict[str, float]) -> str:
     """Return a line of figures."""
     ratio = found["cpu"] / found["anchor"]
-    cpu = f"{found['cpu']:6.1f} µs CPU an item ({ratio:.1f} anchors of {found['anchor']:.1f}), {found['wall']:.1f} µs"
+    cpu = (
+        f"{found['cpu']:6.1f} µs CPU an item ({ratio:.1f} anchors of {found['anchor']:.1f}),"
+        f" {found['wall']:.1f} µs"
+    )
     return f"{name:12} {cpu} wall, {found['mb']:.0f} MB, {found['calls']:,.0f} calls"
 
 
 def main() -> int:
     """Print the figures; return 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--stream", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -108,8 +120,14 @@ def main() -> int:
             peaks.append(found["mb"])
     cold, again = (min(one["cpu"] for one in passes) for passes in (colds, agains))
     peak = max(one["mb"] for one in (*colds, *agains))
-    print(f"cold {cold:.1f} µs (at most {MOST_COLD_US:.0f}), again {again:.1f} µs (at most {MOST_AGAIN_US:.0f}),")
-    print(f"{peak:.0f} MB (at most {MOST_MB:.0f}); stream {peaks[-1]:.0f} MB (at most {FLAT:g} times a tenth's)")
+    print(
+        f"cold {cold:.1f} µs (at most {MOST_COLD_US:.0f}), again {again:.1f} µs (at most"
+        f" {MOST_AGAIN_US:.0f}),"
+    )
+    print(
+        f"{peak:.0f} MB (at most {MOST_MB:.0f}); stream {peaks[-1]:.0f} MB (at most {FLAT:g} times"
+        " a tenth's)"
+    )
     flat = len(peaks) < 3 or peaks[-1] <= FLAT * peaks[-2]
     return 0 if cold <= MOST_COLD_US and again <= MOST_AGAIN_US and peak <= MOST_MB and flat else 1
 

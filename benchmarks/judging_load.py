@@ -1,9 +1,11 @@
-"""What the load benchmarks share: a repository of many functions, the judge as a turn has it, and bare SDK calls.
+"""What the load benchmarks share: a repository of many functions, the judge as a turn has it, and
+bare SDK calls.
 
-Not a benchmark itself. The judging is the pipeline's own from the open store on: packs, prompts, claims, budget,
-ledger, limits, retries, parsing, and judgments committed before they are yielded; the index and the selection are left
-out. The anchor sends the very same bodies through the SDK's low-level `post`, on the same transport, and throws the
-replies away. CPU is of this process, all threads; the server's is not in it, because it has a process of its own.
+Not a benchmark itself. The judging is the pipeline's own from the open store on: packs, prompts,
+claims, budget, ledger, limits, retries, parsing, and judgments committed before they are yielded;
+the index and the selection are left out. The anchor sends the very same bodies through the SDK's
+low-level `post`, on the same transport, and throws the replies away. CPU is of this process, all
+threads; the server's is not in it, because it has a process of its own.
 """
 
 import asyncio
@@ -36,14 +38,34 @@ from xscore.records.turn import Turn
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
+from xscore.settings import (
+    AnthropicSettings,
+    JudgeSettings,
+    OpenAISettings,
+    Settings,
+    StoreSettings,
+    validate_group,
+)
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
 
 T = TypeVar("T")
 
 A_FILE = 20
-_WORDS = ("batch", "limit", "queue", "upload", "part", "chunk", "total", "index", "retry", "state", "reader", "buffer")
+_WORDS = (
+    "batch",
+    "limit",
+    "queue",
+    "upload",
+    "part",
+    "chunk",
+    "total",
+    "index",
+    "retry",
+    "state",
+    "reader",
+    "buffer",
+)
 TASK = "why does the upload queue drop its last batch?"
 
 
@@ -68,7 +90,10 @@ def write_tree(root: Path, functions: int) -> None:
         for number in range(start, min(functions, start + A_FILE)):
             one, two, three = (words.choice(_WORDS) for _ in range(3))
             lines = [f"def {one}_{number:05}({two}, {three}):"]
-            lines += [f"    {words.choice(_WORDS)} = {two}.{words.choice(_WORDS)}({three}, {n})" for n in range(7)]
+            lines += [
+                f"    {words.choice(_WORDS)} = {two}.{words.choice(_WORDS)}({three}, {n})"
+                for n in range(7)
+            ]
             texts.append("\n".join([*lines, f"    return {one}"]))
         place = root / f"part_{start // A_FILE // 50:02}" / f"module_{start // A_FILE:04}.py"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -76,11 +101,16 @@ def write_tree(root: Path, functions: int) -> None:
 
 
 def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
-    """Give the defaults, but for the server, the folder of the user's data, and what is given of the judge."""
+    """Give the defaults, but for the server, the folder of the user's data, and what is given of
+    the judge."""
     base_url = f"{url}/v1" if vendor == "openai" else url
     given = {"model": f"{vendor}:bench", "probe": False, **judge}
-    dialect = validate_group({"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor], {"base_url": base_url})
-    settings = Settings(judge=validate_group(JudgeSettings, given), store=StoreSettings(user_data_dir=home / "user"))
+    dialect = validate_group(
+        {"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor], {"base_url": base_url}
+    )
+    settings = Settings(
+        judge=validate_group(JudgeSettings, given), store=StoreSettings(user_data_dir=home / "user")
+    )
     return replace(settings, **{vendor: dialect})
 
 
@@ -88,13 +118,16 @@ def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
 def open_store(tree: Path, settings: Settings) -> Iterator[Store]:
     """Open the store of a tree, indexed."""
     assert settings.store.user_data_dir is not None
-    with contextlib.closing(Store.open(find_root(tree), user_data_dir=settings.store.user_data_dir)) as store:
+    with contextlib.closing(
+        Store.open(find_root(tree), user_data_dir=settings.store.user_data_dir)
+    ) as store:
         index_repository(store.connection, store.root, settings.index, now=time.time())
         yield store
 
 
 def a_little(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:
-    """Price every call, far below the cap: at $0, as a loopback host is, nothing would be reserved."""
+    """Price every call, far below the cap: at $0, as a loopback host is, nothing would be
+    reserved."""
     return Decimal(usage.input_tokens + usage.output_tokens) / 1_000_000_000
 
 
@@ -117,11 +150,14 @@ class Bench(Struct, frozen=True):
     async def resources(
         self, turn_id: str, wrapping: Callable[[Provider], Provider] = lambda provider: provider
     ) -> AsyncIterator[tuple[TurnResources, Provider]]:
-        """Open what a turn spends through, and the judge's provider with all that is wrapped around it.
+        """Open what a turn spends through, and the judge's provider with all that is wrapped around
+        it.
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_resources(self.store, self.settings, answerer=None, turn_id=turn_id) as resources:
+        async with open_resources(
+            self.store, self.settings, answerer=None, turn_id=turn_id
+        ) as resources:
             resources.price_of = a_little
             seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
             line = resources.judging_provider(
@@ -130,12 +166,18 @@ class Bench(Struct, frozen=True):
             yield resources, line
 
     async def judge(
-        self, resources: TurnResources, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]
+        self,
+        resources: TurnResources,
+        wrapped: Provider,
+        turn: Turn,
+        candidates: Sequence[Candidate],
     ) -> Cost:
         """Judge candidates as the turn `turn.task` would, every one of them a miss."""
         wall, cpu = time.perf_counter(), time.process_time()
         before = resources.usage.spent(Stage.JUDGE).calls
-        judge = self.judge_of(resources, wrapped, turn, pool_among(self.candidates, self.candidates, {}))
+        judge = self.judge_of(
+            resources, wrapped, turn, pool_among(self.candidates, self.candidates, {})
+        )
         judged = 0
         async for result in judge.judge(turn, candidates):
             judged += isinstance(result, Judgment)
@@ -143,7 +185,9 @@ class Bench(Struct, frozen=True):
         calls = resources.usage.spent(Stage.JUDGE).calls - before
         return Cost(time.perf_counter() - wall, time.process_time() - cpu, calls)
 
-    def judge_of(self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
+    def judge_of(
+        self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool
+    ) -> ModelJudge:
         """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
         seat = self.seat
         return ModelJudge(
@@ -154,7 +198,9 @@ class Bench(Struct, frozen=True):
                 write=resources.spending.judgments.writer(turn.task, seat.identity),
                 claims=resources.spending.judgments.claims(turn.task, seat.identity),
                 slots=seat.slots(pool),
-                priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
+                priors=lexical_priors(
+                    turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)
+                ),
                 concurrency=workers_for(seat.concurrency),
                 stop=StopSignal(resources.hold_back),
             ),
@@ -179,8 +225,12 @@ class Bench(Struct, frozen=True):
     def body(self, request: Request) -> dict[str, Any]:
         """Give a request's JSON body in the vendor's dialect."""
         if self.seat.spec.provider == "anthropic":
-            return AnthropicProvider("https://api.anthropic.com", "").fields(request, UNPROBED, stream=False)
-        return OpenAIProvider("https://openrouter.ai/api/v1", "").fields(request, UNPROBED, stream=False)
+            return AnthropicProvider("https://api.anthropic.com", "").fields(
+                request, UNPROBED, stream=False
+            )
+        return OpenAIProvider("https://openrouter.ai/api/v1", "").fields(
+            request, UNPROBED, stream=False
+        )
 
 
 UNPROBED = Capability(provider="", host="", model="", probed_at=0.0)
@@ -190,7 +240,9 @@ async def _never(judgments: object) -> None:
     raise AssertionError("a plan writes no judgments")
 
 
-async def bare_calls(vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int) -> Cost:
+async def bare_calls(
+    vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int
+) -> Cost:
     """Send the bodies through the SDK's low-level `post` on its aiohttp transport."""
     import httpx2
 
@@ -207,8 +259,11 @@ async def bare_calls(vendor: str, url: str, bodies: Sequence[dict[str, Any]], *,
         await client.close()
 
 
-async def default_calls(vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int) -> Cost:
-    """Send the bodies as each SDK's introduction does: a client with its defaults and its typed `create`."""
+async def default_calls(
+    vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int
+) -> Cost:
+    """Send the bodies as each SDK's introduction does: a client with its defaults and its typed
+    `create`."""
     client: Any
     if vendor == "openai":
         from openai import AsyncOpenAI
@@ -236,7 +291,9 @@ def bare_client(vendor: str, url: str) -> Any:
         import openai
 
         kind = openai.DefaultAioHttpClient
-        return openai.AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0, http_client=kind())
+        return openai.AsyncOpenAI(
+            api_key="none", base_url=f"{url}/v1", max_retries=0, http_client=kind()
+        )
     import anthropic
 
     return anthropic.AsyncAnthropic(

@@ -1,7 +1,9 @@
 """Judgments of one turn out of a million: what one range scan costs, and what writing them cost.
 
-Run it: `python benchmarks/judgments.py [TURNS]` (default 100 turns of 10,000 contents). Figures are CPU
-milliseconds beside an anchor of this very run, a million additions in a plain loop, since machines differ.
+Run it: `python benchmarks/judgments.py [TURNS]` (default 100 turns of 10,000 contents). Figures are
+CPU
+milliseconds beside an anchor of this very run, a million additions in a plain loop, since machines
+differ.
 """
 
 import asyncio
@@ -53,7 +55,11 @@ def fill(path: Path, turns: int) -> list[str]:
         random.shuffle(hashes)
         found = [
             Judgment(
-                digest, random.randint(0, 100) / 100, "calls it" if at % 10 == 0 else "", f"p_{at // PACK}", at % PACK
+                digest,
+                random.randint(0, 100) / 100,
+                "calls it" if at % 10 == 0 else "",
+                f"p_{at // PACK}",
+                at % PACK,
             )
             for at, digest in enumerate(hashes)
         ]
@@ -76,9 +82,17 @@ def read(path: Path, turns: int) -> None:
             if fresh:
                 connection.close()
                 connection = connect_store(path)
-            (query,) = connection.execute("SELECT id FROM query WHERE turn_key = ?", (f"turn {turn}",)).fetchone()
+            (query,) = connection.execute(
+                "SELECT id FROM query WHERE turn_key = ?", (f"turn {turn}",)
+            ).fetchone()
             opened, names = connection, (f"turn {turn}", judge_key(JUDGE), 0)
-            scans.append(cpu_ms(lambda opened=opened, query=query: opened.execute(_KNOWN_OF_TURN, (query,)).fetchall()))
+            scans.append(
+                cpu_ms(
+                    lambda opened=opened, query=query: opened.execute(
+                        _KNOWN_OF_TURN, (query,)
+                    ).fetchall()
+                )
+            )
             whole.append(cpu_ms(lambda opened=opened, names=names: read_judgments(opened, names)))
         connection.close()
         scans.sort()
@@ -104,8 +118,8 @@ async def write_through(path: Path) -> None:
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         packs = 64 * 50
         print(
-            f"write-through {packs} packs of {PACK}, 64 in flight: {cpu / packs * 1e6:5.0f} µs CPU a pack,"
-            f" {packs / wall:6.0f} packs/s, {commits.commits} commits"
+            f"write-through {packs} packs of {PACK}, 64 in flight: {cpu / packs * 1e6:5.0f} µs CPU"
+            f" a pack, {packs / wall:6.0f} packs/s, {commits.commits} commits"
         )
     async with GroupCommit(path) as commits:
         writer = StoredJudgments(commits).writer("alone", JUDGE)
@@ -119,7 +133,10 @@ def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "memory.db"
-        print(f"anchor        {min(cpu_ms(anchor) for _ in range(5)):6.1f} ms; load {os.getloadavg()[0]:.1f}")
+        print(
+            f"anchor        {min(cpu_ms(anchor) for _ in range(5)):6.1f} ms; load"
+            f" {os.getloadavg()[0]:.1f}"
+        )
         print(f"{turns * CONTENTS:,} judgments")
         fill(path, turns)
         read(path, turns)

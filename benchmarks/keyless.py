@@ -1,13 +1,15 @@
-"""What an answer without a key keeps: is what a commit changed among it, and is nothing kept where nothing is?
+"""What an answer without a key keeps: is what a commit changed among it, and is nothing kept where
+nothing is?
 
     python benchmarks/keyless.py --bench DIR --repositories DIR [--every 3]
 
-DIR/commits.jsonl has commit messages (without the names of what changed) and what changed; DIR/OWNER+NAME is a clone.
-Each message is asked of the parent's tree without a key, by the real pipeline at its defaults. The anchors of the same
-run are the same scores without filling: what passed alone. The rule of filling is cross-validated by repository: for
-each, the best of a grid on all others, at most as many kept. Questions about things that a repository does not have
-should keep nothing, those of `keyless_questions` apart for the repositories that were kept back. Ends with 1 where a
-target is missed, or something that passed is lost.
+DIR/commits.jsonl has commit messages (without the names of what changed) and what changed;
+DIR/OWNER+NAME is a clone. Each message is asked of the parent's tree without a key, by the real
+pipeline at its defaults. The anchors of the same run are the same scores without filling: what
+passed alone. The rule of filling is cross-validated by repository: for each, the best of a grid on
+all others, at most as many kept. Questions about things that a repository does not have should keep
+nothing, those of `keyless_questions` apart for the repositories that were kept back. Ends with 1
+where a target is missed, or something that passed is lost.
 """
 
 import argparse
@@ -34,7 +36,9 @@ SETTINGS = SelectionSettings()
 PASSED_ALONE = FillRules(to=0)
 GRID = [
     FillRules(to=to, share=share, told_within=told)
-    for to, share, told in itertools.product((8, 10, 11, 12, 13, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2))
+    for to, share, told in itertools.product(
+        (8, 10, 11, 12, 13, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2)
+    )
 ]
 
 
@@ -66,12 +70,18 @@ class Scored(Struct, frozen=True):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bench", type=Path, required=True)
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
-    parser.add_argument("--every", type=int, default=3, help="ask only every n-th commit of each repository")
-    parser.add_argument("--part", choices=PARTS, help="ask only the questions of one part, and no commits")
+    parser.add_argument(
+        "--every", type=int, default=3, help="ask only every n-th commit of each repository"
+    )
+    parser.add_argument(
+        "--part", choices=PARTS, help="ask only the questions of one part, and no commits"
+    )
     parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
     options = parser.parse_args()
     if options.part:
@@ -99,14 +109,18 @@ def main() -> int:
     absent, asked_for = kept_of_absent(cases, options.repositories, options.cache)
     print(f"questions about what is not there: {absent} of {asked_for} keep something")
     worst = max(show_questions(part, options.repositories, options.cache) for part in PARTS)
-    print(f"targets: any gold at least {ANY_GOLD} at most {MOST_KEPT} kept; of what is not there {MOST_ABSENT}")
+    print(
+        f"targets: any gold at least {ANY_GOLD} at most {MOST_KEPT} kept; of what is not there"
+        f" {MOST_ABSENT}"
+    )
     any_gold, mean = fmean(row.any_gold for row in held_out), fmean(row.kept for row in held_out)
     kept_wrongly = max(worst, absent / max(1, asked_for))
     return int(lost > 0 or any_gold < ANY_GOLD or mean > MOST_KEPT or kept_wrongly > MOST_ABSENT)
 
 
 def figures_of(case: CommitCase, selection: Selection) -> Figures:
-    """Count what a selection has of the gold; what is folded is named by the place that it stands behind."""
+    """Count what a selection has of the gold; what is folded is named by the place that it stands
+    behind."""
     kept = [one.candidate for one in selection.kept]
     return Figures(
         any_gold=any(case.is_gold(*place_of(one)) for one in kept),
@@ -117,7 +131,8 @@ def figures_of(case: CommitCase, selection: Selection) -> Figures:
 
 
 def lost_of(ranking: Ranking) -> int:
-    """Count what passed, and is neither kept nor a near miss, unless more passed than are listed."""
+    """Count what passed, and is neither kept nor a near miss, unless more passed than are
+    listed."""
     selection = ranking.selection
     if len(selection.near_misses) == MOST_NEAR_MISSES:
         return 0
@@ -136,18 +151,22 @@ def cross_validated(scored: Sequence[Scored]) -> Iterator[Figures]:
 
 
 def worth(rows: Sequence[Figures]) -> tuple[float, float]:
-    """Order rules: those that keep few enough, by how often they keep any gold, then by how few they keep."""
+    """Order rules: those that keep few enough, by how often they keep any gold, then by how few
+    they keep."""
     mean = fmean(row.kept for row in rows)
     return (fmean(row.any_gold for row in rows) if mean <= MOST_KEPT else -mean), -mean
 
 
 def kept_of_absent(cases: Sequence[CommitCase], clones: Path, cache: Path) -> tuple[int, int]:
-    """Return how many questions about what a repository does not have keep something, and how many were asked."""
+    """Return how many questions about what a repository does not have keep something, and how many
+    were asked."""
     latest = {case.repository: case for case in cases}
     kept = total = 0
     for repository, questions in read_absent().items():
         for question in questions if repository in latest else ():
-            _, answer, _ = asyncio.run(asked(tree_of_case(latest[repository], clones, cache), question))
+            _, answer, _ = asyncio.run(
+                asked(tree_of_case(latest[repository], clones, cache), question)
+            )
             total += 1
             kept += bool(answer.selected)
     return kept, total

@@ -1,9 +1,10 @@
 """Questions as a developer types them, about what a repository has and about what it lacks.
 
-`keyless_trees.csv` names repositories, commits and parts: on `tuned` the rules were fixed, `kept back` was looked at
-once at the end. `keyless_questions.csv` has the questions; those about what is there name the functions that answer
-them (`path::name`, any of them), the others name none. Both are data files, so that no index of this repository
-contains the questions. Not a benchmark itself: `keyless` and `hook_economy` print what it counts.
+`keyless_trees.csv` names repositories, commits and parts: on `tuned` the rules were fixed, `kept
+back` was looked at once at the end. `keyless_questions.csv` has the questions; those about what is
+there name the functions that answer them (`path::name`, any of them), the others name none. Both
+are data files, so that no index of this repository contains the questions. Not a benchmark itself:
+`keyless` and `hook_economy` print what it counts.
 """
 
 import asyncio
@@ -30,7 +31,8 @@ class Question(Struct, frozen=True):
     repository: str
     text: str
     gold: frozenset[str]
-    """`path::name` of the functions that answer it; none: it is about something that is not there."""
+    """`path::name` of the functions that answer it; none: it is about something that is not
+    there."""
 
 
 class Reply(Struct, frozen=True):
@@ -55,7 +57,9 @@ def read_questions() -> dict[str, list[Question]]:
 def read_trees(part: str) -> dict[str, str]:
     """Return the commit of each repository of a part."""
     with TREES.open(newline="", encoding="utf-8") as lines:
-        return {row["repository"]: row["commit"] for row in csv.DictReader(lines) if row["part"] == part}
+        return {
+            row["repository"]: row["commit"] for row in csv.DictReader(lines) if row["part"] == part
+        }
 
 
 def ask_questions(part: str, clones: Path, cache: Path) -> Iterator[Reply]:
@@ -71,7 +75,9 @@ async def replies(tree: Path, questions: Sequence[Question]) -> list[Reply]:
     """Return what the questions about one tree get."""
     limit = AgentSettings().hook_max_chars
     collected: list[Reply] = []
-    async for question, (_, answer, texts) in answers(tree, questions, task=lambda question: question.text):
+    async for question, (_, answer, texts) in answers(
+        tree, questions, task=lambda question: question.text
+    ):
         names = {f"{memory.path}::{memory.entity.partition('#')[0]}" for memory in answer.selected}
         hook_text = render_agent_bundle(answer, texts, max_chars=limit)
         has_gold = not names.isdisjoint(question.gold)
@@ -80,17 +86,19 @@ async def replies(tree: Path, questions: Sequence[Question]) -> list[Reply]:
 
 
 def show_questions(part: str, clones: Path, cache: Path) -> float:
-    """Print what a part's questions got; return the larger share of absent things that something was kept for."""
+    """Print what a part's questions got; return the larger share of absent things that something
+    was kept for."""
     part_replies = list(ask_questions(part, clones, cache))
     present = [reply for reply in part_replies if reply.question.gold]
     absent = [reply for reply in part_replies if not reply.question.gold]
     kept = fmean(reply.kept > 0 for reply in absent)
     spoken = fmean(reply.hook_speaks for reply in absent)
     print(
-        f"questions, {part:9}  not there: n {len(absent)}, something kept {kept:.3f}, the hook speaks {spoken:.3f}"
-        f"  there: n {len(present)}, any gold kept {fmean(reply.has_gold for reply in present):.3f},"
-        f" none {fmean(reply.kept == 0 for reply in present):.3f},"
-        f" kept {fmean(reply.kept for reply in present):.1f}",
+        f"questions, {part:9}  not there: n {len(absent)}, something kept {kept:.3f}, the hook"
+        f" speaks {spoken:.3f}  there: n {len(present)}, any gold kept"
+        f" {fmean(reply.has_gold for reply in present):.3f}, none"
+        f" {fmean(reply.kept == 0 for reply in present):.3f}, kept"
+        f" {fmean(reply.kept for reply in present):.1f}",
         flush=True,
     )
     return max(kept, spoken)

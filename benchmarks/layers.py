@@ -1,10 +1,12 @@
-"""The local stages of a fully cached turn over 1,000, 10,000 and 100,000 memories of all six layers.
+"""The local stages of a fully cached turn over 1,000, 10,000 and 100,000 memories of all six
+layers.
 
     python benchmarks/layers.py [--sizes 1000,10000,100000] [--runs 5]
 
-Fills the stores through the one door, judges everything once by a script, then takes the same turn again (`context`:
-pool, cache, boosts, selection, fusion; no call). Prints CPU milliseconds, least of the runs, in all and for each
-memory, and wall milliseconds by stage. Exits 1 beyond the target or where it grows faster than the pool.
+Fills the stores through the one door, judges everything once by a script, then takes the same turn
+again (`context`: pool, cache, boosts, selection, fusion; no call). Prints CPU milliseconds, least
+of the runs, in all and for each memory, and wall milliseconds by stage. Exits 1 beyond the target
+or where it grows faster than the pool.
 """
 
 import argparse
@@ -51,7 +53,11 @@ TURN = Turn(task="why are prices rounded twice?")
 def memories(count: int) -> list[Memory]:
     """Make memories of all layers of a repository, in the shares of one that is long at work."""
     dice = random.Random(count)
-    words = [f"{stem}{number}" for stem in ("price", "cart", "round", "store", "judge") for number in range(800)]
+    words = [
+        f"{stem}{number}"
+        for stem in ("price", "cart", "round", "store", "judge")
+        for number in range(800)
+    ]
     made = []
     for number in range(count):
         layer, kind = KINDS[number % len(KINDS)]
@@ -77,14 +83,22 @@ def memories(count: int) -> list[Memory]:
 def fill(root: Path, user_dir: Path, count: int) -> None:
     """Fill a new store."""
     made = memories(count)
-    edges = [Edge(one.id, other.id, Relation.CALLS) for one, other in zip(made, made[7:], strict=False)]
-    with Store.open(find_root(root), user_data_dir=user_dir) as store, database.transaction(store.connection):
+    edges = [
+        Edge(one.id, other.id, Relation.CALLS) for one, other in zip(made, made[7:], strict=False)
+    ]
+    with (
+        Store.open(find_root(root), user_data_dir=user_dir) as store,
+        database.transaction(store.connection),
+    ):
         memory_writer.put_memories(store.connection, made)
-        state_edges(store.connection, [(edge.source, edge.target, edge.relation, 1.0) for edge in edges])
+        state_edges(
+            store.connection, [(edge.source, edge.target, edge.relation, 1.0) for edge in edges]
+        )
 
 
 async def measured(root: Path, user_dir: Path, runs: int) -> tuple[float, Latency, int]:
-    """Return the least CPU seconds of a fully cached turn, its stages, and how many memories it looked at."""
+    """Return the least CPU seconds of a fully cached turn, its stages, and how many memories it
+    looked at."""
     script = root.parent / "script.json"
     script.write_text(json.dumps({"default": 0.05, "rules": RULES}))
     settings = Settings(
@@ -124,12 +138,19 @@ def main() -> int:
         each[candidates] = cpu / candidates
         worst = max(worst, cpu * 100_000 / max(candidates, 100_000))
         shown = {
-            f"{name} ms": round(1000 * getattr(stages, name)) for name in ("index", "pool", "cache", "judge", "select")
+            f"{name} ms": round(1000 * getattr(stages, name))
+            for name in ("index", "pool", "cache", "judge", "select")
         }
-        print(f"{candidates:>8,} memories  {1000 * cpu:7.0f} ms CPU  {1e6 * each[candidates]:5.1f} µs each  {shown}")
+        print(
+            f"{candidates:>8,} memories  {1000 * cpu:7.0f} ms CPU  {1e6 * each[candidates]:5.1f} µs"
+            f" each  {shown}"
+        )
     sizes = sorted(each)
     grows = len(sizes) > 1 and each[sizes[-1]] > GROWTH * each[sizes[-2]]
-    print(f"target at 100,000: {TARGET_S} s; {'grows faster than the pool' if grows else 'grows with the pool'}")
+    print(
+        f"target at 100,000: {TARGET_S} s;"
+        f" {'grows faster than the pool' if grows else 'grows with the pool'}"
+    )
     return 1 if grows or worst > TARGET_S else 0
 
 

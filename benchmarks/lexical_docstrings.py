@@ -1,10 +1,12 @@
-"""Does the lexical judge find a function from the first line of its docstring, when all docstrings are taken out?
+"""Does the lexical judge find a function from the first line of its docstring, when all docstrings
+are taken out?
 
     python benchmarks/lexical_docstrings.py
 
-Six packages at fixed versions stand in one pool of functions and methods, tests left out; every function or method with
-a docstring gives one question. Docstrings are cut from the source before it is indexed. Equal questions from several
-functions stay, and count as missed where another twin comes first. Ends with 1 below the targets.
+Six packages at fixed versions stand in one pool of functions and methods, tests left out; every
+function or method with a docstring gives one question. Docstrings are cut from the source before it
+is indexed. Equal questions from several functions stay, and count as missed where another twin
+comes first. Ends with 1 below the targets.
 """
 
 import argparse
@@ -48,7 +50,9 @@ class Documented(Struct, frozen=True):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=1, help="ask only every n-th question")
     arguments = parser.parse_args()
@@ -59,7 +63,9 @@ def main() -> int:
     judge = LexicalJudge(lambda: pool.vectors)
     results = defaultdict(list)
     for package, case in cases[:: arguments.every]:
-        results[package].append(asyncio.run(asked(judge, pool.candidates, case, threshold=threshold)))
+        results[package].append(
+            asyncio.run(asked(judge, pool.candidates, case, threshold=threshold))
+        )
     print(f"pool: {len(pool.candidates)} functions and methods")
     for package, rows in results.items():
         show(package, rows)
@@ -81,13 +87,24 @@ class Found(Struct, frozen=True):
 
 
 async def asked(
-    judge: LexicalJudge, candidates: Sequence[Candidate], case: QrelCase, *, threshold: float, k: int = 15
+    judge: LexicalJudge,
+    candidates: Sequence[Candidate],
+    case: QrelCase,
+    *,
+    threshold: float,
+    k: int = 15,
 ) -> Found:
     """Judge the whole pool against a question and compare with its gold."""
     by_content = {candidate.content_hash: candidate for candidate in candidates}
-    judged = [one async for one in judge.judge(Turn(task=case.query), candidates) if isinstance(one, Judgment)]
+    judged = [
+        one
+        async for one in judge.judge(Turn(task=case.query), candidates)
+        if isinstance(one, Judgment)
+    ]
     judged.sort(key=lambda judgment: -judgment.score)
-    hits = metrics.match_gold([entity_ref(by_content[judgment.content_hash]) for judgment in judged], case.gold)
+    hits = metrics.match_gold(
+        [entity_ref(by_content[judgment.content_hash]) for judgment in judged], case.gold
+    )
     kept = sum(judgment.score >= threshold for judgment in judged[:k])
     figures = metrics.ranking_metrics(hits, len(case.gold), k=k)
     return Found(
@@ -118,7 +135,9 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
     """Write all packages without docstrings below `target`; return the questions by package."""
     cases = []
     for package, (version, sha256) in PACKAGES.items():
-        tree = tree_of(Artifact("pypi", package, version, f"{package}-{version}.tar.gz", sha256), cache)
+        tree = tree_of(
+            Artifact("pypi", package, version, f"{package}-{version}.tar.gz", sha256), cache
+        )
         top = next(place for place in (tree / "src" / package, tree / package) if place.is_dir())
         for file in sorted(top.rglob("*.py")):
             path = f"{package}/{file.relative_to(top).as_posix()}"
@@ -130,7 +149,9 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
             if not (target / path).exists():
                 (target / path).write_text(stripped, "utf-8")
             for place in found:
-                case = QrelCase(f"{path}::{place.name}", place.question, (EntityRef(path, place.name),))
+                case = QrelCase(
+                    f"{path}::{place.name}", place.question, (EntityRef(path, place.name),)
+                )
                 cases.append((package, case))
     return cases
 
@@ -140,20 +161,26 @@ def without_docstrings(source: str) -> tuple[str, list[Documented]]:
     lines: list[str | None] = list(source.split("\n"))
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | Function) or ast.get_docstring(node) is None:
+        if (
+            not isinstance(node, ast.Module | ast.ClassDef | Function)
+            or ast.get_docstring(node) is None
+        ):
             continue
         text = node.body[0]
         if text.lineno <= getattr(node, "lineno", 0):
             continue  # `def f(): "text"` on one line
         indent = " " * text.col_offset
-        lines[text.lineno - 1 : text.end_lineno] = [None] * ((text.end_lineno or text.lineno) - text.lineno + 1)
+        lines[text.lineno - 1 : text.end_lineno] = [None] * (
+            (text.end_lineno or text.lineno) - text.lineno + 1
+        )
         if len(node.body) == 1:
             lines[text.lineno - 1] = f"{indent}pass"
     return "\n".join(line for line in lines if line is not None), list(documented(tree.body, ""))
 
 
 def documented(body: list[ast.stmt], owner: str) -> Iterator[Documented]:
-    """Walk functions and methods, nested functions left out, since they are part of their outermost."""
+    """Walk functions and methods, nested functions left out, since they are part of their
+    outermost."""
     for node in body:
         if isinstance(node, Function):
             text = (ast.get_docstring(node) or "").strip()

@@ -1,7 +1,7 @@
 """Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed.
 
-PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured for. A tree stays in
-the cache folder; its store is made anew each time. Not a benchmark itself.
+PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured
+for. A tree stays in the cache folder; its store is made anew each time. Not a benchmark itself.
 """
 
 import hashlib
@@ -49,7 +49,10 @@ class Pool(Struct, frozen=True):
     def of_kinds(self, kinds: Iterable[Kind]) -> "Pool":
         """Return the part of the pool with these kinds."""
         wanted = frozenset(kinds)
-        return Pool(tuple(candidate for candidate in self.candidates if candidate.kind in wanted), self.vectors)
+        return Pool(
+            tuple(candidate for candidate in self.candidates if candidate.kind in wanted),
+            self.vectors,
+        )
 
     def without(self, paths: re.Pattern[str]) -> "Pool":
         """Return the part of the pool that stands in other files than these."""
@@ -65,12 +68,21 @@ def tree_of(artifact: Artifact, cache: Path) -> Path:
 
 
 def fetch(artifact: Artifact, folder: Path) -> Path:
-    """Return the archive, downloaded where it is not there yet. Ends the program when its checksum differs."""
+    """Return the archive, downloaded where it is not there yet.
+
+    Ends the program when its checksum differs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / artifact.file
     if not archive.exists():
         if artifact.registry == "npm":
-            command = ["npm", "pack", "--silent", f"{artifact.package}@{artifact.version}", "--pack-destination"]
+            command = [
+                "npm",
+                "pack",
+                "--silent",
+                f"{artifact.package}@{artifact.version}",
+                "--pack-destination",
+            ]
             command.append(str(folder))
         else:
             command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(folder)]
@@ -84,7 +96,8 @@ def fetch(artifact: Artifact, folder: Path) -> Path:
 
 
 def unpack(archive: Path, tree: Path) -> None:
-    """Write the regular files of an archive below `tree`, without the archive's top folder and with LF line ends."""
+    """Write the regular files of an archive below `tree`, without the archive's top folder and with
+    LF line ends."""
     partial = tree.with_name(tree.name + ".partial")
     with tarfile.open(archive) as opened:
         for member in opened.getmembers():
@@ -99,7 +112,8 @@ def unpack(archive: Path, tree: Path) -> None:
 
 
 def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Path:
-    """Return the files of a commit below `target`, written from a clone where they are not there yet.
+    """Return the files of a commit below `target`, written from a clone where they are not there
+    yet.
 
     clones: has OWNER+NAME for each repository, a work tree or a bare one.
     """
@@ -110,7 +124,11 @@ def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Pat
         done = subprocess.run(command, capture_output=True, check=True)
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tree:
             # A link to an absolute path is one of the tests of a repository; nothing asks for it.
-            inside = [member for member in tree if not (member.issym() and member.linkname.startswith("/"))]
+            inside = [
+                member
+                for member in tree
+                if not (member.issym() and member.linkname.startswith("/"))
+            ]
             tree.extractall(target, inside, filter="data")
     return target
 
@@ -120,7 +138,8 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     """Index a tree into a new store in the cache folder, never into the tree's own."""
     place = tree.resolve()
     store_dir = cache.resolve() / "stores" / digest(str(place))
-    shutil.rmtree(store_dir, ignore_errors=True)  # its vectors may be of an earlier way to read words
+    # Its vectors may be of an earlier way to read words.
+    shutil.rmtree(store_dir, ignore_errors=True)
     found = find_root(place)
     plain = RepositoryRoot(path=place, git_dir=None, store_dir=store_dir)
     root = replace(found, store_dir=store_dir) if found.path == place else plain

@@ -2,8 +2,8 @@
 
     python benchmarks/links_of_tests.py PATH COVERAGE [--show 10]
 
-COVERAGE is what coverage wrote of the tree's tests under `dynamic_context = test_function`: a link is right if its test
-ran a line of the target.
+COVERAGE is what coverage wrote of the tree's tests under `dynamic_context = test_function`: a link
+is right if its test ran a line of the target.
 """
 
 import argparse
@@ -37,8 +37,11 @@ Edges = set[tuple[Span, Span]]
 CALLERS = "('function', 'method', 'class')"
 
 
-def own_edges(root: Path, relation: str = "calls", sources: str = CALLERS) -> tuple[list[Span], Edges]:
-    """Index the tree; return its entities, and the edges of this relation from these kinds to functions and classes."""
+def own_edges(
+    root: Path, relation: str = "calls", sources: str = CALLERS
+) -> tuple[list[Span], Edges]:
+    """Index the tree; return its entities, and the edges of this relation from these kinds to
+    functions and classes."""
     with tempfile.TemporaryDirectory() as folder:
         connection: sqlite3.Connection = connect_store(Path(folder) / "memory.db")
         index_repository(connection, find_root(root), IndexSettings(), now=2e9)
@@ -52,8 +55,12 @@ def own_edges(root: Path, relation: str = "calls", sources: str = CALLERS) -> tu
             }
             for kinds in (sources, CALLERS)
         ]
-        linked = connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,)).fetchall()
-    return list(ends[0].values()), {(ends[0][a], ends[1][b]) for a, b in linked if a in ends[0] and b in ends[1]}
+        linked = connection.execute(
+            "SELECT source, target FROM edge WHERE relation = ?", (relation,)
+        ).fetchall()
+    return list(ends[0].values()), {
+        (ends[0][a], ends[1][b]) for a, b in linked if a in ends[0] and b in ends[1]
+    }
 
 
 def lines_run(file: Path, root: Path) -> dict[str, dict[str, set[int]]]:
@@ -66,20 +73,33 @@ def lines_run(file: Path, root: Path) -> dict[str, dict[str, set[int]]]:
         ):
             place = Path(path)
             if place.is_relative_to(root):
-                numbers = {8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1}
+                numbers = {
+                    8 * at + bit
+                    for at, byte in enumerate(bits)
+                    for bit in range(8)
+                    if byte >> bit & 1
+                }
                 ran[test][str(place.relative_to(root))] |= numbers
     return ran
 
 
 def check_tests(root: Path, file: Path, *, show: int) -> None:
-    """Print how many links of the tests that ran lead to what they ran, and how many of the tests have one."""
+    """Print how many links of the tests that ran lead to what they ran, and how many of the tests
+    have one."""
     tests, edges = own_edges(root, "tests", "('test')")
     ran = lines_run(file, root)
-    by_end = {name.rpartition(".")[2]: [one for one in ran if one.endswith(name.rpartition(".")[2])] for name in ran}
+    by_end = {
+        name.rpartition(".")[2]: [one for one in ran if one.endswith(name.rpartition(".")[2])]
+        for name in ran
+    }
     context: dict[Span, str] = {}
     for test in tests:
         written = f".{test.path.removesuffix('.py').replace('/', '.')}.{test.name}"
-        found = [one for one in by_end.get(test.name.rpartition(".")[2], ()) if written.endswith(f".{one}")]
+        found = [
+            one
+            for one in by_end.get(test.name.rpartition(".")[2], ())
+            if written.endswith(f".{one}")
+        ]
         context |= {test: found[0]} if found else {}
     known = [(test, target) for test, target in sorted(edges) if test in context]
     right = {
@@ -88,17 +108,25 @@ def check_tests(root: Path, file: Path, *, show: int) -> None:
         if not ran[context[test]][target.path].isdisjoint(range(target.start, target.end + 1))
     }
     linked = {test for test, _ in right}
-    print(f"{root.name}: {len(context)} tests ran, {len(known)} links of theirs, {len(right)} lead to what they ran")
+    print(
+        f"{root.name}: {len(context)} tests ran, {len(known)} links of theirs, {len(right)} lead to"
+        " what they ran"
+    )
     print(f"precision {len(right) / max(1, len(known)):.3f}; {len(linked)} tests have a right one")
     for test, target in [pair for pair in known if pair not in right][:show]:
-        print(f"extra: {test.path}:{test.start} {test.name} -> {target.path}:{target.start} {target.name}")
+        print(
+            f"extra: {test.path}:{test.start} {test.name} -> {target.path}:{target.start}"
+            f" {target.name}"
+        )
     for test in sorted(context.keys() - linked)[:show]:
         print(f"none: {test.path}:{test.start} {test.name}")
 
 
 def main() -> None:
     """Print the figures, and some of the differences."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("coverage", type=Path)
     parser.add_argument("--show", type=int, default=0)

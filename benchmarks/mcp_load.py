@@ -1,12 +1,14 @@
-"""What `xscore mcp` takes: its handshake, many calls by several clients at once on one store, and its memory when idle.
+"""What `xscore mcp` takes: its handshake, many calls by several clients at once on one store, and
+its memory when idle.
 
     python benchmarks/mcp_load.py [--memories 1000] [--calls 50] [--clients 4]
 
-Each client starts a server of its own, as agents do, and sends its share of the calls at once; the judge is the
-project's loopback decision host. CPU of the handshake is that of the server's process from its start to the answer of
-`tools/list`, children counted, the least of three. Idle memory is resident: before the first call, right after the last
-one, and after the server has started itself again (here after 1 s, not 30). The seconds are those of the judging, 50
-questions times the memories: with 8,600 they are minutes, and prove nothing more. Ends with 1 where a target is missed.
+Each client starts a server of its own, as agents do, and sends its share of the calls at once; the
+judge is the project's loopback decision host. CPU of the handshake is that of the server's process
+from its start to the answer of `tools/list`, children counted, the least of three. Idle memory is
+resident: before the first call, right after the last one, and after the server has started itself
+again (here after 1 s, not 30). The seconds are those of the judging, 50 questions times the
+memories: with 8,600 they are minutes, and prove nothing more. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -73,7 +75,9 @@ class Client(threading.Thread):
                     continue  # a notification
                 waiting.remove(answer["id"])
                 self.seconds.append(time.monotonic() - began)
-                coverage = answer.get("result", {}).get("_meta", {}).get("xscore", {}).get("coverage", {})
+                coverage = (
+                    answer.get("result", {}).get("_meta", {}).get("xscore", {}).get("coverage", {})
+                )
                 if coverage.get("unjudged") != 0:
                     self.errors.append(str(answer)[:300])
             self.errors += [f"no answer within {PATIENCE_S} s" for _ in waiting]
@@ -100,20 +104,27 @@ def least_handshake_s(root: Path) -> float:
 @contextmanager
 def judged_by(host: DecisionServer, home: Path) -> Iterator[None]:
     """Name the host as the judge's of every process started within."""
-    os.environ |= {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0", "HOME": str(home)}
+    os.environ |= {
+        "SYSTEMONE_BASE_URL": host.url,
+        "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0",
+        "HOME": str(home),
+    }
     os.environ |= {"XSCORE_JUDGE_PROBE": "0", "XSCORE_JUDGE_REASON_MODEL": "none"}
     yield
 
 
 def main() -> int:
     """Run it, print the figures, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, default=1_000)
     parser.add_argument("--calls", type=int, default=50)
     parser.add_argument("--clients", type=int, default=4)
     options = parser.parse_args()
     tasks = [
-        f"Where is the {WORDS[n % len(WORDS)]} of a {WORDS[n * 7 % len(WORDS)]} {n}?" for n in range(options.calls)
+        f"Where is the {WORDS[n % len(WORDS)]} of a {WORDS[n * 7 % len(WORDS)]} {n}?"
+        for n in range(options.calls)
     ]
     with tempfile.TemporaryDirectory() as folder, DecisionServer(latency_s=0.15) as host:
         root = Path(folder).resolve() / "repo"
@@ -134,11 +145,20 @@ def main() -> int:
     seconds = [one for client in clients for one in client.seconds]
     idle_mb = max(client.idle_mb for client in clients)
     print(f"handshake and tools/list: {handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
-    print(f"{len(seconds)} calls by {options.clients} clients in {took:.1f} s, {host.requests} requests to the host")
+    print(
+        f"{len(seconds)} calls by {options.clients} clients in {took:.1f} s, {host.requests}"
+        " requests to the host"
+    )
     print(f"errors: {len(errors)}")
-    print(f"seconds to an answer, all sent at once: median {statistics.median(seconds):.1f}, last {max(seconds):.1f}")
+    print(
+        f"seconds to an answer, all sent at once: median {statistics.median(seconds):.1f}, last"
+        f" {max(seconds):.1f}"
+    )
     for name in ("before_mb", "after_mb", "idle_mb"):
-        print(f"resident, {name.removesuffix('_mb')}: {max(getattr(client, name) for client in clients):.0f} MB")
+        print(
+            f"resident, {name.removesuffix('_mb')}:"
+            f" {max(getattr(client, name) for client in clients):.0f} MB"
+        )
     print(f"processes left: {len(left)}")
     for error in errors[:5]:
         print(f"  {error}")

@@ -1,7 +1,8 @@
-"""What the benchmarks share: a process with what it took, a committed repository, and a decision host on loopback.
+"""What the benchmarks share: a process with what it took, a committed repository, and a decision
+host on loopback.
 
-Not a benchmark itself. Trade-off: CPU and memory are the system's own count of a process and the children that it has
-waited for, so a daemon that it leaves behind is not in them.
+Not a benchmark itself. Trade-off: CPU and memory are the system's own count of a process and the
+children that it has waited for, so a daemon that it leaves behind is not in them.
 """
 
 import multiprocessing
@@ -30,7 +31,9 @@ class Took(NamedTuple):
     out: bytes
 
 
-def take(command: Sequence[str], cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> Took:
+def take(
+    command: Sequence[str], cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Took:
     """Run a command to its end; a command that fails ends this program with its last words."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.perf_counter()
@@ -41,22 +44,32 @@ def take(command: Sequence[str], cwd: Path | None = None, environment: Mapping[s
         for file in (out, err):
             file.seek(0)
         if process.returncode:
-            raise SystemExit(f"{' '.join(command)[:300]}: exit {process.returncode}: {err.read()[-2_000:].decode()}")
-        return Took(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1_024 / 1e6, out.read())
+            raise SystemExit(
+                f"{' '.join(command)[:300]}: exit {process.returncode}:"
+                f" {err.read()[-2_000:].decode()}"
+            )
+        return Took(
+            usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1_024 / 1e6, out.read()
+        )
 
 
 def commit_tree(root: Path) -> None:
     """Make a committed repository of a folder."""
     identity = ("-c", "user.name=b", "-c", "user.email=b@example.invalid")
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "sources")):
-        subprocess.run(["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL
+        )
 
 
 @contextmanager
 def served(program: Path, *arguments: str) -> Iterator[str]:
-    """Run a server in a process of its own, whose CPU is counted nowhere; yield the address that it prints."""
+    """Run a server in a process of its own, whose CPU is counted nowhere; yield the address that it
+    prints."""
     command = [sys.executable, str(program), *arguments]
-    serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    serving = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert serving.stdout is not None
     try:
         yield serving.stdout.readline().strip()
@@ -91,10 +104,13 @@ class Host(NamedTuple):
 def decision_host(scores: Mapping[str, int], **limits: Any) -> Iterator[Host]:
     """Run the tests' host of decision models in a process of its own, whose CPU is counted nowhere.
 
-    scores: words of a memory -> its score; others get 4. limits: see `DecisionServer`.
+    scores: words of a memory -> its score; others get 4.
+    limits: see `DecisionServer`.
     """
     ours, theirs = multiprocessing.Pipe()
-    running = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, scores, limits), daemon=True)
+    running = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(theirs, scores, limits), daemon=True
+    )
     running.start()
     try:
         yield Host(ours.recv(), ours)

@@ -1,20 +1,26 @@
-"""xscore and three peers judge the same 2,000 items at the same server: seconds, dollars, what is lost or paid again.
+"""xscore and three peers judge the same 2,000 items at the same server: seconds, dollars, what is
+lost or paid again.
 
     python benchmarks/peers.py [--only NAME …] [--rounds 3] [--write]
 
-LOTUS `sem_filter`, LlamaIndex `LLMRerank` and litellm `batch_completion` run from environments of their own below
-`.cache/peers/` (made here; a peer that cannot be installed is skipped with a line). A small driver in `peer_programs/`
-calls each in its documented way, with 16 calls in flight where it takes a number, and 4 retries of a call. RankLLM's
-pointwise judge is a model inside its own process and calls no host, so it cannot take part. Four experiments:
+LOTUS `sem_filter`, LlamaIndex `LLMRerank` and litellm `batch_completion` run from environments of
+their own below `.cache/peers/` (made here; a peer that cannot be installed is skipped with a line).
+A small driver in `peer_programs/` calls each in its documented way, with 16 calls in flight where
+it takes a number, and 4 retries of a call. RankLLM's pointwise judge is a model inside its own
+process and calls no host, so it cannot take part. Four experiments:
 
 1. healthy: the server answers everything.
-2. faults: 5 % of the requests are answered 429 with Retry-After, 2 % with a bad reply (prose, cut short, ids missing).
-3. kill: a healthy server, SIGKILL when half of the items have been judged, and the same command again.
-4. error: every prompt that shows item 1234 is answered 500 in the first run, and none in the second.
+2. faults: 5 % of the requests are answered 429 with Retry-After, 2 % with a bad reply (prose, cut
+  short, ids missing).
+3. kill: a healthy server, SIGKILL when half of the items have been judged, and the same command
+  again.
+4. error: every prompt that shows item 1234 is answered 500 in the first run, and none in the
+  second.
 
-What a program says of each item is compared with the server's scoring function. Dollars are the server's tokens (four
-characters each) at one price. `--write` puts the table into `docs/internals/benchmarks.md`. Ends with 1 where xscore
-itself has a wrong judgment, loses one without saying so, or pays again after an error.
+What a program says of each item is compared with the server's scoring function. Dollars are the
+server's tokens (four characters each) at one price. `--write` puts the table into
+`docs/internals/benchmarks.md`. Ends with 1 where xscore itself has a wrong judgment, loses one
+without saying so, or pays again after an error.
 """
 
 import argparse
@@ -39,8 +45,8 @@ from msgspec import Struct, field
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402  can be imported only after the sys.path line above
-from environments import PEERS, python_of, versions  # noqa: E402  can be imported only after the sys.path line above
+import candidates  # noqa: E402  needs the line above
+from environments import PEERS, python_of, versions  # noqa: E402  needs the line above
 
 CACHE = CHECKOUT / ".cache" / "peers"
 PAGE = CHECKOUT / "docs" / "internals" / "benchmarks.md"
@@ -84,13 +90,28 @@ class Run(Struct):
     def dollars(self) -> float:
         """What the tokens cost that the server billed."""
         tokens = self.counts["tokens"]
-        return (tokens["prompt_tokens"] * INPUT_USD + tokens["completion_tokens"] * OUTPUT_USD) / 1e6
+        return (
+            tokens["prompt_tokens"] * INPUT_USD + tokens["completion_tokens"] * OUTPUT_USD
+        ) / 1e6
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="lotus, llama_index, litellm or xscore")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of the first two experiments, interleaved; medians")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help="lotus, llama_index, litellm or xscore",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        help="runs of the first two experiments, interleaved; medians",
+    )
     parser.add_argument("--write", action="store_true", help="put the table into the page")
     options = parser.parse_args()
     programs, shown = all_programs(options.only)
@@ -112,7 +133,10 @@ def main() -> int:
             rows.append([program.name, *cells, *(f"{count:,}" for count in again)])
             bad.append(program.dialect == "xscore" and (is_bad or again[1] > 0))
             print(" | ".join(rows[-1]), flush=True)
-    said = f"{', '.join(shown)}. {date.today():%d %B %Y}, rounds: {options.rounds}, load at the start {load:.1f}."
+    said = (
+        f"{', '.join(shown)}. {date.today():%d %B %Y}, rounds: {options.rounds}, load at the start"
+        f" {load:.1f}."
+    )
     lines = [f"| {' | '.join(cells)} |" for cells in (HEADS, ["---"] * len(HEADS), *rows)]
     text = "\n".join([*lines, "", said, ""])
     print(text)
@@ -142,7 +166,9 @@ def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
         command = (str(python), str(PROGRAMS / peer.driver))
         found.append(Program(peer.title, peer.name, command))
         if peer.has_cache:
-            found.append(Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True))
+            found.append(
+                Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True)
+            )
     return [program for program in found if not only or program.dialect in only], shown
 
 
@@ -194,7 +220,9 @@ def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -
         process.wait()
         code = None
     wall, after = time.perf_counter() - started, os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     said = (home / "stderr").read_text("utf-8", "replace").strip().splitlines() or [""]
     found = json.loads(result.read_text("utf-8")) if result.exists() else {}
     scores = {int(number): score for number, score in found.items()}
@@ -202,8 +230,11 @@ def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Nothing of the user's own settings or stores, and no look-ups of price lists on the network."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    """Nothing of the user's own settings or stores, and no look-ups of price lists on the
+    network."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ
+    }
     own = {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "none"}
     return {**kept, **own, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
@@ -212,32 +243,54 @@ def right(program: Program, number: int) -> int | bool:
     """What the server's scoring function says, on the program's scale."""
     if program.dialect == "lotus":
         return candidates.is_relevant(number)
-    return candidates.out_of_ten(number) if program.dialect == "llama_index" else candidates.score(number)
+    return (
+        candidates.out_of_ten(number)
+        if program.dialect == "llama_index"
+        else candidates.score(number)
+    )
 
 
 def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     """Count the judgments lost and said to be, lost in silence, and wrong."""
     if not ran.found:  # it ended without a result
         return candidates.COUNT, 0, 0
-    said = sum(1 for number in range(candidates.COUNT) if number in ran.found and ran.found[number] is None)
+    said = sum(
+        1 for number in range(candidates.COUNT) if number in ran.found and ran.found[number] is None
+    )
     silent = sum(1 for number in range(candidates.COUNT) if number not in ran.found)
-    wrong = sum(1 for number, found in ran.found.items() if found is not None and found != right(program, number))
+    wrong = sum(
+        1
+        for number, found in ran.found.items()
+        if found is not None and found != right(program, number)
+    )
     return said, silent, wrong
 
 
-def as_cells(program: Program, healthy: Sequence[Run], faulty: Sequence[Run]) -> tuple[list[str], bool]:
-    """Return the cells of the first two experiments, and whether something was wrong or lost in silence."""
+def as_cells(
+    program: Program, healthy: Sequence[Run], faulty: Sequence[Run]
+) -> tuple[list[str], bool]:
+    """Return the cells of the first two experiments, and whether something was wrong or lost in
+    silence."""
     if not healthy:
         return [""] * 9, False
     for name, runs in (("healthy", healthy), ("faults", faulty)):
         for ran in runs:
-            print(f"{name:8}{program.name}: exit {ran.code}, {ran.counts}, {verdicts(program, ran)}, {ran.last_line}")
+            print(
+                f"{name:8}{program.name}: exit {ran.code}, {ran.counts}, {verdicts(program, ran)},"
+                f" {ran.last_line}"
+            )
     amiss = [verdicts(program, ran)[1:] for ran in (*healthy, *faulty)]
     lost = [middle([verdicts(program, ran)[at] for ran in faulty]) for at in range(3)]
     cells = [
-        *(f"{middle([ran.wall_s for ran in healthy]):.1f} s", f"{middle([ran.cpu_s for ran in healthy]):.1f} s"),
+        *(
+            f"{middle([ran.wall_s for ran in healthy]):.1f} s",
+            f"{middle([ran.cpu_s for ran in healthy]):.1f} s",
+        ),
         f"{middle([ran.counts['requests'] for ran in healthy]):,.0f}",
-        *(f"${middle([ran.dollars for ran in healthy]):.3f}", f"{middle([ran.wall_s for ran in faulty]):.1f} s"),
+        *(
+            f"${middle([ran.dollars for ran in healthy]):.3f}",
+            f"{middle([ran.wall_s for ran in faulty]):.1f} s",
+        ),
         *(f"${middle([ran.dollars for ran in faulty]):.3f}", *(f"{count:,.0f}" for count in lost)),
     ]
     return cells, any(map(any, amiss))
@@ -266,8 +319,8 @@ def tell_again(experiment: str, first: Run, second: Run) -> int:
     """Print what two runs took together; return how many items were paid for twice."""
     again: int = second.counts["good_again"]
     print(
-        f"{experiment:8}judged when it ended {first.counts['judged']:,}, exit {first.code}, then {second.code};"
-        f" paid twice {again:,}  {first.last_line if first.code else ''}"
+        f"{experiment:8}judged when it ended {first.counts['judged']:,}, exit {first.code}, then"
+        f" {second.code}; paid twice {again:,}  {first.last_line if first.code else ''}"
     )
     return again
 

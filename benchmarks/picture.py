@@ -2,7 +2,8 @@
 
     python -m benchmarks.picture
 
-The command is really run; only its lines past the first few memories are left out, so that the picture stays small.
+The command is really run; only its lines past the first few memories are left out, so that the
+picture stays small.
 """
 
 import io
@@ -25,7 +26,9 @@ WIDTH, MEMORIES = 112, 3
 def main() -> int:
     """Run the command on a terminal and write the picture."""
     ask = ["-m", "xscore", "ask", TASK, "--judge", "lexical", "--no-answer"]
-    seen, code = shown_on_terminal(ask, cwd=CHECKOUT, environ={"TERM": "dumb", "COLUMNS": str(WIDTH)}, columns=WIDTH)
+    seen, code = shown_on_terminal(
+        ask, cwd=CHECKOUT, environ={"TERM": "dumb", "COLUMNS": str(WIDTH)}, columns=WIDTH
+    )
     assert code == 0, seen
     lines = seen.strip().splitlines()
     heads = [at for at, line in enumerate(lines) if re.match(r"(\x1b\[1m)?\d\.\d\d", line)]
@@ -33,7 +36,9 @@ def main() -> int:
     console.print(Text.assemble(("$ ", "dim"), (f'xscore ask "{TASK}"', "bold")))
     for line in [*lines[: heads[MEMORIES]], "…", lines[-1]]:
         console.print(Text.from_ansi(line))
-    drawn = re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="xscore"), flags=re.DOTALL)
+    drawn = re.sub(
+        r"@font-face \{.*?\}\s*", "", console.export_svg(title="xscore"), flags=re.DOTALL
+    )
     PICTURE.write_text(drawn, "utf-8")  # without fonts from elsewhere
     return 0
 

@@ -1,10 +1,12 @@
-"""A loopback server as light as can be: it answers judging requests of both dialects and counts nothing.
+"""A loopback server as light as can be: it answers judging requests of both dialects and counts
+nothing.
 
     python benchmarks/plain_server.py [--latency-s 1.0]
 
-The first line on stdout is the base URL (without a dialect's path). Every memory gets the score that its id draws, so
-replies differ and none is malformed. The servers in `tests/servers` are the ones to test with; this one answers some
-5,000 requests a second, so that a client's own cost is what a benchmark sees. No faults, no keys, no streaming.
+The first line on stdout is the base URL (without a dialect's path). Every memory gets the score
+that its id draws, so replies differ and none is malformed. The servers in `tests/servers` are the
+ones to test with; this one answers some 5,000 requests a second, so that a client's own cost is
+what a benchmark sees. No faults, no keys, no streaming.
 """
 
 import argparse
@@ -22,15 +24,28 @@ def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
     ids = asked["schema"]["properties"]["scores"]["required"]
     scores = {id_: (ord(id_[0]) * 7 + ord(id_[-1]) * 3) % REASONED_FROM for id_ in ids}
     text = json.dumps({"scores": scores, "reasons": []})
-    given, written = sum(len(str(message["content"])) for message in body["messages"]) // 4 + 500, len(text) // 4
+    given, written = (
+        sum(len(str(message["content"])) for message in body["messages"]) // 4 + 500,
+        len(text) // 4,
+    )
     if is_openai:
         message = {"role": "assistant", "content": text, "refusal": None}
-        usage = {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+        usage = {
+            "prompt_tokens": given,
+            "completion_tokens": written,
+            "total_tokens": given + written,
+        }
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         head = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
         return {**head, "choices": choices, "usage": usage}
     content = [{"type": "text", "text": text}]
-    head = {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "stop_sequence": None}
+    head = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "stop_sequence": None,
+    }
     usage = {"input_tokens": given, "output_tokens": written}
     return {**head, "content": content, "stop_reason": "end_turn", "usage": usage}
 
@@ -60,11 +75,16 @@ class Connection(asyncio.Protocol):
             return
         body = bytes(self._buffer[end + 4 : end + 4 + length])
         del self._buffer[: end + 4 + length]
-        asyncio.get_running_loop().call_later(self._latency_s, self._answer, head[0].split(" ")[1], body)
+        asyncio.get_running_loop().call_later(
+            self._latency_s, self._answer, head[0].split(" ")[1], body
+        )
 
     def _answer(self, path: str, body: bytes) -> None:
         data = json.dumps(reply(path, json.loads(body))).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = (
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:"
+            f" {len(data)}\r\n\r\n"
+        )
         self._transport.write(head.encode() + data)
 
 

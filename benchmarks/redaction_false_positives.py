@@ -3,9 +3,10 @@
     python benchmarks/redaction_false_positives.py Django==5.1 sympy==1.13.3 --cache FOLDER
     python benchmarks/redaction_false_positives.py path/to/a/tree
 
-Names with `==` are downloaded as source archives with unearth into FOLDER; nothing in them is run. Public packages hold
-no real secrets, so a finding is right where a literal stands as a credential (in a test, mostly), and wrong elsewhere.
-Prints findings by place and type, the share of lines touched, the speed, and (with --lines) every touched line.
+Names with `==` are downloaded as source archives with unearth into FOLDER; nothing in them is run.
+Public packages hold no real secrets, so a finding is right where a literal stands as a credential
+(in a test, mostly), and wrong elsewhere. Prints findings by place and type, the share of lines
+touched, the speed, and (with --lines) every touched line.
 """
 
 import argparse
@@ -24,9 +25,13 @@ DOCS = (".txt", ".md", ".rst")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trees", nargs="+", help="folders, or NAME==VERSION")
-    parser.add_argument("--cache", type=Path, default=Path(".benchmarks"), help="where archives are kept")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(".benchmarks"), help="where archives are kept"
+    )
     parser.add_argument("--lines", action="store_true", help="print every line that changes")
     arguments = parser.parse_args()
     for tree in arguments.trees:
@@ -57,9 +62,13 @@ def _report(name: str, folder: Path, *, show_lines: bool) -> None:
             types.update(part.partition(">")[0] for part in after.split("<SECRET:")[1:])
             if show_lines:
                 print(f"{relative}: {before.strip()[:160]}")
-    print(f"{name}: {files:,} files, {lines:,} lines, {chars / 1e6:.1f} M characters in {spent:.1f} CPU-s")
     print(
-        f"  findings {sum(places.values())} on {touched} lines ({touched / max(1, lines):.4%}); by place {dict(places)}"
+        f"{name}: {files:,} files, {lines:,} lines, {chars / 1e6:.1f} M characters in {spent:.1f}"
+        " CPU-s"
+    )
+    print(
+        f"  findings {sum(places.values())} on {touched} lines ({touched / max(1, lines):.4%}); by"
+        f" place {dict(places)}"
     )
     print(f"  by type {dict(types.most_common())}")
     print(f"  files kept out by name: {kept_out}")
@@ -86,7 +95,9 @@ def _unpacked(wanted: str, cache: Path) -> Path:
         command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(cache), wanted]
         subprocess.run(command, check=True, capture_output=True)
         name = wanted.partition("==")[0].lower()
-        archive = next(path for path in cache.glob("*.tar.gz") if path.name.lower().startswith(name + "-"))
+        archive = next(
+            path for path in cache.glob("*.tar.gz") if path.name.lower().startswith(name + "-")
+        )
         with tarfile.open(archive) as tar:
             tar.extractall(target, filter="data")
     return target

@@ -2,9 +2,10 @@
 
     python benchmarks/report_million.py [--calls 1000000] [--turns 5000]
 
-The ledger is written into a real store, with the figures of each turn; each form of the report is then run in a process
-of its own, whose CPU (user and system) and peak memory the system counts, start-up included: the least CPU of three
-runs, since other work on the machine only ever adds to it, and the highest peak. Ends with 1 where the
+The ledger is written into a real store, with the figures of each turn; each form of the report is
+then run in a process of its own, whose CPU (user and system) and peak memory the system counts,
+start-up included: the least CPU of three runs, since other work on the machine only ever adds to
+it, and the highest peak. Ends with 1 where the
 page, `--json` or `--by model` takes more than 3 s of CPU or 300 MB.
 """
 
@@ -37,12 +38,16 @@ FORMS = {
     "--last 24h": ("--last", "24h"),
 }
 CALL_COLUMNS = (
-    "id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates, input_tokens,"
-    " cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, cost,"
-    " cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated"
+    "id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,"
+    " input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,"
+    " reasoning_tokens, cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch,"
+    " estimated"
 )
 CALL = f"INSERT INTO call ({CALL_COLUMNS}) VALUES ({', '.join('?' * 21)})"
-TURN = "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?, 'done')"
+TURN = (
+    "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?,"
+    " 'done')"
+)
 FIGURES = f"INSERT INTO turn_figures VALUES ({', '.join('?' * 25)})"
 
 
@@ -55,7 +60,15 @@ def calls_of(turn: str, at: float, count: int, dice: random.Random) -> Iterator[
         cost, outcome = tokens * 50_000, "rate_limited" if dice.random() < 0.02 else "ok"
         stage, model = ("judge", "gpt-5-nano") if is_judging else ("primary", "gpt-5.2")
         yield (
-            *(f"{run}{number:012x}", turn, stage, "openai", "api.openai.com", model, at + number * 0.05),
+            *(
+                f"{run}{number:012x}",
+                turn,
+                stage,
+                "openai",
+                "api.openai.com",
+                model,
+                at + number * 0.05,
+            ),
             *(dice.lognormvariate(0.2, 0.5), outcome, 20, tokens, cached, 0, 0, 300, 100),
             *(cost, cost + cached * 45_000, cost * 3, cost // 2, 0),
         )
@@ -75,13 +88,32 @@ def fill(root: Path, calls: int, turns: int) -> None:
             store.connection.executemany(CALL, calls_of(turn, at, each, dice))
             judged = (each - 1) * 20
             scores = json.dumps([judged // 20] * 20)
-            figures = (turn, "ask", "openai:gpt-5-nano", 1, judged, judged, 0, 0, 0, "{}", 12, 30, 0.7, scores)
+            figures = (
+                turn,
+                "ask",
+                "openai:gpt-5-nano",
+                1,
+                judged,
+                judged,
+                0,
+                0,
+                0,
+                "{}",
+                12,
+                30,
+                0.7,
+                scores,
+            )
             seconds = tuple(dice.random() for _ in range(7))
-            store.connection.execute(FIGURES, (*figures, *seconds, each - 1, each * 5_000, each * 280, each * 10**8))
+            store.connection.execute(
+                FIGURES, (*figures, *seconds, each - 1, each * 5_000, each * 280, each * 10**8)
+            )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=5_000)
     options = parser.parse_args()
@@ -94,13 +126,16 @@ def main() -> int:
         started = time.process_time()
         fill(root, options.calls, options.turns)
         print(
-            f"{options.calls:,} calls of {options.turns:,} turns, written in {time.process_time() - started:.0f} CPU-s"
+            f"{options.calls:,} calls of {options.turns:,} turns, written in"
+            f" {time.process_time() - started:.0f} CPU-s"
         )
         for name, arguments in FORMS.items():
             runs = [take([*XSCORE, "-C", str(root), "report", *arguments]) for _ in range(RUNS)]
             cpu_s, megabytes = min(run.cpu_s for run in runs), max(run.peak_mb for run in runs)
             size = len(runs[0].out)
-            print(f"{name:22}{cpu_s:6.2f} CPU-s {megabytes:6.0f} MB peak {size:12,} bytes", flush=True)
+            print(
+                f"{name:22}{cpu_s:6.2f} CPU-s {megabytes:6.0f} MB peak {size:12,} bytes", flush=True
+            )
             if name in HELD and (cpu_s > MOST_CPU_S or megabytes > MOST_MB):
                 missed.append(name)
     print(

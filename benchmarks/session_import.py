@@ -1,11 +1,13 @@
-"""Importing past sessions: MB of session files for each second of CPU, and peak memory, for each format.
+"""Importing past sessions: MB of session files for each second of CPU, and peak memory, for each
+format.
 
     python benchmarks/session_import.py [--mb 1000] [--format claude-code …] [--largest-mb 725]
 
-Writes synthetic files of the shapes that agents write into a scratch home (most bytes are tool results, some 110 kB of
-file an exchange of Claude Code and Codex), imports them in a process of its own and takes its CPU time with all that
-belongs to it: finding, reading, redacting, word vectors, links, commits. The first file of Claude Code and of Codex has
-`--largest-mb`; Cline's files stay below the limit of one document. Peak memory is the process's. Ends with 1 below
+Writes synthetic files of the shapes that agents write into a scratch home (most bytes are tool
+results, some 110 kB of file an exchange of Claude Code and Codex), imports them in a process of its
+own and takes its CPU time with all that belongs to it: finding, reading, redacting, word vectors,
+links, commits. The first file of Claude Code and of Codex has `--largest-mb`; Cline's files stay
+below the limit of one document. Peak memory is the process's. Ends with 1 below
 30 MB a CPU-second, or where ten times the bytes take more than 1.3 times the memory.
 """
 
@@ -25,7 +27,11 @@ from xscore.platform.paths import find_root
 LEAST_MB_PER_S = 30.0
 MOST_GROWTH = 1.3
 NOW = 1_796_000_000.0
-WORDS = [f"{stem}{tail}" for stem in ("cache", "pack", "judge", "turn", "store", "index") for tail in range(400)]
+WORDS = [
+    f"{stem}{tail}"
+    for stem in ("cache", "pack", "judge", "turn", "store", "index")
+    for tail in range(400)
+]
 TOOL_BYTES = 12_000
 STEPS = 8
 
@@ -46,20 +52,44 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
         nonlocal number
         number += 1
         message = {"id": f"msg_{number}", "role": kind, "content": content}
-        record = {"parentUuid": f"{session}-{number - 1}", "isSidechain": False, "cwd": str(root), "type": kind}
-        record |= {"sessionId": session, "version": "2.0.1", "gitBranch": "main", "message": message}
-        return json.dumps(record | {"uuid": f"{session}-{number}", "timestamp": stamp(number), **more}) + "\n"
+        record = {
+            "parentUuid": f"{session}-{number - 1}",
+            "isSidechain": False,
+            "cwd": str(root),
+            "type": kind,
+        }
+        record |= {
+            "sessionId": session,
+            "version": "2.0.1",
+            "gitBranch": "main",
+            "message": message,
+        }
+        return (
+            json.dumps(record | {"uuid": f"{session}-{number}", "timestamp": stamp(number), **more})
+            + "\n"
+        )
 
     while True:
         yield line("user", f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?")
         for step in range(STEPS):
             call, failed = f"toolu_{number}", step == 3 and dice.random() < 0.1
-            given = {"command": f"pytest tests/{dice.choice(WORDS)}"} if step % 2 else {"file_path": f"{root}/src/a.py"}
+            given = (
+                {"command": f"pytest tests/{dice.choice(WORDS)}"}
+                if step % 2
+                else {"file_path": f"{root}/src/a.py"}
+            )
             name = "Bash" if step % 2 else "Edit"
             yield line("assistant", [{"type": "text", "text": prose(dice, 30)}])
-            yield line("assistant", [{"type": "tool_use", "id": call, "name": name, "input": given}])
+            yield line(
+                "assistant", [{"type": "tool_use", "id": call, "name": name, "input": given}]
+            )
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
-            result = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}
+            result = {
+                "type": "tool_result",
+                "tool_use_id": call,
+                "content": text,
+                "is_error": failed,
+            }
             yield line("user", [result], toolUseResult={"stdout": text[:600]})
         yield line("assistant", [{"type": "text", "text": prose(dice, 180)}])
 
@@ -72,41 +102,74 @@ def codex(dice: random.Random, root: Path, session: str) -> Iterator[str]:
         number += 1
         return json.dumps({"timestamp": stamp(number), "type": kind, "payload": payload}) + "\n"
 
-    yield line("session_meta", id=session, cwd=str(root), cli_version="0.60.0", instructions=prose(dice, 2_000))
+    yield line(
+        "session_meta",
+        id=session,
+        cwd=str(root),
+        cli_version="0.60.0",
+        instructions=prose(dice, 2_000),
+    )
     while True:
-        asked, answer = f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?", prose(dice, 180)
-        yield line("response_item", type="message", role="user", content=[{"type": "input_text", "text": asked}])
+        asked, answer = (
+            f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?",
+            prose(dice, 180),
+        )
+        yield line(
+            "response_item",
+            type="message",
+            role="user",
+            content=[{"type": "input_text", "text": asked}],
+        )
         yield line("event_msg", type="user_message", message=asked)
         for step in range(STEPS):
             call, failed = f"call_{number}", step == 3 and dice.random() < 0.1
             given = json.dumps({"command": ["bash", "-lc", f"pytest tests/{dice.choice(WORDS)}"]})
             yield line("response_item", type="reasoning", encrypted_content=prose(dice, 60))
-            yield line("response_item", type="function_call", name="shell", call_id=call, arguments=given)
+            yield line(
+                "response_item", type="function_call", name="shell", call_id=call, arguments=given
+            )
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
             output = json.dumps({"output": text, "metadata": {"exit_code": int(failed)}})
             yield line("response_item", type="function_call_output", call_id=call, output=output)
             yield line("event_msg", type="token_count", info={"total": number})
         yield line("event_msg", type="agent_message", message=answer)
-        yield line("response_item", type="message", role="assistant", content=[{"type": "output_text", "text": answer}])
+        yield line(
+            "response_item",
+            type="message",
+            role="assistant",
+            content=[{"type": "output_text", "text": answer}],
+        )
 
 
 def aider(dice: random.Random, root: Path, session: str) -> Iterator[str]:
     while True:
         start = 1_790_000_000 + dice.randrange(10**6)
-        yield time.strftime("\n# aider chat started at %Y-%m-%d %H:%M:%S\n\n> Aider v0.86.1\n\n", time.gmtime(start))
+        yield time.strftime(
+            "\n# aider chat started at %Y-%m-%d %H:%M:%S\n\n> Aider v0.86.1\n\n", time.gmtime(start)
+        )
         for _ in range(20):
             yield f"#### {prose(dice, 40)}?\n\n"
             code = "\n".join(prose(dice, 12) for _ in range(700))
-            yield f"{prose(dice, 180)}\n\n```python\n# {code}\n```\n\n> Applied edit to src/a.py\n\n"
+            yield (
+                f"{prose(dice, 180)}\n\n```python\n# {code}\n```\n\n> Applied edit to src/a.py\n\n"
+            )
 
 
 def cline(dice: random.Random, root: Path, session: str) -> Iterator[str]:
     at = 1_790_000_000_000
-    kinds = [("user_feedback", 40), *[("tool", 0), ("api_req_started", TOOL_BYTES // 8)] * STEPS, ("text", 180)]
+    kinds = [
+        ("user_feedback", 40),
+        *[("tool", 0), ("api_req_started", TOOL_BYTES // 8)] * STEPS,
+        ("text", 180),
+    ]
     while True:
         for kind, words in kinds:
             at += 1_000
-            text = prose(dice, words) if words else json.dumps({"tool": "editedExistingFile", "path": "src/a.py"})
+            text = (
+                prose(dice, words)
+                if words
+                else json.dumps({"tool": "editedExistingFile", "path": "src/a.py"})
+            )
             yield json.dumps({"ts": at, "type": "say", "say": kind, "text": text})
 
 
@@ -124,7 +187,9 @@ def cline_file(home: Path, root: Path, session: str) -> Path:
     folder = home / ".cline/data/tasks" / session
     folder.mkdir(parents=True, exist_ok=True)
     told = f"# Current Working Directory ({root}) Files"
-    (folder / "api_conversation_history.json").write_text(json.dumps([{"role": "user", "content": told}]))
+    (folder / "api_conversation_history.json").write_text(
+        json.dumps([{"role": "user", "content": told}])
+    )
     return folder / "ui_messages.json"
 
 
@@ -143,11 +208,16 @@ def write(name: str, home: Path, root: Path, mb: int, largest_mb: int) -> int:
     lines, place, each_mb = SHAPES[name]
     written, session, total = 0, 0, mb * 10**6
     while written < total:
-        size = min(largest_mb if session == 0 and name in ("claude-code", "codex") else each_mb, mb) * 10**6
+        size = (
+            min(largest_mb if session == 0 and name in ("claude-code", "codex") else each_mb, mb)
+            * 10**6
+        )
         size = min(size, total - written)
         path = place(home, root, f"s{session}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        written += write_file(path, lines(random.Random(session), root, f"s{session}"), size, name == "cline")
+        written += write_file(
+            path, lines(random.Random(session), root, f"s{session}"), size, name == "cline"
+        )
         session += 1
     return written
 
@@ -176,27 +246,41 @@ def import_here(home: Path, root: Path) -> None:
         import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         again_s = time.process_time() - again
     assert not report.refused, report.refused
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 2**20)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1024 if sys.platform == "linux" else 2**20
+    )
     told = {"cpu_s": cpu_s, "again_s": again_s, "peak_mb": peak_mb, "exchanges": report.added}
-    print(json.dumps(told | {"failures": report.failures, "links": report.links, "bytes": report.bytes_read}))
+    print(
+        json.dumps(
+            told | {"failures": report.failures, "links": report.links, "bytes": report.bytes_read}
+        )
+    )
 
 
 def measure(name: str, mb: int, largest_mb: int, *, folder: Path) -> dict[str, float]:
     """Write, import, remove; return the figures."""
     with tempfile.TemporaryDirectory(prefix="xscore-sessions-", dir=folder) as place:
         home, root = Path(place).resolve() / "home", Path(place).resolve() / "repo"
-        subprocess.run(["git", "init", "--quiet", "--initial-branch", "main", str(root)], check=True)
+        subprocess.run(
+            ["git", "init", "--quiet", "--initial-branch", "main", str(root)], check=True
+        )
         written = write(name, home, root, mb, largest_mb)
         child = [sys.executable, __file__, "--import-here", str(home), str(root)]
         done = subprocess.run(child, check=True, capture_output=True, text=True)
         found: dict[str, float] = json.loads(done.stdout)
         size = sum(file.stat().st_size for file in find_root(root).store_dir.iterdir())
-    found["mb"], found["rate"], found["store_mb"] = written / 1e6, written / 1e6 / found["cpu_s"], size / 1e6
+    found["mb"], found["rate"], found["store_mb"] = (
+        written / 1e6,
+        written / 1e6 / found["cpu_s"],
+        size / 1e6,
+    )
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mb", type=int, default=200)
     parser.add_argument("--largest-mb", type=int, default=725)
     parser.add_argument("--format", action="append", choices=list(SHAPES))
@@ -213,10 +297,10 @@ def main() -> int:
         growth = found["peak_mb"] / small["peak_mb"]
         failed |= found["rate"] < LEAST_MB_PER_S or growth > MOST_GROWTH
         print(
-            f"{name:12}{found['mb']:7,.0f} MB  {found['exchanges']:7,.0f} exchanges  {found['rate']:6.1f} MB/s of CPU"
-            f"  again {found['again_s'] * 1000:5.0f} ms  peak {found['peak_mb']:4.0f} MB"
-            f" (a tenth: {small['peak_mb']:.0f} MB)  {found['failures']:,.0f} failures"
-            f"  store {found['store_mb']:.0f} MB",
+            f"{name:12}{found['mb']:7,.0f} MB  {found['exchanges']:7,.0f} exchanges "
+            f" {found['rate']:6.1f} MB/s of CPU  again {found['again_s'] * 1000:5.0f} ms  peak"
+            f" {found['peak_mb']:4.0f} MB (a tenth: {small['peak_mb']:.0f} MB) "
+            f" {found['failures']:,.0f} failures  store {found['store_mb']:.0f} MB",
             flush=True,
         )
     return 1 if failed else 0

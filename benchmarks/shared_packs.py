@@ -2,11 +2,13 @@
 
     python benchmarks/shared_packs.py [FOLDER] [--questions 8]
 
-Without FOLDER the tree is httpx 0.28.1, from the configured package index. Two loopback hosts with the vendor's prices
-for gpt-4.1: one counts with a real tokenizer and caches no prefix, one caches prefixes as the vendor does and counts by
-length. Dollars are the hosts' bills; `saved` is what the run itself reported. Each way begins with an empty store. Both
-judge by a hash, so that one memory in twelve gets a reason; whether a model judges as well in company is not measured.
-Ends with 1 where calls are not packs times ceil(questions / Q), or what a run reported to have saved is off by a tenth.
+Without FOLDER the tree is httpx 0.28.1, from the configured package index. Two loopback hosts with
+the vendor's prices for gpt-4.1: one counts with a real tokenizer and caches no prefix, one caches
+prefixes as the vendor does and counts by length. Dollars are the hosts' bills; `saved` is what the
+run itself reported. Each way begins with an empty store. Both judge by a hash, so that one memory
+in twelve gets a reason; whether a model judges as well in company is not measured. Ends with 1
+where calls are not packs times ceil(questions / Q), or what a run reported to have saved is off by
+a tenth.
 """
 
 import argparse
@@ -41,10 +43,16 @@ TASKS = (
     "Make the timeout of a request settable from the environment.",
     "A streamed response that is not read to its end leaks its connection; close it.",
     "Which checks does a URL pass before it is requested? List them with their errors.",
-    "Proxies named by NO_PROXY are used all the same for hosts with a port. Find out why and fix it.",
+    (
+        "Proxies named by NO_PROXY are used all the same for hosts with a port. Find out why and"
+        " fix it."
+    ),
     "Add a limit of bytes to what a response may decode to, with an error of its own.",
     "Document how authentication flows see each request and response, with an example.",
-    "The command line prints a response as text although it is an image: show its type and size instead.",
+    (
+        "The command line prints a response as text although it is an image: show its type and size"
+        " instead."
+    ),
 )
 OFF = 0.10
 
@@ -62,15 +70,24 @@ def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
         yield made
 
 
-async def run(root: Path, environ: dict[str, str], most: int, questions: QuestionList) -> AskListReport:
-    settings = replace(settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=most))
+async def run(
+    root: Path, environ: dict[str, str], most: int, questions: QuestionList
+) -> AskListReport:
+    settings = replace(
+        settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=most)
+    )
     async with Pipeline.open(root, settings) as pipeline:
-        return await ask_list(pipeline.parts, questions, TurnOptions(answer=False), like=Turn(task=""))
+        return await ask_list(
+            pipeline.parts, questions, TurnOptions(answer=False), like=Turn(task="")
+        )
 
 
 def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:
     good, alone, packs = True, None, 0
-    print(f"{'Q':>3} {'calls':>6} {'input':>11} {'cached':>11} {'output':>9} {'bill':>9}   {'said to be saved':>28}")
+    print(
+        f"{'Q':>3} {'calls':>6} {'input':>11} {'cached':>11} {'output':>9} {'bill':>9}  "
+        f" {'said to be saved':>28}"
+    )
     with server, vendor(server) as environ:
         os.environ.update(environ)
         os.environ.pop("NO_PROXY", None)
@@ -88,8 +105,9 @@ def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:
                 alone, packs = took, took.calls // len(questions.all)
             print(
                 f"{most:>3} {took.calls:>6,} {took.input_tokens:>11,} {counts.cached_tokens:>11,}"
-                f" {took.output_tokens:>9,} {bill:>9.4f}   {saved.calls:>6,} calls {saved.input_tokens:>11,} tokens"
-                f" ${saved.cost_usd:.4f}; alone ${found.alone_at_best_usd:.4f} to ${found.alone.cost_usd:.4f}"
+                f" {took.output_tokens:>9,} {bill:>9.4f}   {saved.calls:>6,} calls"
+                f" {saved.input_tokens:>11,} tokens ${saved.cost_usd:.4f}; alone"
+                f" ${found.alone_at_best_usd:.4f} to ${found.alone.cost_usd:.4f}"
             )
             good &= took.calls == packs * ceil(len(questions.all) / most)
             good &= abs(found.alone.input_tokens / alone.input_tokens - 1) <= OFF
@@ -97,11 +115,15 @@ def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--questions", type=int, default=len(TASKS))
     arguments = parser.parse_args()
-    chosen = tuple(Question(id=f"q{at}", task=task) for at, task in enumerate(TASKS[: arguments.questions]))
+    chosen = tuple(
+        Question(id=f"q{at}", task=task) for at, task in enumerate(TASKS[: arguments.questions])
+    )
     good = True
     with tempfile.TemporaryDirectory() as folder:
         tree = arguments.folder or Path(folder) / "tree"

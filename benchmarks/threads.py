@@ -3,18 +3,21 @@
     python benchmarks/threads.py [--memories 10000] [--latency-s 0.2] [--in-flight 64]
     python benchmarks/threads.py --bench DIR --repositories DIR
 
-The first form plays whole turns without an answer against a chat judge on loopback: a question that also indexes the
-repository, the first turn of a thread, its follow-up. Ends with 1 where the follow-up takes more than a fifth of the
-first turn's seconds or dollars. Anchor of the same run: waves of calls at the limit of calls in flight, x latency.
+The first form plays whole turns without an answer against a chat judge on loopback: a question that
+also indexes the repository, the first turn of a thread, its follow-up. Ends with 1 where the
+follow-up takes more than a fifth of the first turn's seconds or dollars. Anchor of the same run:
+waves of calls at the limit of calls in flight, x latency.
 
-The second form replays recorded scores of a strong model, `judgments.jsonl` beside `commits.jsonl`, over the trees they
-were given for; DIR/OWNER+NAME is a clone. No second wording of a task was recorded. So a pair is two tasks of the same
-repository: the second follows the first on its tree, functions that are the same text in both have both scores, and
-this is harder than a follow-up, since most pairs share no file. Which memories are judged again is worked out by the
-pipeline over the whole index; tests, documents and what else has no score stay out of the top 15, and their earlier
-score is 0. "Drawn" rows give them one drawn from those recorded, so that they compete as real ones would. A reworded
-task is simulated: its score is the recorded one, and the earlier one that with noise. Ends with 1 where the pairs keep
-less than 90 % of the full re-judgment's top 15, or judge more than 20 % of what could be carried.
+The second form replays recorded scores of a strong model, `judgments.jsonl` beside `commits.jsonl`,
+over the trees they were given for; DIR/OWNER+NAME is a clone. No second wording of a task was
+recorded. So a pair is two tasks of the same repository: the second follows the first on its tree,
+functions that are the same text in both have both scores, and this is harder than a follow-up,
+since most pairs share no file. Which memories are judged again is worked out by the pipeline over
+the whole index; tests, documents and what else has no score stay out of the top 15, and their
+earlier score is 0. "Drawn" rows give them one drawn from those recorded, so that they compete as
+real ones would. A reworded task is simulated: its score is the recorded one, and the earlier one
+that with noise. Ends with 1 where the pairs keep less than 90 % of the full re-judgment's top 15,
+or judge more than 20 % of what could be carried.
 """
 
 import argparse
@@ -64,7 +67,9 @@ FOLLOW_UP = Turn(task="and which reader keeps the state of a retry over its limi
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--latency-s", type=float, default=0.2)
     parser.add_argument("--in-flight", type=int, default=64)
@@ -82,8 +87,12 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
         home = Path(folder)
         write_tree(home / "tree", options.memories)
         subprocess.run(["git", "init", "-q", str(home / "tree")], check=True)
-        given = settings_for("openai", url, home, model=f"openai:{PRICED_AS}", concurrency=options.in_flight)
-        given = replace(given, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(max_usd=None))
+        given = settings_for(
+            "openai", url, home, model=f"openai:{PRICED_AS}", concurrency=options.in_flight
+        )
+        given = replace(
+            given, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(max_usd=None)
+        )
         played(home / "tree", given, ANOTHER, options)  # imports, the index, packs
         first = played(home / "tree", given, FIRST, options)
         second = played(home / "tree", given, FOLLOW_UP, options)
@@ -117,8 +126,9 @@ def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace)
     of, spent = answer.coverage, answer.judge_usage
     ideal = -(-spent.calls // options.in_flight) * options.latency_s
     print(
-        f"{turn.thread:8} {took:6.2f} s ({cpu:.2f} CPU, judging {answer.latency.judge:.2f}, calls alone {ideal:.2f})"
-        f"  {of.judged:,} judged, {of.carried:,} carried, {spent.calls:,} calls, ${spent.cost_usd}"
+        f"{turn.thread:8} {took:6.2f} s ({cpu:.2f} CPU, judging {answer.latency.judge:.2f}, calls"
+        f" alone {ideal:.2f})  {of.judged:,} judged, {of.carried:,} carried, {spent.calls:,} calls,"
+        f" ${spent.cost_usd}"
     )
     return Played(took, spent.cost_usd, spent.calls)
 
@@ -145,7 +155,9 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
     asked = {one["id"]: one for one in map(json.loads, (bench / "commits.jsonl").open())}
     judged = list(map(json.loads, (bench / "judgments.jsonl").open()))
     with tempfile.TemporaryDirectory() as folder:
-        cases = [read_case(asked[one["id"]], one["judged"], repositories, Path(folder)) for one in judged]
+        cases = [
+            read_case(asked[one["id"]], one["judged"], repositories, Path(folder)) for one in judged
+        ]
     pairs = list(pairs_of(cases))
     near = [pair for pair in pairs if pair[0].files & pair[1].files]
     large = [pair for pair in pairs if len(pair[1].priors) >= 1_000]
@@ -158,20 +170,27 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
     report("… of 1,000 memories or more", large)
     for spread in NOISE:
         draw = random.Random(7)
-        noisy = [(one, one, {id_: said + draw.gauss(0, spread) for id_, said in one.scores.items()}) for one in cases]
+        noisy = [
+            (one, one, {id_: said + draw.gauss(0, spread) for id_, said in one.scores.items()})
+            for one in cases
+        ]
         report(f"reworded, noise {spread}", noisy)
         report("… drawn", [with_drawn_scores(pair) for pair in noisy])
     kept, share = summary(pairs)[0][0], summary(pairs)[1]
     return int(kept < KEPT or share > JUDGED)
 
 
-def read_case(asked: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clones: Path, folder: Path) -> Case:
+def read_case(
+    asked: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clones: Path, folder: Path
+) -> Case:
     """Index the tree of a case, and find the memory of each recorded score."""
     root = checked_out(clones, asked["repo"], asked["base_commit"], folder / asked["id"])
     with contextlib.closing(Store.open(find_root(root), user_data_dir=folder / "user")) as store:
         index_repository(store.connection, store.root, Settings().index, now=time.time())
         pool = store.fetch().candidates
-        priors = lexical_priors(Turn(task=asked["query"]), pool, lambda: store.vectors(TERM_EMBEDDER))
+        priors = lexical_priors(
+            Turn(task=asked["query"]), pool, lambda: store.vectors(TERM_EMBEDDER)
+        )
         links: dict[str, list[str]] = {}
         for edge in store.edges_touching(priors):
             links.setdefault(edge.source, []).append(edge.target)
@@ -182,27 +201,42 @@ def read_case(asked: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clo
     named, texts, scores = dict[tuple[str, str], str](), dict[str, str](), dict[str, float]()
     for one in judged:
         lines = range(one["start"], one["end"] + 1)
-        found = max(by_path.get(one["path"], ()), key=lambda memory: overlap(memory, lines), default=None)
+        found = max(
+            by_path.get(one["path"], ()), key=lambda memory: overlap(memory, lines), default=None
+        )
         if found is not None and overlap(found, lines) > 0.5:
             named[one["path"], one["name"]] = found.id
             text = (root / one["path"]).read_text("utf-8", "replace").split("\n")
             texts[found.id] = "\n".join(text[lines.start - 1 : lines.stop - 1])
             scores[found.id] = one["score"] / 100
-    return Case(asked["repo"], frozenset(asked["gold_files"]), asked["query"], named, texts, scores, priors, links)
+    return Case(
+        asked["repo"],
+        frozenset(asked["gold_files"]),
+        asked["query"],
+        named,
+        texts,
+        scores,
+        priors,
+        links,
+    )
 
 
 def overlap(memory: Any, lines: range) -> float:
     """Return the share of lines that a memory and a recorded entity have in common."""
     common = min(memory.end_line + 1, lines.stop) - max(memory.start_line, lines.start)
-    return max(0, common) / (max(memory.end_line + 1, lines.stop) - min(memory.start_line, lines.start))
+    return max(0, common) / (
+        max(memory.end_line + 1, lines.stop) - min(memory.start_line, lines.start)
+    )
 
 
 Pair = tuple[Case, Case, Mapping[str, float]]
-"""The earlier task, the one that follows, and the earlier scores by memory id of the second tree."""
+"""The earlier task, the one that follows, and the earlier scores by memory id of the second
+tree."""
 
 
 def pairs_of(cases: Sequence[Case]) -> Iterator[Pair]:
-    """Yield ordered pairs of tasks where at least half of the second's functions stood in the first's tree."""
+    """Yield ordered pairs of tasks where at least half of the second's functions stood in the
+    first's tree."""
     for first, second in itertools.permutations(cases, 2):
         if first.repo == second.repo:
             earlier = {
@@ -218,19 +252,29 @@ def with_drawn_scores(pair: Pair) -> Pair:
     """Give each memory without an earlier score one of those recorded in the pair."""
     first, second, earlier = pair
     draw, recorded = random.Random(first.task + second.task), sorted(earlier.values())
-    return first, second, {id_: earlier.get(id_, draw.choice(recorded)) for id_ in second.priors} | dict(earlier)
+    return (
+        first,
+        second,
+        {id_: earlier.get(id_, draw.choice(recorded)) for id_ in second.priors} | dict(earlier),
+    )
 
 
 def replay(pair: Pair) -> tuple[list[tuple[int, int]], float]:
-    """Return what is kept of how many, from each of `LEAST` up, and the share of the pool that is judged again."""
+    """Return what is kept of how many, from each of `LEAST` up, and the share of the pool that is
+    judged again."""
     _, case, earlier = pair
     order = sorted(earlier, key=lambda id_: -earlier[id_])
     kept = [id_ for id_ in order if earlier[id_] >= PASSES][:K]
     rest = [id_ for id_ in order if id_ not in kept]
-    shown = [*kept, *(id_ for place, id_ in enumerate(rest) if place < FEWEST_NEAR or earlier[id_] >= NEAR)]
+    shown = [
+        *kept,
+        *(id_ for place, id_ in enumerate(rest) if place < FEWEST_NEAR or earlier[id_] >= NEAR),
+    ]
     ties = Counter(end for id_ in shown for end in case.links.get(id_, ()))
     again = likely_memories(shown, ties, case.priors, earlier)
-    carried = {id_: said if id_ in again else earlier.get(id_, said) for id_, said in case.scores.items()}
+    carried = {
+        id_: said if id_ in again else earlier.get(id_, said) for id_, said in case.scores.items()
+    }
     full, found = top(case.scores, case.priors), set(top(carried, case.priors))
     wanted = [[id_ for id_ in full if case.scores[id_] >= least] for least in LEAST]
     return [(len(found & set(each)), len(each)) for each in wanted], len(again) / len(case.priors)
@@ -244,14 +288,21 @@ def top(scores: Mapping[str, float], priors: Mapping[str, float]) -> list[str]:
 def summary(pairs: Sequence[Pair]) -> tuple[list[float], float]:
     """Return the shares kept over all pairs, and the mean share judged again."""
     replayed = [replay(pair) for pair in pairs]
-    sums = [[sum(each) for each in zip(*(one[0][at] for one in replayed), strict=True)] for at in range(len(LEAST))]
-    return [kept / max(1, wanted) for kept, wanted in sums], sum(one[1] for one in replayed) / len(replayed)
+    sums = [
+        [sum(each) for each in zip(*(one[0][at] for one in replayed), strict=True)]
+        for at in range(len(LEAST))
+    ]
+    return [kept / max(1, wanted) for kept, wanted in sums], sum(one[1] for one in replayed) / len(
+        replayed
+    )
 
 
 def report(name: str, pairs: Sequence[Pair]) -> None:
     kept, share = summary(pairs)
     shares = ", ".join(f"{one:.3f} from {least:g}" for one, least in zip(kept, LEAST, strict=True))
-    print(f"{name:32} {len(pairs):3} replayed, {share:.3f} judged again; kept of the top 15: {shares}")
+    print(
+        f"{name:32} {len(pairs):3} replayed, {share:.3f} judged again; kept of the top 15: {shares}"
+    )
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python benchmarks/vectors.py [--rows 1000 10000 100000] [--dims 384]
 
-Each size and way is a process of its own, so that its peak memory is its own. `load` reads float16 blobs from a SQLite
-table and makes unit rows of them; `search` is one query for the ten nearest, once cold and
-then as the median of twenty. Near duplicates are sentences put together at random from a small vocabulary of real
-words, which is the worst case: many share their words.
+Each size and way is a process of its own, so that its peak memory is its own. `load` reads float16
+blobs from a SQLite table and makes unit rows of them; `search` is one query for the ten nearest,
+once cold and
+then as the median of twenty. Near duplicates are sentences put together at random from a small
+vocabulary of real words, which is the worst case: many share their words.
 """
 
 import argparse
@@ -24,14 +25,20 @@ QUERIES = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--dims", type=int, default=384)
     parser.add_argument("--only", nargs=2, metavar=("WAY", "FILE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.only:
         way, file = arguments.only
-        print(json.dumps(near(arguments.rows[0]) if way == "near" else search(Path(file), arguments.dims)))
+        print(
+            json.dumps(
+                near(arguments.rows[0]) if way == "near" else search(Path(file), arguments.dims)
+            )
+        )
         return
     with tempfile.TemporaryDirectory() as folder:
         for rows in arguments.rows:
@@ -43,11 +50,24 @@ def main() -> None:
                 f"{rows:7,} search load {said['load_ms']:8.1f} ms  first {said['first_ms']:7.1f} ms"
                 f"  search {said['search_ms']:7.2f} ms  peak {said['peak_mb']:6.0f} MB"
             )
-            print(f"{rows:7,} near   {found['near']['cpu_s']:.2f} s of CPU, peak {found['near']['peak_mb']:.0f} MB")
+            print(
+                f"{rows:7,} near   {found['near']['cpu_s']:.2f} s of CPU, peak"
+                f" {found['near']['peak_mb']:.0f} MB"
+            )
 
 
 def run(way: str, file: Path, rows: int, dims: int) -> dict:
-    command = [sys.executable, __file__, "--only", way, str(file), "--rows", str(rows), "--dims", str(dims)]
+    command = [
+        sys.executable,
+        __file__,
+        "--only",
+        way,
+        str(file),
+        "--rows",
+        str(rows),
+        "--dims",
+        str(dims),
+    ]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -60,9 +80,12 @@ def fill(file: Path, rows: int, dims: int) -> None:
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE vec (memory_id TEXT, data BLOB)")
     for start in range(0, rows, 10_000):
-        part = unit_rows(chance.normal(size=(min(10_000, rows - start), dims)).astype(np.float32)).astype("<f2")
+        part = unit_rows(
+            chance.normal(size=(min(10_000, rows - start), dims)).astype(np.float32)
+        ).astype("<f2")
         connection.executemany(
-            "INSERT INTO vec VALUES (?, ?)", [(f"m_{start + at:020}", row.tobytes()) for at, row in enumerate(part)]
+            "INSERT INTO vec VALUES (?, ?)",
+            [(f"m_{start + at:020}", row.tobytes()) for at, row in enumerate(part)],
         )
     connection.commit()
     connection.close()

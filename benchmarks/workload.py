@@ -1,14 +1,18 @@
-"""The turns whose cost this project holds itself to: a fixed tree, fixed tasks, a judge on loopback that never errs.
+"""The turns whose cost this project holds itself to: a fixed tree, fixed tasks, a judge on loopback
+that never errs.
 
-    PYTHONPATH=. python benchmarks/workload.py [--update-baseline] [--pack-size N] [--forget] [--latency-s S]
+    PYTHONPATH=. python benchmarks/workload.py [--update-baseline] [--pack-size N] [--forget]
+    [--latency-s S]
 
-Flask's sources, by name and checksum, are copied into a new repository, and the real command line works there: a cold
-turn, the same again, one after an edit, one that its budget cuts short and its continuation, an evaluation. The
-provider is the tests' own server, reached under the vendor's name as if it were a proxy: calls have the vendor's price,
-and nothing leaves this machine. Its scores are a function of words, so calls, tokens and dollars are the same
-everywhere; seconds are not. The report goes to `cost_reports/latest.json` and is held to `cost_reports/baseline.json`;
-the program ends with what that check ends with. The last three options make it worse on purpose, to see that the check
-fails. What may move it without a change here: a new price table, a grammar that cuts a file otherwise.
+Flask's sources, by name and checksum, are copied into a new repository, and the real command line
+works there: a cold turn, the same again, one after an edit, one that its budget cuts short and its
+continuation, an evaluation. The provider is the tests' own server, reached under the vendor's name
+as if it were a proxy: calls have the vendor's price, and nothing leaves this machine. Its scores
+are a function of words, so calls, tokens and dollars are the same everywhere; seconds are not. The
+report goes to `cost_reports/latest.json` and is held to `cost_reports/baseline.json`; the program
+ends with what that check ends with. The last three options make it worse on purpose, to see that
+the check fails. What may move it without a change here: a new price table, a grammar that cuts a
+file otherwise.
 """
 
 import argparse
@@ -45,11 +49,18 @@ FLASK = Artifact(
 PARTS = ("src", "tests")
 LATENCY_S = 0.1
 IN_FLIGHT = 8
-"""Few enough that a call waits for the provider and not for a processor: seconds are to mean something too."""
-COOKIE = "Where is the signed session cookie read from the request, and what happens to one that was tampered with?"
+"""Few enough that a call waits for the provider and not for a processor: seconds are to mean
+something too."""
+COOKIE = (
+    "Where is the signed session cookie read from the request, and what happens to one that was"
+    " tampered with?"
+)
 CONFIG = "Load configuration from environment variables with a prefix: how are nested keys set?"
 JUDGED_RIGHT = {
-    COOKIE: ("SecureCookieSessionInterface.open_session", "SecureCookieSessionInterface.get_signing_serializer"),
+    COOKIE: (
+        "SecureCookieSessionInterface.open_session",
+        "SecureCookieSessionInterface.get_signing_serializer",
+    ),
     CONFIG: ("Config.from_prefixed_env",),
     "make a response out of what a view returned": ("Flask.make_response",),
     "which blueprint is a request for?": ("Request.blueprint", "Request.blueprints"),
@@ -82,17 +93,34 @@ class Shop(Struct):
         """The repository."""
         return self.place / "tree"
 
-    def run(self, *arguments: str, ends: tuple[int, ...] = (0,), tells: bool = False) -> tuple[int, str]:
-        """Run a command; give its exit code and output. Ends everything where it ends otherwise than it should."""
+    def run(
+        self, *arguments: str, ends: tuple[int, ...] = (0,), tells: bool = False
+    ) -> tuple[int, str]:
+        """Run a command; give its exit code and output.
+
+        Ends everything where it ends otherwise than it should.
+        """
         command = [sys.executable, "-m", "xscore", *arguments]
         started = time.perf_counter()
         done = subprocess.run(
-            command, cwd=self.tree, env=self._environment(), capture_output=True, text=True, check=False
+            command,
+            cwd=self.tree,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode not in ends:
-            sys.exit(f"`xscore {' '.join(arguments)}` ended with {done.returncode}:\n{done.stderr}{done.stdout}")
+            sys.exit(
+                f"`xscore {' '.join(arguments)}` ended with"
+                f" {done.returncode}:\n{done.stderr}{done.stdout}"
+            )
         said = done.stderr.strip() if tells else (done.stderr.strip().splitlines() or [""])[-1]
-        print(f"{time.perf_counter() - started:5.1f} s  xscore {arguments[0]}: {said}", file=sys.stderr, flush=True)
+        print(
+            f"{time.perf_counter() - started:5.1f} s  xscore {arguments[0]}: {said}",
+            file=sys.stderr,
+            flush=True,
+        )
         return done.returncode, done.stdout
 
     def judge(self, command: str, *arguments: str, ends: tuple[int, ...] = (0,)) -> None:
@@ -100,7 +128,11 @@ class Shop(Struct):
         self.run(command, "--concurrency", str(IN_FLIGHT), *self.worse, *arguments, ends=ends)
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")
+        }
         return kept | {
             "HOME": str(self.place / "home"),
             "COLUMNS": "120",
@@ -113,7 +145,9 @@ class Shop(Struct):
 
 def score(memory: ShownMemory, turn: str) -> int | tuple[int, str]:
     """Score what answers the turn's question high, and all else by the words it shares with it."""
-    answers = next((entities for question, entities in JUDGED_RIGHT.items() if question in turn), ())
+    answers = next(
+        (entities for question, entities in JUDGED_RIGHT.items() if question in turn), ()
+    )
     return (92, "it is where that happens") if memory.entity in answers else by_words(memory, turn)
 
 
@@ -134,7 +168,8 @@ def shop(*, latency_s: float, worse: list[str]) -> Iterator[Shop]:
 
 
 def work(shop: Shop, *, forget: bool) -> None:
-    """Run the turns, in order. forget: what was judged is forgotten after each, as if nothing were cached."""
+    """Run the turns, in order. forget: what was judged is forgotten after each, as if nothing were
+    cached."""
     shop.judge("ask", COOKIE, "--yes")
     _forget(shop, forget)
     shop.judge("ask", COOKIE, "--yes")
@@ -142,7 +177,8 @@ def work(shop: Shop, *, forget: bool) -> None:
     edited.write_text(edited.read_text("utf-8").replace(BEFORE, AFTER), "utf-8")
     _forget(shop, forget)
     shop.judge("ask", COOKIE, "--yes")
-    cut_short = ("--max-usd", CUT_SHORT_USD, "--concurrency", "1")  # one at a time: it ends after the same call always
+    # One at a time: it ends after the same call always.
+    cut_short = ("--max-usd", CUT_SHORT_USD, "--concurrency", "1")
     shop.judge("context", CONFIG, *cut_short, ends=(BUDGET_CAME_FIRST,))
     _forget(shop, forget)
     shop.judge("continue")
@@ -162,22 +198,32 @@ def _forget(shop: Shop, wanted: bool) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--update-baseline", action="store_true", help="write the baseline anew instead of checking")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--update-baseline", action="store_true", help="write the baseline anew instead of checking"
+    )
     parser.add_argument("--pack-size", type=int, help="memories a prompt, for the worse")
     parser.add_argument("--forget", action="store_true", help="defeat the cache of judgments")
-    parser.add_argument("--latency-s", type=float, default=LATENCY_S, help="seconds the provider takes")
+    parser.add_argument(
+        "--latency-s", type=float, default=LATENCY_S, help="seconds the provider takes"
+    )
     options = parser.parse_args()
     worse = ["--pack-size", str(options.pack_size)] if options.pack_size else []
     what = "--update-baseline" if options.update_baseline else "--check"
     started = time.perf_counter()
     with shop(latency_s=options.latency_s, worse=worse) as made:
         work(made, forget=options.forget)
-        code, report = made.run("report", "--json", what, "--baseline", str(BASELINE), ends=(0, 5), tells=True)
+        code, report = made.run(
+            "report", "--json", what, "--baseline", str(BASELINE), ends=(0, 5), tells=True
+        )
     LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(report, "utf-8")
     print(
-        f"{time.perf_counter() - started:5.1f} s in all; the report is {LATEST.relative_to(CHECKOUT)}", file=sys.stderr
+        f"{time.perf_counter() - started:5.1f} s in all; the report is"
+        f" {LATEST.relative_to(CHECKOUT)}",
+        file=sys.stderr,
     )
     return code
 

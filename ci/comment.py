@@ -1,8 +1,10 @@
-"""One comment at a pull request: made once, then changed in place, so that it never becomes a second one.
+"""One comment at a pull request: made once, then changed in place, so that it never becomes a
+second one.
 
-It is found by a mark that no reader sees, in a comment by the token's owner. That it cannot be written never fails
-the job: a fork's token may not. What it says, `write_report` decides. Trade-off: a pull request is searched page by
-page, since GitHub finds no comment by its text.
+It is found by a mark that no reader sees, in a comment by the token's owner. That it cannot be
+written never fails
+the job: a fork's token may not. What it says, `write_report` decides. Trade-off: a pull request is
+searched page by page, since GitHub finds no comment by its text.
 """
 
 import json
@@ -65,23 +67,35 @@ def main() -> int:
     if not (number and token):
         note("no comment: there is no pull request of this repository, or no token")
         return 0
-    server, repository, run = (os.environ[f"GITHUB_{name}"] for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    server, repository, run = (
+        os.environ[f"GITHUB_{name}"] for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
     report = Path(given("MARKDOWN")).read_text("utf-8").strip()
-    text = f"{mark()}\n{report}\n\n[The run, with the page]({server}/{repository}/actions/runs/{run})\n"
+    text = (
+        f"{mark()}\n{report}\n\n[The run, with the"
+        f" page]({server}/{repository}/actions/runs/{run})\n"
+    )
     try:
         keep(Api(os.environ["GITHUB_API_URL"], token), repository, number, mark(), text)
     except HTTPError as error:
         if error.code in REFUSED:
-            note(f"no comment: GitHub answers {error.code}; it needs the permission `pull-requests: write`")
+            note(
+                f"no comment: GitHub answers {error.code}; it needs the permission `pull-requests:"
+                " write`"
+            )
         else:
             annotate("warning", "xscore: no comment", f"GitHub answers {error.code}.")
-    except (OSError, HTTPException, ValueError, TypeError, AttributeError) as error:  # no answer, or no such one
+    # No answer, or no such one.
+    except (OSError, HTTPException, ValueError, TypeError, AttributeError) as error:
         annotate("warning", "xscore: no comment", f"GitHub could not be reached: {error}")
     return 0
 
 
 def keep(api: Api, repository: str, number: int, mark: str, text: str) -> None:
-    """Change our comment at this pull request, or make it. Raises as `Api` does, TypeError or AttributeError."""
+    """Change our comment at this pull request, or make it.
+
+    Raises as `Api` does, TypeError or AttributeError.
+    """
     ours = _find(api, f"/repos/{repository}/issues/{number}/comments", mark, _me(api))
     if ours is None:
         api.ask("POST", f"/repos/{repository}/issues/{number}/comments", {"body": text})
@@ -99,7 +113,9 @@ def _find(api: Api, path: str, mark: str, me: str | None) -> str | None:
     for page in range(1, MOST_PAGES + 1):
         comments = api.ask("GET", f"{path}?per_page={A_PAGE}&page={page}")
         for comment in comments:
-            if str(comment.get("body") or "").startswith(mark) and _is_mine(comment.get("user") or {}, me):
+            if str(comment.get("body") or "").startswith(mark) and _is_mine(
+                comment.get("user") or {}, me
+            ):
                 return str(comment.get("id"))
         if len(comments) < A_PAGE:
             break
@@ -107,12 +123,14 @@ def _find(api: Api, path: str, mark: str, me: str | None) -> str | None:
 
 
 def _is_mine(user: dict[str, Any], me: str | None) -> bool:
-    """Whether a comment is ours: anyone can write our mark, and a person's comment is not to be changed."""
+    """Whether a comment is ours: anyone can write our mark, and a person's comment is not to be
+    changed."""
     return user.get("type") == "Bot" if me is None else user.get("login") == me
 
 
 def _me(api: Api) -> str | None:
-    """Who the token is; None: the token of a job or an app, which is not told and writes as a bot."""
+    """Who the token is; None: the token of a job or an app, which is not told and writes as a
+    bot."""
     try:
         return str(api.ask("GET", "/user").get("login"))
     except HTTPError as error:

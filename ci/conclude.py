@@ -1,7 +1,8 @@
 """How the job ends, once everything is written, kept and told: by the command, then by the gate.
 
-Without a key a run can judge nothing that has changed, so what it leaves unjudged, and a gate that this fails, are told
-and let pass. Trade-off: a stranger's pull request is held to the baseline only when it is run again with a key.
+Without a key a run can judge nothing that has changed, so what it leaves unjudged, and a gate that
+this fails, are told and let pass. Trade-off: a stranger's pull request is held to the baseline only
+when it is run again with a key.
 """
 
 import sys
@@ -24,7 +25,9 @@ WORDS = {
 
 def main() -> int:
     """Give the output `exit-code` and end with it."""
-    code = conclude(int(given("EXIT_CODE")), int(given("GATE") or 0), lacks_key=is_true("LACKS_KEY"))
+    code = conclude(
+        int(given("EXIT_CODE")), int(given("GATE") or 0), lacks_key=is_true("LACKS_KEY")
+    )
     set_output("exit-code", str(code))
     return code
 
@@ -38,26 +41,40 @@ def conclude(ran: int, gate: int, *, lacks_key: bool) -> int:
         annotate("error", "xscore", f"exit code {ran}: {WORDS.get(ran, 'the log above says why')}")
         return ran
     if ran == PARTIAL:
-        annotate("warning", "xscore: not everything was judged", "Some candidates are unjudged; the summary says why.")
+        annotate(
+            "warning",
+            "xscore: not everything was judged",
+            "Some candidates are unjudged; the summary says why.",
+        )
     if gate:
-        annotate("error", "xscore: the report" if gate != GATE else "xscore: the check failed", _of_the_gate(gate))
+        annotate(
+            "error",
+            "xscore: the report" if gate != GATE else "xscore: the check failed",
+            _of_the_gate(gate),
+        )
     return gate
 
 
 def lets_pass(ran: int, *, lacks_key: bool) -> bool:
-    """Whether what the command ended with, and a gate that fails, are told and not held against the run."""
+    """Whether what the command ended with, and a gate that fails, are told and not held against the
+    run."""
     return lacks_key and ran in (PARTIAL, NOTHING_JUDGED)
 
 
 def _without_key(ran: int, gate: int) -> str:
-    what = "Nothing is judged" if ran == NOTHING_JUDGED else "What the store does not hold is unjudged"
+    what = (
+        "Nothing is judged" if ran == NOTHING_JUDGED else "What the store does not hold is unjudged"
+    )
     passed = " The check is not held against this run." if gate else ""
     return f"{what}, since no key is here (as in pull requests from forks).{passed}"
 
 
 def _of_the_gate(gate: int) -> str:
     if gate == GATE:
-        return "A figure is worse than the baseline allows; each has its own annotation, the summary has them all."
+        return (
+            "A figure is worse than the baseline allows; each has its own annotation, the summary"
+            " has them all."
+        )
     return f"`xscore report` ended with {gate}; the log above says why."
 
 

@@ -1,7 +1,8 @@
-"""Write the plugins of coding agents and the entry for the MCP registry from the one table of clients.
+"""Write the plugins of coding agents and the entry for the MCP registry from the one table of
+clients.
 
-`python -m ci.plugins` writes them; a test compares. Nothing in those files is written by hand. They call `xscore` by
-name and download nothing: a plugin works where xscore is installed.
+`python -m ci.plugins` writes them; a test compares. Nothing in those files is written by hand. They
+call `xscore` by name and download nothing: a plugin works where xscore is installed.
 """
 
 import json
@@ -25,8 +26,12 @@ from xscore.extensions.agents.clients import (
 CHECKOUT = Path(__file__).parents[1]
 FOLDER = "plugins"
 REGISTRY_NAME = f"io.github.xscore/{SERVER}"
-"""In the MCP registry; the part before the slash has to be shown to be ours when it is published."""
-ABOUT = "A small model judges every memory of this repository against the task; what matters joins the prompt."
+"""In the MCP registry; the part before the slash has to be shown to be ours when it is
+published."""
+ABOUT = (
+    "A small model judges every memory of this repository against the task; what matters joins the"
+    " prompt."
+)
 _SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _OWNER = {"name": "the xscore maintainers"}
 _SKILL = f"skills/{SERVER}/SKILL.md"
@@ -59,7 +64,9 @@ def plugin_files() -> dict[str, str]:
         },
         f"{FOLDER}/gemini/gemini-extension.json": {**about, **_servers(CLIENTS["gemini"])},
         # an MCP server of a plugin has another name than one of the settings
-        f"{FOLDER}/claude-code/agents/{SERVER}.md": subagent_text(tool=f"mcp__plugin_{SERVER}_{SERVER}__context"),
+        f"{FOLDER}/claude-code/agents/{SERVER}.md": subagent_text(
+            tool=f"mcp__plugin_{SERVER}_{SERVER}__context"
+        ),
         f"{FOLDER}/agents-md-section.md": f"## Context\n\n{INSTRUCTIONS}",
         "server.json": _registry_entry(version),
         **_marketplaces(),
@@ -115,7 +122,11 @@ def _registry_entry(version: str) -> dict[str, Any]:
         "transport": {"type": "stdio"},
         "packageArguments": [{"type": "positional", "value": "mcp"}],
         "environmentVariables": [
-            {"name": name, "description": "A key of the judge's host; without one, words rank.", "isSecret": True}
+            {
+                "name": name,
+                "description": "A key of the judge's host; without one, words rank.",
+                "isSecret": True,
+            }
             for name in KEY_VARIABLES
         ],
     }
@@ -123,7 +134,9 @@ def _registry_entry(version: str) -> dict[str, Any]:
         "$schema": _SERVER_SCHEMA,
         "name": REGISTRY_NAME,
         "title": SERVER,
-        "description": "Judges every memory of a repository against the task; gives an agent what matters.",
+        "description": (
+            "Judges every memory of a repository against the task; gives an agent what matters."
+        ),
         "version": version,
         "packages": [package],
     }

@@ -1,10 +1,11 @@
 """Before the store is restored: where it is, its name in the cache, and whether it may be saved.
 
-In a repository the store is in the git folder, where no commit writes. A checkout without git keeps it in the tree, so
-one that was there before any step of this job is taken for one that came with the code, and refused: a store holds
-scores. What the cache gives back was saved by a run that could write to this branch or to one that this pull request
-goes to: GitHub keeps the caches of a pull request to itself. A run whose event brings a stranger's code into the rights
-of the default branch (`pull_request_target`, `workflow_run`, `issue_comment`) saves nothing. Trade-off: each run that
+In a repository the store is in the git folder, where no commit writes. A checkout without git keeps
+it in the tree, so one that was there before any step of this job is taken for one that came with
+the code, and refused: a store holds scores. What the cache gives back was saved by a run that could
+write to this branch or to one that this pull request goes to: GitHub keeps the caches of a pull
+request to itself. A run whose event brings a stranger's code into the rights of the default branch
+(`pull_request_target`, `workflow_run`, `issue_comment`) saves nothing. Trade-off: each run that
 paid for something saves a whole store, and GitHub drops the ones that are longest unused.
 """
 
@@ -20,7 +21,8 @@ OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
 
 
 def main() -> int:
-    """Give the outputs `path`, `use`, `key`, `restore-keys`, `restore` and `save`; 2 where the code brings a store."""
+    """Give the outputs `path`, `use`, `key`, `restore-keys`, `restore` and `save`; 2 where the code
+    brings a store."""
     root = find_root(Path.cwd())
     store = root.store_dir
     if not root.claims_git and _was_there(store):
@@ -46,12 +48,14 @@ def main() -> int:
 
 
 def may_save(event_name: str, pull_request: int | None) -> bool:
-    """Whether a store of this run may be kept: a branch's own run, or a pull request from this very repository."""
+    """Whether a store of this run may be kept: a branch's own run, or a pull request from this very
+    repository."""
     return event_name in OWN_EVENTS or (event_name == "pull_request" and pull_request is not None)
 
 
 def _was_there(store: Path) -> bool:
-    """Whether something is in the place of the store that no earlier use in this job can have made."""
+    """Whether something is in the place of the store that no earlier use in this job can have
+    made."""
     seen_without = _mark().exists() and _mark().read_text("utf-8") == str(Path.cwd())
     return store.is_symlink() or (store.exists() and not seen_without)
 

@@ -1,6 +1,7 @@
 """Write the reference pages from what the program itself says: commands, settings, errors.
 
-`python -m ci.reference docs/reference` writes them; a test compares. Nothing in those pages is written by hand.
+`python -m ci.reference docs/reference` writes them; a test compares. Nothing in those pages is
+written by hand.
 """
 
 import ast
@@ -36,15 +37,20 @@ def cli_page() -> str:
     parts = [
         "# Command line\n",
         GENERATED,
-        "Data goes to standard output; progress, notes and the cost line go to standard error. Progress is drawn only"
-        " on a\nterminal; `NO_COLOR` and `--quiet` are respected. Options go after the command, except these:\n",
+        (
+            "Data goes to standard output; progress, notes and the cost line go to standard error."
+            " Progress is drawn only on a\nterminal; `NO_COLOR` and `--quiet` are respected."
+            " Options go after the command, except these:\n"
+        ),
         _options(xscore_command, click.Context(xscore_command, info_name="xscore", **_HELP)),
         "",
     ]
     for path, command in all_commands():
         parts.append(_command(path, command))
     parts.append("## Exit codes\n")
-    parts.append(_table(("code", "means"), [(str(code), means) for code, means in EXIT_CODES.items()]))
+    parts.append(
+        _table(("code", "means"), [(str(code), means) for code, means in EXIT_CODES.items()])
+    )
     return "\n".join(parts) + "\n"
 
 
@@ -61,10 +67,13 @@ def settings_page() -> str:
     parts = [
         "# Settings\n",
         GENERATED,
-        "Later sources win: defaults, your user file (`config.toml` in the platform's folder for xscore), the"
-        " repository's\nfile (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`), the environment, flags. A"
-        " repository's file may set only\nwhat is marked *repo*: it came with a clone, and hosts, models, keys and"
-        " budgets are yours alone.\n`xscore config show --origin` shows what is in force and why.\n",
+        (
+            "Later sources win: defaults, your user file (`config.toml` in the platform's folder"
+            " for xscore), the repository's\nfile (`.xscore.toml`, or `[tool.xscore]` in"
+            " `pyproject.toml`), the environment, flags. A repository's file may set only\nwhat is"
+            " marked *repo*: it came with a clone, and hosts, models, keys and budgets are yours"
+            " alone.\n`xscore config show --origin` shows what is in force and why.\n"
+        ),
     ]
     section = ""
     described = _field_docstrings()
@@ -78,8 +87,8 @@ def settings_page() -> str:
         places += ["*repo*"] if repository_may_set(name) else []
         default = format_setting(setting.default) or "unset"
         parts.append(
-            f"### {name}\n\n{described[group.__name__, field]}\n\n"
-            f"Default `{default}`{_choices(setting.kind)}{_bounds(setting.kind)} · {' · '.join(places)}\n"
+            f"### {name}\n\n{described[group.__name__, field]}\n\nDefault"
+            f" `{default}`{_choices(setting.kind)}{_bounds(setting.kind)} · {' · '.join(places)}\n"
         )
     return "\n".join(parts).rstrip() + "\n"
 
@@ -89,14 +98,19 @@ def errors_page() -> str:
     parts = [
         "# Errors\n",
         GENERATED,
-        "Every error says what happened and where, and in its hint what to do next. Under `--json` it is\n"
-        '`{"schema": 1, "error": {"code", "kind", "message", "hint"}}` on standard output. In Python each is a class of'
-        "\n`xscore.platform.errors`.\n",
+        (
+            "Every error says what happened and where, and in its hint what to do next. Under"
+            ' `--json` it is\n`{"schema": 1, "error": {"code", "kind", "message", "hint"}}` on'
+            " standard output. In Python each is a class of\n`xscore.platform.errors`.\n"
+        ),
         "## The tree\n",
         f"```\n{_tree()}\n```\n",
         "## Kinds\n",
     ]
-    rows = [(f"`{error.__name__}`", f"`{error.kind}`", str(error.exit_code), _nature(error)) for error in all_errors()]
+    rows = [
+        (f"`{error.__name__}`", f"`{error.kind}`", str(error.exit_code), _nature(error))
+        for error in all_errors()
+    ]
     parts.append(_table(("class", "kind", "exit code", "means"), rows))
     parts.append("\nThe exit codes stand in [cli.md](cli.md#exit-codes).")
     return "\n".join(parts) + "\n"
@@ -139,12 +153,16 @@ def _options(command: click.Command, context: click.Context) -> str:
         for parameter in command.get_params(context)
         if isinstance(parameter, click.Option)
     ]
-    return _table(("option", "meaning"), [(f"`{record[0]}`", record[1]) for record in records if record])
+    return _table(
+        ("option", "meaning"), [(f"`{record[0]}`", record[1]) for record in records if record]
+    )
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 def _tree() -> str:
@@ -155,11 +173,15 @@ def _tree() -> str:
 def _field_docstrings() -> dict[tuple[str, str], str]:
     found = {}
     sources = [inspect.getsource(module) for module in (settings_model, settings_hosts)]
-    classes = [node for text in sources for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    classes = [
+        node for text in sources for node in ast.parse(text).body if isinstance(node, ast.ClassDef)
+    ]
     for group in classes:
         for before, after in itertools.pairwise(group.body):
             match before, after:
-                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(
+                    value=ast.Constant(value=str(text))
+                ):
                     found[group.name, field] = " ".join(text.split())
     return found
 

@@ -1,6 +1,8 @@
-"""Write the JSON of the rules, which every turn reads. People edit the TOML beside it, which takes 10 ms to parse.
+"""Write the JSON of the rules, which every turn reads. People edit the TOML beside it, which takes
+10 ms to parse.
 
-The keys of vendors (`provider_keys.toml`) go into `secrets.json`. `python -m ci.rules` writes it; a test compares.
+The keys of vendors (`provider_keys.toml`) go into `secrets.json`. `python -m ci.rules` writes it; a
+test compares.
 """
 
 import json
@@ -15,7 +17,10 @@ def rule_files() -> dict[Path, str]:
     """Path -> text of every file."""
     rules = {name: _read(name) for name in NAMES}
     rules["secrets"]["token"] = _provider_keys()
-    return {STORE / f"{name}.json": json.dumps(data, ensure_ascii=False) + "\n" for name, data in rules.items()}
+    return {
+        STORE / f"{name}.json": json.dumps(data, ensure_ascii=False) + "\n"
+        for name, data in rules.items()
+    }
 
 
 def _provider_keys() -> list[dict[str, Any]]:

@@ -1,8 +1,10 @@
-"""The one step that may send something: `xscore eval`, `ask` or `context`, as the input `command` says.
+"""The one step that may send something: `xscore eval`, `ask` or `context`, as the input `command`
+says.
 
-The command is cut into words as a shell would, and no shell ever sees it: `$(…)`, a backtick and a `;` are text.
-Without a key it replays what the store holds. It does not decide how the job ends; `conclude` does. Trade-off: what the
-command prints is shown once it has ended, progress as it comes.
+The command is cut into words as a shell would, and no shell ever sees it: `$(…)`, a backtick and a
+`;` are text. Without a key it replays what the store holds. It does not decide how the job ends;
+`conclude` does. Trade-off: what the command prints is shown once it has ended, progress as it
+comes.
 """
 
 import os
@@ -25,7 +27,8 @@ class NotACommand(ValueError):
 
 
 def main() -> int:
-    """Run the command; give the outputs `exit-code`, `since`, `replayed` and `stdout`. 2: the inputs are wrong."""
+    """Run the command; give the outputs `exit-code`, `since`, `replayed` and `stdout`. 2: the
+    inputs are wrong."""
     try:
         words = command_line(given("COMMAND"), max_usd=given("MAX_USD"), replay=_replays())
         stdin = _stdin()
@@ -48,7 +51,10 @@ def main() -> int:
 
 
 def command_line(command: str, *, max_usd: str, replay: bool) -> list[str]:
-    """Return the words to start xscore with. Our flags stand before those of the command. Raises NotACommand."""
+    """Return the words to start xscore with.
+
+    Our flags stand before those of the command. Raises NotACommand.
+    """
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -57,7 +63,10 @@ def command_line(command: str, *, max_usd: str, replay: bool) -> list[str]:
         raise NotACommand(f"the input `command` must begin with {', '.join(COMMANDS)}: {command!r}")
     before_texts = words[: words.index("--")] if "--" in words else words
     if max_usd and any(word.partition("=")[0] == "--max-usd" for word in before_texts):
-        raise NotACommand("the cap is given twice: take --max-usd out of `command`, or leave the input `max-usd` empty")
+        raise NotACommand(
+            "the cap is given twice: take --max-usd out of `command`, or leave the input `max-usd`"
+            " empty"
+        )
     flags = ["--replay"] if replay else []
     if max_usd:
         flags.append(f"--max-usd={max_usd}")
@@ -86,7 +95,8 @@ def _stdin() -> Path:
 
 
 def _run(words: list[str], *, stdin: Path, out: Path) -> int:
-    """Run it to its end, handing on an interruption: what was paid for is then committed, not lost."""
+    """Run it to its end, handing on an interruption: what was paid for is then committed, not
+    lost."""
     with stdin.open("rb") as source, out.open("wb") as target:
         child = subprocess.Popen(words, stdin=source, stdout=target, env=environment())
         for number in (signal.SIGINT, signal.SIGTERM):

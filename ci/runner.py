@@ -1,7 +1,9 @@
-"""What a step and the runner tell each other: annotations, outputs, the event, and xscore as a process.
+"""What a step and the runner tell each other: annotations, outputs, the event, and xscore as a
+process.
 
-The runner takes a line that begins with `::` for a command and one `name=value` of a file for an output, so whatever is
-not ours is escaped, fenced by a random word, or kept out of the log. Trade-off: a log shows the text of
+The runner takes a line that begins with `::` for a command and one `name=value` of a file for an
+output, so whatever is not ours is escaped, fenced by a random word, or kept out of the log.
+Trade-off: a log shows the text of
 others as it is, within a fence; nothing of it is left out.
 """
 
@@ -36,7 +38,8 @@ def set_output(name: str, value: str) -> None:
 
 @contextmanager
 def fenced() -> Iterator[None]:
-    """Let the runner read no command in what is written meanwhile, by us or by a process of ours."""
+    """Let the runner read no command in what is written meanwhile, by us or by a process of
+    ours."""
     word = secrets.token_hex(16)
     print(f"::stop-commands::{word}", flush=True)
     try:
@@ -71,7 +74,8 @@ def own_file(stem: str, ending: str) -> Path:
 
 
 def own_pull_request() -> int | None:
-    """Return the number of the pull request if its code is of this very repository; one of a fork counts as none."""
+    """Return the number of the pull request if its code is of this very repository; one of a fork
+    counts as none."""
     payload: dict[str, Any] = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
     pull, repository = payload.get("pull_request") or {}, os.environ["GITHUB_REPOSITORY"]
     head = (pull.get("head") or {}).get("repo") or {}
@@ -84,7 +88,8 @@ def xscore(*arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return what xscore sees: no key that is empty, as the secrets of a fork are, and not our modules."""
+    """Return what xscore sees: no key that is empty, as the secrets of a fork are, and not our
+    modules."""
     return {
         name: value
         for name, value in os.environ.items()

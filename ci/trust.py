@@ -1,6 +1,8 @@
-"""Accept the store that this repository's own cache gave back; `prepare` has refused one that came with the code.
+"""Accept the store that this repository's own cache gave back; `prepare` has refused one that came
+with the code.
 
-One that cannot be used is put away, and the run starts with an empty one. Trade-off: what it held is paid for again.
+One that cannot be used is put away, and the run starts with an empty one. Trade-off: what it held
+is paid for again.
 """
 
 import shutil
@@ -17,7 +19,11 @@ def main() -> int:
     with fenced():
         done = subprocess.run(xscore("store", "trust"), env=environment(), check=False)
     if done.returncode != 0:
-        annotate("warning", "xscore", "The restored store cannot be used; this run starts with an empty one.")
+        annotate(
+            "warning",
+            "xscore",
+            "The restored store cannot be used; this run starts with an empty one.",
+        )
         store = find_root(Path.cwd()).store_dir
         if store.is_symlink():
             store.unlink()

@@ -1,8 +1,10 @@
-"""After the command: what it took, for the summary, for the page and for other steps; and each failed gate, annotated.
+"""After the command: what it took, for the summary, for the page and for other steps; and each
+failed gate, annotated.
 
-Only this run's part of the ledger is reported. It holds no figure to anything itself: `xscore report --check` does, and
-`conclude` says what becomes of it. Text by others mentions no one and links nowhere, and each part is cut before it is
-put together, so that none is left open. Trade-off: the report is made twice, as JSON and as Markdown.
+Only this run's part of the ledger is reported. It holds no figure to anything itself: `xscore
+report --check` does, and `conclude` says what becomes of it. Text by others mentions no one and
+links nowhere, and each part is cut before it is put together, so that none is left open. Trade-off:
+the report is made twice, as JSON and as Markdown.
 """
 
 import json
@@ -24,7 +26,10 @@ COMMENT_BYTES = 60_000
 """GitHub takes a comment of 65,536 characters."""
 PRINTED_BYTES = 20_000
 """Of what the command printed, so that a comment has room for the rest."""
-LEVEL_OF: dict[str, Literal["error", "warning"]] = {"gate failed: ": "error", "gate alert: ": "warning"}
+LEVEL_OF: dict[str, Literal["error", "warning"]] = {
+    "gate failed: ": "error",
+    "gate alert: ": "warning",
+}
 """What `xscore report --check` says of a gate on stderr, a line each."""
 CUT = "\n\n… cut here: the page has the rest."
 ACTIVE = re.compile(
@@ -37,9 +42,11 @@ ACTIVE = re.compile(
     """,
     re.ASCII | re.IGNORECASE | re.VERBOSE,
 )
-"""What GitHub makes a mention, a reference, a link, an image or HTML of. It looks after backslashes are taken out."""
+"""What GitHub makes a mention, a reference, a link, an image or HTML of. It looks after backslashes
+are taken out."""
 CODE = " " * 4
-"""Before each line, since a fence could be left open where a text is cut, or be as long as the text."""
+"""Before each line, since a fence could be left open where a text is cut, or be as long as the
+text."""
 NOTHING = "\u200b"
 """A space of no width."""
 
@@ -57,15 +64,22 @@ class Written(Struct, frozen=True):
 
 
 def main() -> int:
-    """Write summary, page and report; give `report`, `page`, `markdown`, `cost-usd`, `calls` and `gate`."""
-    page, report, markdown = own_file("xscore", ".html"), own_file("report", ".json"), own_file("report", ".md")
+    """Write summary, page and report; give `report`, `page`, `markdown`, `cost-usd`, `calls` and
+    `gate`."""
+    page, report, markdown = (
+        own_file("xscore", ".html"),
+        own_file("report", ".json"),
+        own_file("report", ".md"),
+    )
     written = _write(page)
     printed = as_it_was(Path(given("STDOUT")))
     report.write_text(json.dumps(written.found), "utf-8")
     markdown.write_text(together(written.markdown, printed, COMMENT_BYTES), "utf-8")
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
         summary.write(together(written.markdown, printed, SUMMARY_BYTES))
-    annotate_gates(written.told, held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY")))
+    annotate_gates(
+        written.told, held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY"))
+    )
     spent = written.found.get("spent", {})
     set_output("report", str(report))
     set_output("markdown", str(markdown))
@@ -77,12 +91,14 @@ def main() -> int:
 
 
 def together(report: str, printed: str, most: int) -> str:
-    """Return the report, with nothing active in it, and everything printed, within the size limit in bytes."""
+    """Return the report, with nothing active in it, and everything printed, within the size limit
+    in bytes."""
     return f"{bounded(passive(report).rstrip(), most - len(printed.encode()) - 2)}\n\n{printed}"
 
 
 def passive(markdown: str) -> str:
-    """Return it so that no name in it calls anyone, and nothing of others is a link, an image or HTML."""
+    """Return it so that no name in it calls anyone, and nothing of others is a link, an image or
+    HTML."""
     return ACTIVE.sub(lambda found: f"{found[0]}{NOTHING}", markdown)
 
 
@@ -95,8 +111,10 @@ def bounded(text: str, most: int) -> str:
 
 
 def as_it_was(printed: Path) -> str:
-    """Return what the command printed, folded away and set as code: nothing in it is Markdown; empty: nothing."""
-    with printed.open(encoding="utf-8", errors="replace") as file:  # which makes a line end of each `\r`
+    """Return what the command printed, folded away and set as code: nothing in it is Markdown;
+    empty: nothing."""
+    # Which makes a line end of each `\r`.
+    with printed.open(encoding="utf-8", errors="replace") as file:
         text = file.read(PRINTED_BYTES + 1).strip()
     if not text:
         return ""
@@ -105,11 +123,16 @@ def as_it_was(printed: Path) -> str:
 
 
 def annotate_gates(told: str, *, held: bool) -> None:
-    """One annotation for each line of stderr that tells of a gate; held: a failure is an error, else a warning."""
+    """One annotation for each line of stderr that tells of a gate; held: a failure is an error,
+    else a warning."""
     for line in told.splitlines():
         for start, level in LEVEL_OF.items():
             if line.startswith(start):
-                annotate(level if held else "warning", f"xscore: {start.rstrip(': ')}", line.removeprefix(start))
+                annotate(
+                    level if held else "warning",
+                    f"xscore: {start.rstrip(': ')}",
+                    line.removeprefix(start),
+                )
 
 
 def _write(page: Path) -> Written:
@@ -117,7 +140,8 @@ def _write(page: Path) -> Written:
     check = ["--check", f"--baseline={given('BASELINE')}"] if given("BASELINE") else []
     with fenced():
         first = told = _xscore(*since, *check, f"--output={page}", "--json")
-        if told.returncode not in (0, GATE):  # no baseline to read, say: the figures are told all the same
+        # No baseline to read, say: the figures are told all the same.
+        if told.returncode not in (0, GATE):
             print(_message(told.stdout), file=sys.stderr)
             check = []
             told = _xscore(*since, f"--output={page}", "--json")

@@ -1,4 +1,5 @@
-"""A gate for CI: fail where a question no longer finds the files that answer it, or a turn costs too much.
+"""A gate for CI: fail where a question no longer finds the files that answer it, or a turn costs
+too much.
 
 questions.jsonl: {"task": "Where is a refund written?", "finds": ["src/refund.py"]}
 """
@@ -20,7 +21,9 @@ with xscore.open(".", max_usd=MAX_USD) as repository:
         found = {memory.path for memory in answer.selected}
         missing = sorted(set(question["finds"]) - found)
         if missing or answer.coverage.unjudged:
-            failed.append(f"{question['task']}: missing {missing}, {answer.coverage.unjudged} unjudged")
+            failed.append(
+                f"{question['task']}: missing {missing}, {answer.coverage.unjudged} unjudged"
+            )
 
 print("\n".join(failed) or "every question finds its files")
 sys.exit(5 if failed else 0)

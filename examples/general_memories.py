@@ -1,4 +1,5 @@
-"""Chat with your notes: xscore stores what you tell it in a folder without git, and answers questions from it.
+"""Chat with your notes: xscore stores what you tell it in a folder without git, and answers
+questions from it.
 
 > /remember Ann prefers to be called after six
 > when do I call her?

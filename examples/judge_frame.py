@@ -1,4 +1,5 @@
-"""Judge a frame: which tickets speak of lost payments? A CSV in, the same rows with scores out, best first.
+"""Judge a frame: which tickets speak of lost payments? A CSV in, the same rows with scores out,
+best first.
 
 Usage: python judge_frame.py tickets.csv
 """
@@ -17,7 +18,9 @@ tickets = pl.read_csv(sys.argv[1])  # columns: id, text
 judged = xscore.judge("which tickets speak of lost payments?", tickets, max_usd=1)
 
 scores = judged.select("score", "outcome", "cause")
-table = pl.concat([tickets, scores], how="horizontal").sort("score", descending=True, nulls_last=True)
+table = pl.concat([tickets, scores], how="horizontal").sort(
+    "score", descending=True, nulls_last=True
+)
 print(table.write_csv(), end="")
 unjudged = table.filter(pl.col("outcome") == "unjudged").height
 sys.exit(1 if unjudged else 0)

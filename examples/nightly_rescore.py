@@ -1,4 +1,5 @@
-"""Every night: judge what changed against the tasks that the team works on; the turns of the morning are cached.
+"""Every night: judge what changed against the tasks that the team works on; the turns of the
+morning are cached.
 
 30 2 * * 1-5  cd ~/shop && python nightly_rescore.py tasks.txt
 """
@@ -18,7 +19,10 @@ with xscore.open(".", max_usd=MAX_USD) as repository:
     for task in filter(None, tasks):
         receipt = repository.context(task, form="")
         counts = receipt.coverage
-        print(f"{task}: {counts.judged} judged, {counts.cached} cached, {counts.unjudged} unjudged", end=", ")
+        print(
+            f"{task}: {counts.judged} judged, {counts.cached} cached, {counts.unjudged} unjudged",
+            end=", ",
+        )
         print(f"${receipt.judge_usage.cost_usd:.4f}")
         if receipt.exit_code:
             sys.exit(receipt.exit_code)  # 1 some unjudged, 3 the host failed, 4 a cap

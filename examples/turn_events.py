@@ -1,4 +1,5 @@
-"""A turn, watched: each event is printed as it comes; Ctrl-C ends it with a receipt, and keeps what was paid for.
+"""A turn, watched: each event is printed as it comes; Ctrl-C ends it with a receipt, and keeps what
+was paid for.
 
 Usage: python turn_events.py "where are carts priced?"
 """
@@ -19,10 +20,17 @@ with xscore.open(".", max_usd=1) as repository:
             case Progress(candidates=total, cached=cached, judged=judged):
                 print(f"  {cached + judged} of {total} scored")
             case Kept(ranked=ranked):
-                print("\n".join(f"  {one.score:.2f} {one.candidate.path} {one.candidate.entity}" for one in ranked))
+                print(
+                    "\n".join(
+                        f"  {one.score:.2f} {one.candidate.path} {one.candidate.entity}"
+                        for one in ranked
+                    )
+                )
             case AnswerText(text=text):
                 print(text, end="", flush=True)
             case Note(text=text):
                 print(f"  {text}", file=sys.stderr)
             case xscore.Answer(coverage=counts):
-                print(f"\n{counts.judged} judged, {counts.cached} cached, {counts.unjudged} unjudged")
+                print(
+                    f"\n{counts.judged} judged, {counts.cached} cached, {counts.unjudged} unjudged"
+                )

@@ -1,4 +1,5 @@
-"""Fixtures for the whole suite: no connection leaves this machine, and every user file is in a test folder."""
+"""Fixtures for the whole suite: no connection leaves this machine, and every user file is in a test
+folder."""
 
 import os
 import socket
@@ -30,7 +31,9 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
-        if self.family in (socket.AF_INET, socket.AF_INET6) and not str(address[0]).startswith(LOOPBACK):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not str(address[0]).startswith(
+            LOOPBACK
+        ):
             raise AssertionError(f"a test tried to reach {address!r}")
         connect(self, address)
 
@@ -57,17 +60,29 @@ def own_home(
 
 def _use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("XSCORE_", "XDG_", "GIT_")) or name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")):
+        if name.startswith(("XSCORE_", "XDG_", "GIT_")) or name.endswith(
+            ("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")  # read once a process
+    # Read once a process.
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
 def git(root: Path, *arguments: str) -> str:
     """Run git in a test repository."""
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main")
-    done = subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True)
+    identity = (
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@example.invalid",
+        "-c",
+        "init.defaultBranch=main",
+    )
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 

@@ -16,9 +16,11 @@ def _entry(name: bytes, blob: str, *, version: int, previous: bytes) -> bytes:
     times_and_owner = struct.pack(">10I", 0, 0, 0, 0, 0, 0, 0o100644, 0, 0, 0)
     flags = min(len(name), 0xFFF) | (_EXTENDED if version == 3 else 0)
     head = times_and_owner + bytes.fromhex(blob) + struct.pack(">H", flags)
-    head += struct.pack(">H", 0x2000) if version == 3 else b""  # "intent to add": the flags may not all be zero
+    # "intent to add": the flags may not all be zero.
+    head += struct.pack(">H", 0x2000) if version == 3 else b""
     if version == 4:
-        # How much of the previous name to drop (all of it; below 128 that is one byte), then what follows.
+        # How much of the previous name to drop (all of it; below 128 that is one byte), then what
+        # follows.
         return head + _varint(len(previous)) + name + b"\0"
     return head + name + b"\0" * (8 - (len(head) + len(name)) % 8)
 

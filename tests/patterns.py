@@ -1,7 +1,9 @@
-"""Finds every pattern of the package, and makes the texts that a hostile file would hold against each.
+"""Finds every pattern of the package, and makes the texts that a hostile file would hold against
+each.
 
-Compiled patterns are found by walking the modules; those that a call of `re` compiles, by reading the sources. What
-such a call gets from elsewhere (a table, a made-up string) is named in `test_patterns.py`, so that none hides.
+Compiled patterns are found by walking the modules; those that a call of `re` compiles, by reading
+the sources. What such a call gets from elsewhere (a table, a made-up string) is named in
+`test_patterns.py`, so that none hides.
 """
 
 import ast
@@ -43,11 +45,15 @@ def package_modules() -> tuple[ModuleType, ...]:
     """Import every module of the package."""
     names = [found.name for found in pkgutil.walk_packages(xscore.__path__, "xscore.")]
     own = (name for name in names if not name.endswith("__main__") and ".integrations." not in name)
-    return tuple(importlib.import_module(name) for name in own)  # those for other frameworks need them installed
+    # Those for other frameworks need them installed.
+    return tuple(importlib.import_module(name) for name in own)
 
 
-def used_patterns(built_later: Mapping[str, list[tuple[str | bytes, int]]]) -> tuple[list[UsedPattern], list[str]]:
-    """Return all patterns, and the calls of `re` whose pattern is not stated. built_later: those of such calls."""
+def used_patterns(
+    built_later: Mapping[str, list[tuple[str | bytes, int]]],
+) -> tuple[list[UsedPattern], list[str]]:
+    """Return all patterns, and the calls of `re` whose pattern is not stated. built_later: those of
+    such calls."""
     patterns: dict[tuple[Any, ...], UsedPattern] = {}
     unknown: list[str] = []
     compiled_patterns = set[str | bytes]()
@@ -69,14 +75,17 @@ def used_patterns(built_later: Mapping[str, list[tuple[str | bytes, int]]]) -> t
                 is_searched = method not in _ANCHORED
                 if method == "compile" and pattern in compiled_patterns:
                     continue  # it has a name, by which it was found above
-                patterns[pattern, flags, is_searched] = UsedPattern(place, pattern, flags, is_searched)
+                patterns[pattern, flags, is_searched] = UsedPattern(
+                    place, pattern, flags, is_searched
+                )
             if not _stated(call, vars(module)) and place not in built_later:
                 unknown.append(place)
     return list(patterns.values()), unknown
 
 
 def hostile_fillers(used: UsedPattern, *, thorough: bool) -> Iterator[str]:
-    """Yield what to repeat: single characters, blank lines, and beginnings of what the pattern matches."""
+    """Yield what to repeat: single characters, blank lines, and beginnings of what the pattern
+    matches."""
     yield from _FILLERS + (_MORE_FILLERS if thorough else "")
     yield from _BLANK_LINES
     seen: set[str] = set()
@@ -99,18 +108,27 @@ def _source_of(module: ModuleType) -> str:
 
 def _calls_of_re(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CALLS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CALLS
+        ):
             owner = node.func.value
             if isinstance(owner, ast.Name) and owner.id == "re":
                 yield node
 
 
 def _methods_by_name(tree: ast.AST) -> dict[str, set[str]]:
-    """Return which methods are called on which name; a name used in any other way counts as searched."""
+    """Return which methods are called on which name; a name used in any other way counts as
+    searched."""
     methods: dict[str, set[str]] = {}
     called = set[int]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _CALLS:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.attr in _CALLS
+        ):
             methods.setdefault(node.value.id, set()).add(node.attr)
             called.add(id(node.value))
     for node in ast.walk(tree):
@@ -123,7 +141,9 @@ def _stated(call: ast.Call, namespace: Mapping[str, Any]) -> list[tuple[str | by
     """Return the pattern and flags of a call, where its module states them."""
     method = call.func.attr  # type: ignore[attr-defined]  # likewise
     flags_at = _FLAGS_AT.get(method, 2)
-    flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"] or call.args[flags_at : flags_at + 1]
+    flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"] or call.args[
+        flags_at : flags_at + 1
+    ]
     try:
         pattern = _evaluate(call.args[0], namespace)
         return [(pattern, int(_evaluate(flags[0], namespace)) if flags else 0)] if pattern else []
@@ -141,7 +161,9 @@ def _compiled_in(values: Mapping[str, Any], module: str) -> Iterator[tuple[str, 
             yield from _within(value, name, module, depth=0)
 
 
-def _within(value: object, name: str, module: str, *, depth: int) -> Iterator[tuple[str, re.Pattern[Any]]]:
+def _within(
+    value: object, name: str, module: str, *, depth: int
+) -> Iterator[tuple[str, re.Pattern[Any]]]:
     if isinstance(value, re.Pattern):
         yield name, value
     elif depth < 4:
@@ -193,7 +215,11 @@ def _inside(code: Any, value: Any, branch: int) -> Any:
 def _member(choices: Any) -> str:
     """Return a character of a set."""
     if choices[0][0] is codes.NEGATE:
-        return next(sample for sample in _SAMPLES if not any(_holds(choice, sample) for choice in choices[1:]))
+        return next(
+            sample
+            for sample in _SAMPLES
+            if not any(_holds(choice, sample) for choice in choices[1:])
+        )
     code, value = choices[0]
     if code is codes.CATEGORY:
         return next(sample for sample in _SAMPLES if _holds(choices[0], sample))
@@ -206,7 +232,11 @@ def _holds(choice: Any, sample: str) -> bool:
         return bool(ord(sample) == value)
     if code is codes.RANGE:
         return bool(value[0] <= ord(sample) <= value[1])
-    is_word, is_space, is_digit = sample.isalnum() or sample == "_", sample.isspace(), sample.isdigit()
+    is_word, is_space, is_digit = (
+        sample.isalnum() or sample == "_",
+        sample.isspace(),
+        sample.isdigit(),
+    )
     return {
         codes.CATEGORY_WORD: is_word,
         codes.CATEGORY_NOT_WORD: not is_word,

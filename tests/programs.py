@@ -16,7 +16,8 @@ def begin(
     program: Sequence[str] = ("-m", "xscore"),
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
-    """Start a command. environ: variables beside this process's own. program: what Python runs instead of `xscore`."""
+    """Start a command. environ: variables beside this process's own. program: what Python runs
+    instead of `xscore`."""
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=cwd,
@@ -49,9 +50,10 @@ if os.geteuid() == 0 and hasattr(libc, "prctl"):
     for may_read_anything in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         libc.prctl(24, may_read_anything, 0, 0, 0)  # PR_CAPBSET_DROP: what is executed next has neither
 os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def run_without_root_powers(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python code as a process for which file modes hold, also where the tests are run by root."""
+    """Run Python code as a process for which file modes hold, also where the tests are run by
+    root."""
     return run(code, cwd=cwd, program=("-c", _AS_AN_ORDINARY_USER))

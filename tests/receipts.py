@@ -2,7 +2,15 @@
 
 from decimal import Decimal
 
-from xscore.records.receipt import Answer, Coverage, JudgeInfo, Latency, Selected, StageUsage, UnjudgedAccount
+from xscore.records.receipt import (
+    Answer,
+    Coverage,
+    JudgeInfo,
+    Latency,
+    Selected,
+    StageUsage,
+    UnjudgedAccount,
+)
 from xscore.records.turn import Scope
 
 CHOSEN = Selected(
@@ -29,7 +37,13 @@ ANSWER = Answer(
     threshold=0.7,
     top_k=15,
     judge=JudgeInfo(
-        provider="openai", model="m", host="h", prompt_version="1", order="memory_first", is_model=True, saw=("task",)
+        provider="openai",
+        model="m",
+        host="h",
+        prompt_version="1",
+        order="memory_first",
+        is_model=True,
+        saw=("task",),
     ),
     primary=None,
     partial=False,

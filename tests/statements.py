@@ -14,7 +14,12 @@ from xscore.store.store import Store
 
 
 def say(
-    store: Store, text: str, *, citations: Iterable[Citation] = (), now: float | None = None, **fields: Any
+    store: Store,
+    text: str,
+    *,
+    citations: Iterable[Citation] = (),
+    now: float | None = None,
+    **fields: Any,
 ) -> StoredStatement:
     """Store a project fact."""
     inferred = fields.get("source") is MemorySource.INFERRED
@@ -65,6 +70,10 @@ class Event(NamedTuple):
 def list_events(connection: sqlite3.Connection, *, subject: str | None = None) -> list[Event]:
     """Return events, oldest first, of one subject or all."""
     rows = connection.execute(
-        "SELECT name, subject, payload FROM event WHERE ? IS NULL OR subject = ? ORDER BY id", (subject, subject)
+        "SELECT name, subject, payload FROM event WHERE ? IS NULL OR subject = ? ORDER BY id",
+        (subject, subject),
     )
-    return [Event(EventName(name), about, json.loads(payload)) for name, about, payload in rows.fetchall()]
+    return [
+        Event(EventName(name), about, json.loads(payload))
+        for name, about, payload in rows.fetchall()
+    ]

@@ -76,13 +76,17 @@ def test_a_transaction_is_all_or_nothing(connection: sqlite3.Connection) -> None
 
 @pytest.mark.verify
 def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
-    """Eight processes that open a new database together all succeed, and its tables are created once."""
+    """Eight processes that open a new database together all succeed, and its tables are created
+    once."""
     code = (
         "import sys, pathlib; from xscore.store.opening import connect_store;"
         " connect_store(pathlib.Path(sys.argv[1])).close()"
     )
     path = store_file(tmp_path)
-    running = [subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE) for _ in range(8)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE)
+        for _ in range(8)
+    ]
     errors = [process.communicate()[1].decode() for process in running]
     assert [process.returncode for process in running] == [0] * 8, errors
 
@@ -100,11 +104,15 @@ def _of_another_program(path: Path) -> None:
 
 def _with_a_name_that_is_no_text(path: Path) -> None:
     _store(path)
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
+    path.write_bytes(
+        path.read_bytes().replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff (")
+    )
 
 
 def _with_a_torn_table(path: Path) -> None:
-    _store(path, *(f"INSERT INTO meta VALUES ('k{number}', '{'v' * 500}')" for number in range(200)))
+    _store(
+        path, *(f"INSERT INTO meta VALUES ('k{number}', '{'v' * 500}')" for number in range(200))
+    )
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\xff"))
 
@@ -133,7 +141,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_said_with_its_remedy(path: Path, damage: str) -> None:
-    """Foreign files and damaged stores are refused when they are opened or read; nothing is migrated."""
+    """Foreign files and damaged stores are refused when they are opened or read; nothing is
+    migrated."""
     make, words = DAMAGES[damage]
     make(path)
     with pytest.raises(StoreDamaged, match=words) as caught:
@@ -142,7 +151,8 @@ def test_damage_is_said_with_its_remedy(path: Path, damage: str) -> None:
 
 
 def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -> None:
-    """A statement of ours that does not match the schema means damage, in reading and in writing."""
+    """A statement of ours that does not match the schema means damage, in reading and in
+    writing."""
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
         with pytest.raises(StoreDamaged, match=r"no.* column"):
@@ -161,7 +171,11 @@ def test_a_lock_that_does_not_fall_says_so(path: Path) -> None:
     """A store locked by another process for too long is a StoreError that names the lock."""
     first, second = (connect_store(path) for _ in range(2))
     second.execute("PRAGMA busy_timeout = 20")
-    with database.transaction(first), pytest.raises(StoreError, match="locked"), database.transaction(second):
+    with (
+        database.transaction(first),
+        pytest.raises(StoreError, match="locked"),
+        database.transaction(second),
+    ):
         pass
     first.close()
     second.close()
@@ -175,7 +189,8 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 
 def test_a_row_in_the_way_of_a_tried_statement_is_damage(connection: sqlite3.Connection) -> None:
-    """A constraint broken by our own statement ends like other damage, with a remedy, not as a bug."""
+    """A constraint broken by our own statement ends like other damage, with a remedy, not as a
+    bug."""
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
         connection.execute("INSERT INTO meta VALUES ('a', 'c')")

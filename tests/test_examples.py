@@ -26,7 +26,9 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
     """A host of a decision model that recognises lost payments, discounts and politeness."""
-    with DecisionServer(score=table({"lost": 90, "discount": 95, "sorry": 80}, default=4)) as running:
+    with DecisionServer(
+        score=table({"lost": 90, "discount": 95, "sorry": 80}, default=4)
+    ) as running:
         monkeypatch.setenv("SYSTEMONE_BASE_URL", running.url)
         monkeypatch.setenv("XSCORE_JUDGE_MODEL", "systemone:jev-1.14.0")
         monkeypatch.setenv("XSCORE_JUDGE_PROBE", "false")
@@ -60,20 +62,30 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_examples_fit_a_screen() -> None:
     """An example has at most 40 lines and a docstring."""
     texts = {script: script.read_text("utf-8") for script in SCRIPTS}
-    assert [script.name for script, text in texts.items() if text.count("\n") > 40 or not text.startswith('"""')] == []
+    assert [
+        script.name
+        for script, text in texts.items()
+        if text.count("\n") > 40 or not text.startswith('"""')
+    ] == []
     assert len(SCRIPTS) >= 12
 
 
 @pytest.mark.parametrize(
-    "script", [one for one in SCRIPTS if "sys.argv[1]" in one.read_text("utf-8")], ids=lambda script: script.stem
+    "script",
+    [one for one in SCRIPTS if "sys.argv[1]" in one.read_text("utf-8")],
+    ids=lambda script: script.stem,
 )
 def test_an_example_without_its_argument_shows_its_usage(script: Path) -> None:
     """Without arguments it prints its docstring with the command to type, not a traceback."""
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f"{script.name} " in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert (
+        done.returncode == 1 and f"{script.name} " in done.stderr and "Traceback" not in done.stderr
+    ), done.stderr
 
 
-def test_the_python_page_runs(shop: Path, host: DecisionServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_page_runs(
+    shop: Path, host: DecisionServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its blocks run in order, as written, and each example that it names exists."""
     page = (EXAMPLES.parent / "docs/python.md").read_text("utf-8")
     names: dict[str, object] = {}
@@ -91,18 +103,28 @@ def test_a_frame_is_judged(tmp_path: Path, host: DecisionServer, run: Run) -> No
     assert (code, out.splitlines()) == (0, ["id,text,score,outcome,cause", *rows])
 
 
-def test_a_rubric_of_ones_own(host: DecisionServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rubric_of_ones_own(
+    host: DecisionServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The host is shown the rubric, and scores come best first."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("Go away.\nWe are sorry; please send the receipt.\n"))
+    monkeypatch.setattr(
+        sys, "stdin", io.StringIO("Go away.\nWe are sorry; please send the receipt.\n")
+    )
     code, out = run("own_rubric.py")
-    assert (code, [line.split()[:2] for line in out.splitlines()]) == (0, [["1", "0.8"], ["0", "0.04"]])
+    assert (code, [line.split()[:2] for line in out.splitlines()]) == (
+        0,
+        [["1", "0.8"], ["0", "0.04"]],
+    )
     assert "promises nothing" in json.dumps(host.bodies)
 
 
 def test_a_turn_is_watched(shop: Path, host: DecisionServer, run: Run) -> None:
     """Stages, progress, the choice and the receipt come in this order."""
     code, out = run("turn_events.py", "Take the discount once")
-    order = [out.index(words) for words in ("— index", "— judge", "of 12 scored", "1.00 shop/prices.py", "0 unjudged")]
+    order = [
+        out.index(words)
+        for words in ("— index", "— judge", "of 12 scored", "1.00 shop/prices.py", "0 unjudged")
+    ]
     assert code == 0 and order == sorted(order)
 
 
@@ -119,7 +141,11 @@ def test_a_chat_over_general_memories(
     tmp_path: Path, host: DecisionServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A remembered entry is found, in a folder without a repository; a forgotten one is not."""
-    told = ["/remember A payment was lost in May.", "/remember Ann calls after six.", "which payments are lost?"]
+    told = [
+        "/remember A payment was lost in May.",
+        "/remember Ann calls after six.",
+        "which payments are lost?",
+    ]
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(told)))
     code, out = run("general_memories.py", str(tmp_path))
     paid, ann, found, *_ = out.split("\n")
@@ -133,7 +159,9 @@ def test_a_gate_for_ci(shop: Path, host: DecisionServer, run: Run) -> None:
     question = {"task": "Take the discount once", "finds": ["shop/prices.py"]}
     (shop / "questions.jsonl").write_text(json.dumps(question))
     assert run("ci_gate.py") == (0, "every question finds its files\n")
-    (shop / "questions.jsonl").write_text(json.dumps(question | {"finds": ["shop/prices.py", "pyproject.toml"]}))
+    (shop / "questions.jsonl").write_text(
+        json.dumps(question | {"finds": ["shop/prices.py", "pyproject.toml"]})
+    )
     code, out = run("ci_gate.py")
     assert code == 5 and "missing ['pyproject.toml']" in out
 
@@ -172,7 +200,9 @@ class House(Threaded):
         return web.json_response({"text": json.dumps(reply)})
 
 
-def test_a_provider_of_ones_own(shop: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_of_ones_own(
+    shop: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The example's provider judges a whole turn."""
     import xscore
 
@@ -181,4 +211,6 @@ def test_a_provider_of_ones_own(shop: Path, install: Install, monkeypatch: pytes
         monkeypatch.setenv("HOUSE_HOST", house.host)
         with xscore.open(shop, judge="house:small") as folder:
             answer = folder.context("what is sold?")
-    assert answer.coverage.judged == answer.coverage.candidates and {one.raw_score for one in answer.selected} == {0.8}
+    assert answer.coverage.judged == answer.coverage.candidates and {
+        one.raw_score for one in answer.selected
+    } == {0.8}

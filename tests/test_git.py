@@ -36,7 +36,13 @@ def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
 def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, trap: Path) -> None:
     """A repository that brings its own .git/config cannot run code through us."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil diff=evil\n"})
-    for key in ("filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.external", "core.fsmonitor"):
+    for key in (
+        "filter.evil.clean",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.external",
+        "core.fsmonitor",
+    ):
         git(root, "config", key, f"touch {trap}; cat")
     git(root, "config", "filter.evil.required", "true")
     git(root, "config", "core.pager", f"touch {trap}")
@@ -47,9 +53,12 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
     recent_commits(root)
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".mailmap", ".git/config", ".git/info/exclude"])
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".gitattributes", ".mailmap", ".git/config", ".git/info/exclude"]
+)
 def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> None:
-    """If git would read from a pipe or a device it is not called, and what is known without it is returned at once."""
+    """If git would read from a pipe or a device it is not called, and what is known without it is
+    returned at once."""
     root = make_repo({"a.py": "one = 1\n"})
     (root / name).unlink(missing_ok=True)
     os.mkfifo(root / name)
@@ -94,7 +103,9 @@ def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, trap: 
     assert "+one = 3" in working_diff(root).patch
 
 
-def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
+def test_a_submodule_runs_nothing_of_its_own(
+    make_repo: MakeRepo, tmp_path: Path, trap: Path
+) -> None:
     """A submodule has its own settings; the diff does not enter it."""
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -112,24 +123,34 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
     assert "+one = 3" in working_diff(root).patch
 
 
-def test_signatures_are_not_checked_by_a_repositorys_program(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
+def test_signatures_are_not_checked_by_a_repositorys_program(
+    make_repo: MakeRepo, tmp_path: Path, trap: Path
+) -> None:
     """`log.showSignature` would run the repository's `gpg.program` on a signed commit."""
     root = make_repo({"a.py": "one = 1\n"})
     program, commit = tmp_path / "evil.sh", tmp_path / "commit"
     program.write_text(f"#!/bin/sh\ntouch {trap}\n")
     program.chmod(0o755)
     tree = git(root, "write-tree").strip()
-    people = "".join(f"{who} t <t@example.invalid> 1700000000 +0000\n" for who in ("author", "committer"))
+    people = "".join(
+        f"{who} t <t@example.invalid> 1700000000 +0000\n" for who in ("author", "committer")
+    )
     signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aaaa\n -----END PGP SIGNATURE-----\n"
     commit.write_text(f"tree {tree}\n{people}{signature}\nsigned\n")
-    git(root, "update-ref", "HEAD", git(root, "hash-object", "-t", "commit", "-w", str(commit)).strip())
+    git(
+        root,
+        "update-ref",
+        "HEAD",
+        git(root, "hash-object", "-t", "commit", "-w", str(commit)).strip(),
+    )
     git(root, "config", "log.showSignature", "true")
     git(root, "config", "gpg.program", str(program))
     assert [path for _, path in recent_commits(root)] == ["a.py"]
 
 
 def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
-    """A partial clone that allows every protocol makes git start no transport, which could be any program."""
+    """A partial clone that allows every protocol makes git start no transport, which could be any
+    program."""
     root = make_repo({"a.py": "one = 1\n"})
     blob = git(root, "rev-parse", "HEAD:a.py").strip()
     for key, value in (
@@ -164,7 +185,8 @@ def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
 
 
 def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo) -> None:
-    """Settings that change or drop `a/` and `b/` have no effect: names are read from those lines."""
+    """Settings that change or drop `a/` and `b/` have no effect: names are read from those
+    lines."""
     root = make_repo({"a.py": "one = 1\n"})
     (root / "a.py").write_text("one = 11\n")
     for key in ("diff.noprefix", "diff.mnemonicPrefix"):

@@ -7,7 +7,12 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.cpu_time import assert_growth
 from xscore.platform.git_config import config_values, includes_files
-from xscore.platform.git_folder import MAX_CONFIG_BYTES, earlier_branch_names, git_folder, origin_url
+from xscore.platform.git_folder import (
+    MAX_CONFIG_BYTES,
+    earlier_branch_names,
+    git_folder,
+    origin_url,
+)
 
 HOSTILE_LINES = {
     "blank lines": "\n",
@@ -32,7 +37,9 @@ def test_no_config_costs_more_than_its_length(make_repo: MakeRepo, kind: str) ->
         assert git_folder(root) == root / ".git"
         origin_url(root)
 
-    assert_growth(ask_git_folder, small=MAX_CONFIG_BYTES // 20, large=MAX_CONFIG_BYTES // 2, at_most=30)
+    assert_growth(
+        ask_git_folder, small=MAX_CONFIG_BYTES // 20, large=MAX_CONFIG_BYTES // 2, at_most=30
+    )
 
 
 def test_a_hostile_reflog_costs_no_more_than_its_length(tmp_path: Path) -> None:
@@ -74,7 +81,8 @@ def test_an_include_behind_another_header_is_refused(make_repo: MakeRepo, tmp_pa
 
 
 def test_values_are_read_as_git_writes_them(make_repo: MakeRepo) -> None:
-    """The first address of `origin` is where the clone came from; other remotes are not looked at."""
+    """The first address of `origin` is where the clone came from; other remotes are not looked
+    at."""
     root = make_repo({"a.py": "1\n"})
     git(root, "remote", "add", "upstream", "https://host.example/up.git")
     git(root, "remote", "add", "origin", "https://host.example/a b.git")
@@ -82,4 +90,6 @@ def test_values_are_read_as_git_writes_them(make_repo: MakeRepo) -> None:
     assert origin_url(root) == "https://host.example/a b"
     text = (root / ".git" / "config").read_text()
     assert config_values(text, "url")[0] == "https://host.example/up.git"
-    assert config_values('[core]\n\tWorkTree = "../../a"\r\n; worktree = x\n', "worktree") == ["../../a"]
+    assert config_values('[core]\n\tWorkTree = "../../a"\r\n; worktree = x\n', "worktree") == [
+        "../../a"
+    ]

@@ -1,4 +1,5 @@
-"""A `.git` that arrives with a folder leads git nowhere else; real worktrees and submodules work."""
+"""A `.git` that arrives with a folder leads git nowhere else; real worktrees and submodules
+work."""
 
 import os
 import subprocess
@@ -36,7 +37,9 @@ def _repository(root: Path, files: dict[str, str]) -> Path:
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
     """Another repository on this machine, whose text must never be shown."""
-    return _repository(tmp_path / "private", {"a.py": f"words = '{PRIVATE}'\n", "b.py": f"{PRIVATE}\n"})
+    return _repository(
+        tmp_path / "private", {"a.py": f"words = '{PRIVATE}'\n", "b.py": f"{PRIVATE}\n"}
+    )
 
 
 @pytest.fixture
@@ -60,7 +63,9 @@ def _inner_commondir(root: Path, private: Path) -> None:
 
 
 def _alternates(root: Path, private: Path) -> None:
-    (root / ".git" / "objects" / "info" / "alternates").write_text(f"{private / '.git' / 'objects'}\n")
+    (root / ".git" / "objects" / "info" / "alternates").write_text(
+        f"{private / '.git' / 'objects'}\n"
+    )
     (root / ".git" / "refs" / "heads" / "main").write_text(git(private, "rev-parse", "HEAD"))
 
 
@@ -80,9 +85,15 @@ REDIRECTIONS: dict[str, Callable[[Path, Path], None]] = {
     "a gitdir file": _gitdir_file,
     "a linked git folder": lambda root, private: _replace(root / ".git", private / ".git"),
     "a linked HEAD": lambda root, private: _replace(root / ".git" / "HEAD", private / "b.py"),
-    "a linked index": lambda root, private: _replace(root / ".git" / "index", private / ".git" / "index"),
-    "linked references": lambda root, private: _replace(root / ".git" / "refs", private / ".git" / "refs"),
-    "linked objects": lambda root, private: _replace(root / ".git" / "objects", private / ".git" / "objects"),
+    "a linked index": lambda root, private: _replace(
+        root / ".git" / "index", private / ".git" / "index"
+    ),
+    "linked references": lambda root, private: _replace(
+        root / ".git" / "refs", private / ".git" / "refs"
+    ),
+    "linked objects": lambda root, private: _replace(
+        root / ".git" / "objects", private / ".git" / "objects"
+    ),
     "a linked object": _linked_object,
     "shared objects": _alternates,
     "a common folder elsewhere": _inner_commondir,
@@ -91,12 +102,18 @@ REDIRECTIONS: dict[str, Callable[[Path, Path], None]] = {
 
 
 @pytest.mark.parametrize("way", REDIRECTIONS)
-def test_a_git_folder_that_leads_elsewhere_is_not_asked(crafted: Path, private: Path, way: str, index: Index) -> None:
+def test_a_git_folder_that_leads_elsewhere_is_not_asked(
+    crafted: Path, private: Path, way: str, index: Index
+) -> None:
     """The folder is read as a plain one, with a note; nothing of the other repository is read."""
     REDIRECTIONS[way](crafted, private)
     root = find_root(crafted)
     assert (root.path, root.is_git, root.git_dir) == (crafted, False, None)
-    assert run_git(crafted, "ls-files") is None and working_diff(crafted).patch == "" and recent_commits(crafted) == ()
+    assert (
+        run_git(crafted, "ls-files") is None
+        and working_diff(crafted).patch == ""
+        and recent_commits(crafted) == ()
+    )
     report = index.run(crafted)
     assert report.files.indexed >= 1
     assert any("leads out of this folder" in note for note in report.notes)
@@ -116,13 +133,28 @@ def test_another_work_tree_is_not_read(crafted: Path, private: Path) -> None:
 def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
     make_repo: MakeRepo, private: Path, tmp_path: Path
 ) -> None:
-    """A git folder elsewhere counts if its own files name this folder; so do worktrees of a submodule."""
+    """A git folder elsewhere counts if its own files name this folder; so do worktrees of a
+    submodule."""
     root = make_repo({"a.py": "one = 1\n"})
-    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(private), "deps/sub")
+    git(
+        root,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(private),
+        "deps/sub",
+    )
     git(root, "commit", "-qm", "second")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
     git(root / "deps" / "sub", "worktree", "add", "-q", str(tmp_path / "subtree"), "-b", "third")
-    for place, branch in ((root, "main"), (root / "deps/sub", "main"), ("tree", "other"), ("subtree", "third")):
+    for place, branch in (
+        (root, "main"),
+        (root / "deps/sub", "main"),
+        ("tree", "other"),
+        ("subtree", "third"),
+    ):
         folder = tmp_path / place
         (folder / "a.py").write_text("one = 2\n")
         found = find_root(folder / "a.py")
@@ -144,7 +176,8 @@ def test_a_copied_worktree_is_a_plain_folder(make_repo: MakeRepo, tmp_path: Path
 
 
 def test_the_check_costs_little(make_repo: MakeRepo) -> None:
-    """The check runs once a process, not once a call: a large repository is not walked each time."""
+    """The check runs once a process, not once a call: a large repository is not walked each
+    time."""
     root = make_repo({f"f{number}.py": f"{number}\n" for number in range(50)})
     git_folder(root)
     start = time.process_time()
@@ -161,7 +194,12 @@ def test_branch_files_that_lead_elsewhere_are_not_read(make_repo: MakeRepo, priv
     (folder / "BISECT_START").symlink_to(private / "b.py")
     assert working_branch(folder) == DETACHED_HEAD
     (private / "log").write_text("x\tBranch: renamed refs/heads/secret to refs/heads/up\n")
-    assert earlier_branch_names(folder, os.path.relpath(private / "log", folder / "logs" / "refs" / "heads")) == ()
+    assert (
+        earlier_branch_names(
+            folder, os.path.relpath(private / "log", folder / "logs" / "refs" / "heads")
+        )
+        == ()
+    )
 
 
 def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
@@ -173,7 +211,8 @@ def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
 
 
 def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
-    """H28: a bisect counts as its branch, a detached head as none; both are read from files alone."""
+    """H28: a bisect counts as its branch, a detached head as none; both are read from files
+    alone."""
     root = make_repo({"a.py": "1\n"})
     assert working_branch(root / ".git") == "main"
     git(root, "bisect", "start")
@@ -197,16 +236,22 @@ def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None
 
 
 def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """H28: earlier names come from the reflog, latest first, also in a worktree; most branches have none."""
+    """H28: earlier names come from the reflog, latest first, also in a worktree; most branches have
+    none."""
     root = make_repo({"a.py": "1\n"})
     git(root, "checkout", "-q", "-b", "one")
     git(root, "branch", "-m", "feat/two")
     git(root, "branch", "-m", "three")
     assert earlier_branch_names(root / ".git", "three") == ("feat/two", "one")
-    assert earlier_branch_names(root / ".git", "main") == earlier_branch_names(root / ".git", "") == ()
+    assert (
+        earlier_branch_names(root / ".git", "main") == earlier_branch_names(root / ".git", "") == ()
+    )
     git(root, "checkout", "-q", "main")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "three")
-    assert earlier_branch_names(root / ".git" / "worktrees" / "tree", "three") == ("feat/two", "one")
+    assert earlier_branch_names(root / ".git" / "worktrees" / "tree", "three") == (
+        "feat/two",
+        "one",
+    )
 
 
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:

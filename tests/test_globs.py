@@ -37,11 +37,17 @@ def test_a_glob_means_what_git_means(glob: str, matched: str, others: str) -> No
 def test_the_last_glob_about_a_path_decides() -> None:
     """`!` negates; comments and blank lines are skipped; without a match there is no verdict."""
     rule = GlobList(["# all", "", "*.py", "!keep.py", "keep.py/x"])
-    assert [rule.verdict(path) for path in ("a.py", "keep.py", "keep.py/x", "b.md")] == [True, False, True, None]
+    assert [rule.verdict(path) for path in ("a.py", "keep.py", "keep.py/x", "b.md")] == [
+        True,
+        False,
+        True,
+        None,
+    ]
 
 
 def test_no_glob_stretches_the_time() -> None:
-    """Ten stars in a name, ten in a path, and a thousand globs take seconds at most, instead of minutes."""
+    """Ten stars in a name, ten in a path, and a thousand globs take seconds at most, instead of
+    minutes."""
     start = time.process_time()
     hard = GlobList(["*a*a*a*a*a*a*a*a*a*b", "**/a/" * 10 + "b", "a*/" * 9 + "b"])
     assert hard.verdict("a" * 250) is None

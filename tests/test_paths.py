@@ -9,16 +9,26 @@ from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, commit_all, git, write_files
 from xscore.platform.errors import UsageError
-from xscore.platform.paths import RepositoryRoot, find_root, native_name, portable_name, user_config_file, user_data_dir
+from xscore.platform.paths import (
+    RepositoryRoot,
+    find_root,
+    native_name,
+    portable_name,
+    user_config_file,
+    user_data_dir,
+)
 from xscore.store.opening import connect_store
 
 
 def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
-    """From any folder or file inside, the root is the git worktree; its store is in the git folder."""
+    """From any folder or file inside, the root is the git worktree; its store is in the git
+    folder."""
     root = make_repo({"a/b/c.py": "x = 1\n"})
     for start in (root, root / "a" / "b", root / "a" / "b" / "c.py"):
         found = find_root(start)
-        assert found == RepositoryRoot(root, root / ".git", root / ".git" / "xscore", claims_git=True)
+        assert found == RepositoryRoot(
+            root, root / ".git", root / ".git" / "xscore", claims_git=True
+        )
 
 
 def test_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -43,7 +53,9 @@ def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
 def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
     """Without git or a store above, the given folder is the root."""
     (tmp_path / "sub").mkdir()
-    assert find_root(tmp_path / "sub") == RepositoryRoot(tmp_path / "sub", None, tmp_path / "sub" / ".xscore")
+    assert find_root(tmp_path / "sub") == RepositoryRoot(
+        tmp_path / "sub", None, tmp_path / "sub" / ".xscore"
+    )
 
 
 def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
@@ -54,7 +66,8 @@ def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
 
 
 def test_a_git_folder_without_a_head_is_no_repository(tmp_path: Path) -> None:
-    """An empty `.git` folder, or a `.git` file without a target or with an invalid one, does not make a root."""
+    """An empty `.git` folder, or a `.git` file without a target or with an invalid one, does not
+    make a root."""
     (tmp_path / "a" / ".git").mkdir(parents=True)
     write_files(tmp_path, {"b/.git": "hello\n", "c/.git": "", "d/.git": "gitdir: x\0y\n"})
     assert not any(find_root(tmp_path / name).is_git for name in "abcd")
@@ -67,32 +80,54 @@ def test_a_linked_start_resolves_to_the_real_root(tmp_path: Path) -> None:
     assert find_root(tmp_path / "link").path == tmp_path / "real"
 
 
-def test_a_submodule_has_its_store_in_its_own_git_folder(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_submodule_has_its_store_in_its_own_git_folder(
+    make_repo: MakeRepo, tmp_path: Path
+) -> None:
     """A submodule is a repository of its own, whose git folder is in that of the one around it."""
     outer = make_repo({"a.py": "x = 1\n"})
     (tmp_path / "part").mkdir()
     write_files(tmp_path / "part", {"b.py": "y = 1\n"})
     commit_all(tmp_path / "part")
-    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "part"), "part")
+    git(
+        outer,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(tmp_path / "part"),
+        "part",
+    )
     found = find_root(outer / "part")
     assert (found.path, found.worktree) == (outer / "part", "")
     assert found.store_dir == outer / ".git" / "modules" / "part" / "xscore"
 
 
-def test_a_bare_repository_and_its_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_bare_repository_and_its_worktrees_share_a_store(
+    make_repo: MakeRepo, tmp_path: Path
+) -> None:
     """The store of a bare repository is in its folder, for each of its worktrees too."""
     source = make_repo({"a.py": "x = 1\n"})
     bare = tmp_path / "bare.git"
     git(tmp_path, "clone", "-q", "--bare", str(source), str(bare))
     git(bare, "worktree", "add", "-q", str(tmp_path / "tree"))
-    assert find_root(tmp_path / "tree").store_dir == find_root(bare / "refs").store_dir == bare / "xscore"
+    assert (
+        find_root(tmp_path / "tree").store_dir
+        == find_root(bare / "refs").store_dir
+        == bare / "xscore"
+    )
 
 
 @pytest.mark.parametrize("layout", ["separate", "elsewhere", "variable"])
 def test_no_store_is_in_the_tree_of_a_repository(
-    layout: str, make_repo: MakeRepo, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+    layout: str,
+    make_repo: MakeRepo,
+    tmp_path: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where the git folder is not known to be the root's own, the store is in the user's folder, never in the tree."""
+    """Where the git folder is not known to be the root's own, the store is in the user's folder,
+    never in the tree."""
     root = make_repo({"a.py": "x = 1\n"})
     if layout == "separate":
         git(root, "init", "-q", f"--separate-git-dir={tmp_path / 'apart'}")
@@ -107,8 +142,11 @@ def test_no_store_is_in_the_tree_of_a_repository(
     assert own_home in found.store_dir.parents and not found.read_only
 
 
-def test_a_store_that_cannot_be_written_is_used_where_it_is(make_repo: MakeRepo, open_ground: Path) -> None:
-    """A read-only git folder with a store is read; without one, the store is in the user's own folder."""
+def test_a_store_that_cannot_be_written_is_used_where_it_is(
+    make_repo: MakeRepo, open_ground: Path
+) -> None:
+    """A read-only git folder with a store is read; without one, the store is in the user's own
+    folder."""
     for name, has_store in (("with", True), ("without", False)):
         root = open_ground / name
         root.mkdir()
@@ -131,7 +169,9 @@ def test_a_store_that_cannot_be_written_is_used_where_it_is(make_repo: MakeRepo,
         assert found.read_only or not has_store
 
 
-def test_a_read_only_root_keeps_its_store_in_the_users_folder(open_ground: Path, own_home: Path) -> None:
+def test_a_read_only_root_keeps_its_store_in_the_users_folder(
+    open_ground: Path, own_home: Path
+) -> None:
     """A read-only folder has its store in the user's own, one for each real path."""
     roots = [open_ground / name for name in ("one", "two")]
     for root in roots:

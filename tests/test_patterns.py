@@ -26,32 +26,42 @@ SIZES = (400, 4_000, 40_000)
 """Characters of the texts tried; the last only where the one before cost much."""
 MB_CHARS = 1_000_000
 DOUBTFUL = 0.7
-"""CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs each)."""
+"""CPU for a character from which a longer text is tried too, in matches of one letter (about 0.1 µs
+each)."""
 GROWN = 1.3
-"""Growth of the CPU for a character over the size before, from which 1 MB is tried too: with less, what grows by the
-square is at most 0.3 of the rest at 40,000 characters, so 7 times the rest at 1 MB."""
+"""Growth of the CPU for a character over the size before, from which 1 MB is tried too: with less,
+what grows by the square is at most 0.3 of the rest at 40,000 characters, so 7 times the rest at 1
+MB."""
 MOST_FOR_A_CHAR = 12.0
-"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the square passes it at
-some thousand characters."""
+"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the
+square passes it at some thousand characters."""
 
 
 BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.cache.keys: pattern": [(pattern, 0) for _, pattern, _ in _RULES],
-    "xscore.cost_reports.report_files: _EARLIER[form]": [(pattern, 0) for pattern in _EARLIER.values()],
+    "xscore.cost_reports.report_files: _EARLIER[form]": [
+        (pattern, 0) for pattern in _EARLIER.values()
+    ],
     "xscore.extensions.agents.config_edits: f'\\\\s*\\\\[\\\\s*{re.escape(name)}\\\\s*[.\\\\]]'": [
         (r"\s*\[\s*mcp_servers\.xscore\s*[.\]]", 0)
     ],
-    "xscore.extensions.agents.planted_environment: pattern": [(pattern, 0) for pattern, _ in _EFFECTS],
-    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [
+    "xscore.extensions.agents.planted_environment: pattern": [
+        (pattern, 0) for pattern, _ in _EFFECTS
+    ],
+    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [  # noqa: E501  its lines are read by others
         (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
     ],
     "xscore.indexer.admission: pattern": [(pattern, 0) for _, pattern in _BY_PATTERN],
-    "xscore.indexer.code: marks": [(each.test_classes, 0) for each in LANGUAGES if each.test_classes],
+    "xscore.indexer.code: marks": [
+        (each.test_classes, 0) for each in LANGUAGES if each.test_classes
+    ],
     "xscore.indexer.languages: pattern": [
         (_TEST_FOLDERS, 0),
         *[(each.test_files, 0) for each in LANGUAGES if each.test_files],
     ],
-    "xscore.indexer.sections: language.begins": [(each.begins, 0) for each in LANGUAGES if each.begins],
+    "xscore.indexer.sections: language.begins": [
+        (each.begins, 0) for each in LANGUAGES if each.begins
+    ],
     "xscore.indexer.sections: language.quote or '\\\\Z(?!\\\\Z)'": [
         (each.quote, 0) for each in LANGUAGES if each.quote
     ],
@@ -65,14 +75,27 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
-    "xscore.prompts.fences: f'(?:{names})\\\\b'": [(_tag_names(ANSWER_TAGS).pattern, re.IGNORECASE)],
-    "xscore.providers.prices: pattern": [],  # of the price table, over a host's address from the user's settings
+    "xscore.prompts.fences: f'(?:{names})\\\\b'": [
+        (_tag_names(ANSWER_TAGS).pattern, re.IGNORECASE)
+    ],
+    # Of the price table, over a host's address from the user's settings.
+    "xscore.providers.prices: pattern": [],
     "xscore.store.failures: pattern": [(pattern, 0) for pattern, _ in _NOISE],
-    "xscore.store.personal_data: rule.pattern": [(rule.pattern, re.IGNORECASE) for rule in _rules()],
-    "xscore.store.personal_data: made_up": [(pattern, 0) for pattern in _data()["phone"]["fiction"]],
-    "xscore.store.redaction: f'-----(?P<side>BEGIN|END) (?:{kinds})-----'": [(_fence().pattern, _fence().flags)],
-    "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])": [(_file_patterns().names.pattern, 0)],
-    "xscore.store.secret_rules: f'{begin}(?:{long_names}|{short_names})'": [(_numbered_words().pattern, 0)],
+    "xscore.store.personal_data: rule.pattern": [
+        (rule.pattern, re.IGNORECASE) for rule in _rules()
+    ],
+    "xscore.store.personal_data: made_up": [
+        (pattern, 0) for pattern in _data()["phone"]["fiction"]
+    ],
+    "xscore.store.redaction: f'-----(?P<side>BEGIN|END) (?:{kinds})-----'": [
+        (_fence().pattern, _fence().flags)
+    ],
+    "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])": [
+        (_file_patterns().names.pattern, 0)
+    ],
+    "xscore.store.secret_rules: f'{begin}(?:{long_names}|{short_names})'": [
+        (_numbered_words().pattern, 0)
+    ],
     "xscore.store.secret_rules: pattern": [],  # of `secrets.toml`: see the test of its shapes
     "xscore.store.session_summary: f'(?<!\\\\w){whole}(?!\\\\w)'": [(r"(?<!\w)ask\.run(?!\w)", 0)],
     "xscore.store.session_summary: f'(?<!\\\\w){short}(?!\\\\w)'": [(r"(?<!\w)run_all(?!\w)", 0)],
@@ -80,7 +103,8 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (r"`run`|(?<!\w)run\(|`[\w.]*\.run`", 0)
     ],
 }
-"""Patterns that no source states as they are, by the call that compiles them: all of a table, or an example."""
+"""Patterns that no source states as they are, by the call that compiles them: all of a table, or an
+example."""
 
 BOUNDED = {
     "xscore.store.failures: pattern": 4_000,  # the end of a long output
@@ -103,7 +127,8 @@ PATTERNS, UNKNOWN = used_patterns(BUILT_LATER)
 
 
 def test_no_pattern_hides() -> None:
-    """A call of `re` whose pattern its module does not state is named above, with what it may compile."""
+    """A call of `re` whose pattern its module does not state is named above, with what it may
+    compile."""
     assert UNKNOWN == []
     assert len(PATTERNS) > 300
 
@@ -117,10 +142,16 @@ def test_no_pattern_grows_by_the_square() -> None:
 
 @pytest.mark.verify
 def test_no_shape_of_a_secret_grows_by_the_square() -> None:
-    """Each is searched for in a whole text; a form is only tried beside a word that names a secret."""
+    """Each is searched for in a whole text; a form is only tried beside a word that names a
+    secret."""
     letter_s = _letter_s()
-    compiled = [compile_rule(shape.pattern, minds_case=shape.case) for shape in secret_rules().shape]
-    used = [UsedPattern(shape.pattern, shape.pattern, shape.flags, whole_text=True) for shape in compiled]
+    compiled = [
+        compile_rule(shape.pattern, minds_case=shape.case) for shape in secret_rules().shape
+    ]
+    used = [
+        UsedPattern(shape.pattern, shape.pattern, shape.flags, whole_text=True)
+        for shape in compiled
+    ]
     slow = [problem for shape in used for problem in _problems(shape, letter_s, thorough=False)]
     assert slow == []
 
@@ -144,12 +175,17 @@ def _problems(used: UsedPattern, letter_s: float, *, thorough: bool) -> Iterator
         cost_before = 0.0
         for chars in sizes:
             text = _filled(filler, min(chars, most_chars))
-            cost = _cost(compiled, text.encode() if is_bytes else text, letter_s, is_searched=is_searched)
+            cost = _cost(
+                compiled, text.encode() if is_bytes else text, letter_s, is_searched=is_searched
+            )
             if cost > MOST_FOR_A_CHAR:
-                yield f"{used.place}: {cost:.0f} letters for each of {chars} characters of {filler!r}"
+                yield (
+                    f"{used.place}: {cost:.0f} letters for each of {chars} characters of {filler!r}"
+                )
                 return
             has_grown = cost >= GROWN * cost_before
-            needs_no_growth = SIZES[1] if thorough else SIZES[0]  # up to here, a doubtful pattern is tried further
+            # Up to here, a doubtful pattern is tried further.
+            needs_no_growth = SIZES[1] if thorough else SIZES[0]
             is_suspect = cost >= DOUBTFUL and (has_grown or chars <= needs_no_growth)
             if (chars >= SIZES[1] and not is_suspect) or chars >= most_chars:
                 break
@@ -161,10 +197,14 @@ def _filled(filler: str, chars: int) -> str:
     return (filler * (chars // len(filler) + 1))[:chars] + "\0"
 
 
-def _cost(compiled: re.Pattern[Any], text: str | bytes, letter_s: float, *, is_searched: bool) -> float:
-    """Return the CPU for a character, in matches of one letter: the least of some runs if one is too much.
+def _cost(
+    compiled: re.Pattern[Any], text: str | bytes, letter_s: float, *, is_searched: bool
+) -> float:
+    """Return the CPU for a character, in matches of one letter: the least of some runs if one is
+    too much.
 
-    A busy machine makes some moments dearer, so what is too much is measured again beside letters of that moment.
+    A busy machine makes some moments dearer, so what is too much is measured again beside letters
+    of that moment.
     """
     costs = [_cpu_s(compiled, text, is_searched=is_searched) / letter_s / len(text)]
     while min(costs) > MOST_FOR_A_CHAR and len(costs) < ATTEMPTS:

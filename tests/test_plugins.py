@@ -17,14 +17,21 @@ from tests.programs import run
 from xscore.extension import installed
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
-from xscore.settings import EmbeddingSettings, JudgeSettings, PluginSettings, Settings, load_settings
+from xscore.settings import (
+    EmbeddingSettings,
+    JudgeSettings,
+    PluginSettings,
+    Settings,
+    load_settings,
+)
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Install = Callable[..., Path]
 
 
 def install_into(site: Path, module: str, **entries: str) -> None:
-    """Install an existing module as a package with these entry points: kind -> `name = module:object`."""
+    """Install an existing module as a package with these entry points: kind -> `name =
+    module:object`."""
     info = site / f"{module}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
@@ -50,7 +57,9 @@ def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return put
 
 
-def command(root: Path, site: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def command(
+    root: Path, site: Path, *arguments: str, **variables: str
+) -> "subprocess.CompletedProcess[str]":
     """Run the command in a new process that finds the packages of `site`."""
     paths = os.pathsep.join((str(site), str(EXAMPLES.parent)))
     return run(*arguments, cwd=root, environ={"PYTHONPATH": paths, **variables})
@@ -62,10 +71,17 @@ def plugins(*names: str) -> Settings:
 
 
 async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) -> None:
-    """Its memories are stored once, updated in place, and removed with it; a failing one changes nothing."""
+    """Its memories are stored once, updated in place, and removed with it; a failing one changes
+    nothing."""
     install("source", sources="tickets = source:tickets")
     rows = [
-        {"id": "T1", "state": "open", "by": "Ann", "title": "Discount twice", "body": "At checkout."},
+        {
+            "id": "T1",
+            "state": "open",
+            "by": "Ann",
+            "title": "Discount twice",
+            "body": "At checkout.",
+        },
         {"id": "T2", "state": "open", "by": "Bob", "title": "No receipt", "body": "None is sent."},
     ]
     seen = []
@@ -75,7 +91,8 @@ async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) 
             (shop / "tickets.jsonl").write_text("\n".join(map(json.dumps, given)) if given else "{")
             await pipeline.index()
             found = pipeline.store.connection.execute(
-                "SELECT id, key, text FROM memory WHERE source = 'import' AND status = 'active' ORDER BY key"
+                "SELECT id, key, text FROM memory WHERE source = 'import' AND status = 'active'"
+                " ORDER BY key"
             ).fetchall()
             seen.append(found)
     first, again, later, failed = seen
@@ -84,7 +101,9 @@ async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) 
         ("tickets:T2", "No receipt\n\nNone is sent."),
     ]
     assert again == first
-    assert [(key, text) for _, key, text in later] == [("tickets:T2", "No receipt\n\nIt is sent late.")]
+    assert [(key, text) for _, key, text in later] == [
+        ("tickets:T2", "No receipt\n\nIt is sent late.")
+    ]
     assert failed == later
     assert len(told.notes) == 1 and "tickets failed: JSONDecodeError" in told.notes[0]
 
@@ -105,23 +124,32 @@ def test_a_language_cuts_its_files_also_in_parsing_processes(shop: Path, install
 async def test_an_embedder_orders_the_judging(shop: Path, install: Install) -> None:
     """Vectors of a package's embedder are stored under its name; a failing one costs a warning."""
     install("embedder", embedders="pairs = embedder:connect")
-    broken = "async def embed(texts): raise RuntimeError('no model file')\nasync def aclose(): pass\nname = 'x'\n"
+    broken = (
+        "async def embed(texts): raise RuntimeError('no model file')\nasync def aclose():"
+        " pass\nname = 'x'\n"
+    )
     install(
         "broken_embedder",
         broken + "connect = lambda model, settings: __import__('broken_embedder')\n",
         embedders="broken = broken_embedder:connect",
     )
-    settings = Settings(judge=JudgeSettings(model="lexical"), embedding=EmbeddingSettings(model="pairs:64"))
+    settings = Settings(
+        judge=JudgeSettings(model="lexical"), embedding=EmbeddingSettings(model="pairs:64")
+    )
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.context("the discount is taken twice")
         names = pipeline.store.connection.execute("SELECT DISTINCT embedder FROM vec").fetchall()
         report = await pipeline.doctor()
     assert ("pairs:64",) in names and answer.selected
     assert any("pairs:64, of another package" in finding.detail for finding in report.findings)
-    failing = Settings(judge=JudgeSettings(model="lexical"), embedding=EmbeddingSettings(model="broken:1"))
+    failing = Settings(
+        judge=JudgeSettings(model="lexical"), embedding=EmbeddingSettings(model="broken:1")
+    )
     async with Pipeline.open(shop, failing) as pipeline:
         answer = await pipeline.context("the discount is taken twice")
-    assert any("broken failed: RuntimeError: no model file" in warning for warning in answer.warnings)
+    assert any(
+        "broken failed: RuntimeError: no model file" in warning for warning in answer.warnings
+    )
 
 
 async def test_a_judge_of_ones_own_is_cached_like_a_model(shop: Path, install: Install) -> None:
@@ -139,8 +167,14 @@ async def test_a_judge_of_ones_own_is_cached_like_a_model(shop: Path, install: I
 async def test_a_broken_plugin_is_told_by_name(shop: Path, install: Install) -> None:
     """An unimportable, a failing and a missing plugin each give an error that says so."""
     install("absent", "import nosuch", boosters="absent = absent:booster")
-    install("rude", "def booster(candidate, around): raise KeyError('owner')", boosters="rude = rude:booster")
-    install("nothing", "connect = lambda model, settings: 1 / 0", providers="nothing = nothing:connect")
+    install(
+        "rude",
+        "def booster(candidate, around): raise KeyError('owner')",
+        boosters="rude = rude:booster",
+    )
+    install(
+        "nothing", "connect = lambda model, settings: 1 / 0", providers="nothing = nothing:connect"
+    )
     turn = "Cart.add puts one thing into the cart"
     for settings, words in (
         (plugins("absent"), "absent .absent:booster. failed: ModuleNotFoundError"),
@@ -153,7 +187,9 @@ async def test_a_broken_plugin_is_told_by_name(shop: Path, install: Install) -> 
                 await pipeline.context(turn)
 
 
-async def test_a_provider_that_breaks_its_word_loses_no_candidate(shop: Path, install: Install) -> None:
+async def test_a_provider_that_breaks_its_word_loses_no_candidate(
+    shop: Path, install: Install
+) -> None:
     """What its call raises is the cause of the unjudged, with the provider's name."""
     text = (
         "class Broken:\n    name, host = 'broken', '-'\n"
@@ -162,20 +198,29 @@ async def test_a_provider_that_breaks_its_word_loses_no_candidate(shop: Path, in
         "def connect(model, settings): return Broken()\n"
     )
     install("broken", text, providers="broken = broken:connect")
-    async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="broken:1", fallback=()))) as pipeline:
+    async with Pipeline.open(
+        shop, Settings(judge=JudgeSettings(model="broken:1", fallback=()))
+    ) as pipeline:
         answer = await pipeline.context("what does the shop sell?")
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
-    assert any("broken failed: ValueError: no such head" in one.detail for one in answer.unjudged.sample)
+    assert any(
+        "broken failed: ValueError: no such head" in one.detail for one in answer.unjudged.sample
+    )
 
 
 def test_a_clone_registers_nothing(shop: Path, tmp_path: Path) -> None:
-    """Neither settings nor metadata in a clone's folder add a plugin, even if Python imports from it."""
+    """Neither settings nor metadata in a clone's folder add a plugin, even if Python imports from
+    it."""
     (shop / ".xscore.toml").write_text('[plugins]\nenabled = ["planted"]\n')
     (shop / "planted.py").write_text("raise SystemExit('ran code of a clone')\n")
-    install_into(shop, "planted", boosters="planted = planted:booster", languages="planted = planted:row")
+    install_into(
+        shop, "planted", boosters="planted = planted:booster", languages="planted = planted:row"
+    )
     done = command(shop, tmp_path, "context", "Cart.add in shop/cart.py", "--judge", "lexical")
     assert done.returncode in (0, 1) and "only you may set" in done.stderr
-    done = command(shop, tmp_path, "ask", "what is sold?", "--no-answer", XSCORE_PLUGINS_ENABLED="planted")
+    done = command(
+        shop, tmp_path, "ask", "what is sold?", "--no-answer", XSCORE_PLUGINS_ENABLED="planted"
+    )
     assert done.returncode == 2 and "which no package offers" in done.stderr
 
 

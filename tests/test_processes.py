@@ -17,7 +17,11 @@ def test_this_process_is_at_work() -> None:
 def test_a_process_that_has_ended_is_not() -> None:
     """Its id is gone, on this machine since this boot."""
     done = subprocess.run(
-        [sys.executable, "-c", "from xscore.platform.processes import process_identity; print(process_identity())"],
+        [
+            sys.executable,
+            "-c",
+            "from xscore.platform.processes import process_identity; print(process_identity())",
+        ],
         capture_output=True,
         text=True,
         check=True,

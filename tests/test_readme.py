@@ -26,7 +26,8 @@ STANDS_FOR = {'"$began"': "2026-11-01T08:00:00Z", "../other": ".."}
 
 
 def commands() -> list[str]:
-    """Return every `xscore …` command in these pages' blocks, without redirections, pipes and comments."""
+    """Return every `xscore …` command in these pages' blocks, without redirections, pipes and
+    comments."""
     found = []
     for _, block in FENCES.findall("".join(page.read_text("utf-8") for page in SHOWING)):
         for line in block.splitlines():
@@ -39,7 +40,9 @@ def commands() -> list[str]:
 
 def parse(line: str) -> None:
     """Find a line's command, through its groups, and parse its arguments. Raises click's errors."""
-    name, *arguments = shlex.split(re.sub("|".join(map(re.escape, STANDS_FOR)), lambda it: STANDS_FOR[it[0]], line))
+    name, *arguments = shlex.split(
+        re.sub("|".join(map(re.escape, STANDS_FOR)), lambda it: STANDS_FOR[it[0]], line)
+    )
     context = xscore_command.make_context("xscore", ["status"])
     command = xscore_command.get_command(context, name)
     while isinstance(command, click.Group):
@@ -57,7 +60,9 @@ def test_every_command_shown_parses(line: str) -> None:
     parse(line)
 
 
-@pytest.mark.parametrize("line", ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"])
+@pytest.mark.parametrize(
+    "line", ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"]
+)
 def test_what_is_not_there_does_not_parse(line: str) -> None:
     """The test above can fail: for a command, one in a group, an option, a missing argument."""
     with pytest.raises(click.UsageError):
@@ -87,9 +92,16 @@ def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
     """The first row is recomputed, except for seconds; the others keep its price per memory."""
     program = [sys.executable, str(ROOT / "benchmarks" / "cost_table.py"), "--sizes", "1000"]
     done = subprocess.run(
-        program, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+        program,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    table = [line.strip("| ").split(" | ") for line in README[README.index("| memories |") :].splitlines()]
+    table = [
+        line.strip("| ").split(" | ")
+        for line in README[README.index("| memories |") :].splitlines()
+    ]
     heads, _, *computed = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[:3])
     assert (table[0], table[2][:-1]) == (heads, computed[0][:-1])
     for cells in table[3:5]:
@@ -105,15 +117,24 @@ def test_the_readme_lists_every_manual() -> None:
 
 
 def what_leaves(page: str) -> list[str]:
-    """Return the rows of a page's table of what leaves the machine, without the targets of links."""
+    """Return the rows of a page's table of what leaves the machine, without the targets of
+    links."""
     _, _, table = (ROOT / page).read_text("utf-8").partition("| to | what | when |\n")
     rows = table.partition("\n\n")[0].splitlines()
     return [re.sub(r"\]\([^)]*\)", "]", row) for row in rows]
 
 
 def test_what_leaves_the_machine_is_said_once() -> None:
-    """README.md and docs/privacy.md have the same table, and it names everything that prompts hold."""
+    """README.md and docs/privacy.md have the same table, and it names everything that prompts
+    hold."""
     rows = what_leaves("README.md")
     assert rows == what_leaves("docs/privacy.md") and len(rows) > 5
-    for part in ("error text", "came near", "latest exchanges", "checkpoint", "doctor --probe", "uncommitted diff"):
+    for part in (
+        "error text",
+        "came near",
+        "latest exchanges",
+        "checkpoint",
+        "doctor --probe",
+        "uncommitted diff",
+    ):
         assert any(part in row for row in rows)

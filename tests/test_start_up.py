@@ -19,7 +19,18 @@ try:
 except SystemExit as end:
     print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)
 """
-HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "numpy", "rich", "asyncio", "random"}
+HEAVY = {
+    "pydantic",
+    "polars",
+    "openai",
+    "anthropic",
+    "aiohttp",
+    "httpx2",
+    "numpy",
+    "rich",
+    "asyncio",
+    "random",
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +38,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small indexed repository with a script as its judge."""
     home = tmp_path_factory.mktemp("start_up")
     (home / "repo").mkdir()
-    (home / "repo" / "cart.py").write_text('def total(items):\n    """Sum prices."""\n    return sum(items)\n')
+    (home / "repo" / "cart.py").write_text(
+        'def total(items):\n    """Sum prices."""\n    return sum(items)\n'
+    )
     (home / "script.json").write_text(json.dumps({"default": 0.9}))
     subprocess.run(["git", "init", "-q"], cwd=home / "repo", check=True)
     modules_loaded(home / "repo", "index")
@@ -36,7 +49,11 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def modules_loaded(repository: Path, *arguments: str, **variables: str) -> set[str]:
     """Run a command in a new process and home; return the modules loaded at its end."""
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(repository.parent),
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     environ |= variables
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
@@ -72,24 +89,42 @@ def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
 
 
 def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
-    """X28: a turn with all judgments stored imports nothing that parses, sends, scores or knows a price."""
+    """X28: a turn with all judgments stored imports nothing that parses, sends, scores or knows a
+    price."""
     script = f"scripted:{repository.parent / 'script.json'}"
-    ask = ["ask", "Where are prices summed?", "--judge", script, "--no-answer", "--json", "-q", "-y"]
+    ask = [
+        "ask",
+        "Where are prices summed?",
+        "--judge",
+        script,
+        "--no-answer",
+        "--json",
+        "-q",
+        "-y",
+    ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
     assert own_modules(modules) <= 102
-    unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}  # no package is searched, no rule parsed
+    # No package is searched, no rule parsed.
+    unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
     assert "xscore.scorer.model_judge" not in modules
     assert "xscore.pipeline.resources" not in modules
 
 
 def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
-    """Looking for a key imports no provider, and lexical judging makes no call and needs no array or event loop."""
-    modules = modules_loaded(repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q")
+    """Looking for a key imports no provider, and lexical judging makes no call and needs no array
+    or event loop."""
+    modules = modules_loaded(
+        repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
+    )
     assert own_modules(modules) <= 106
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
-    vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
+    vendors = {
+        "xscore.providers.openai",
+        "xscore.providers.anthropic",
+        "xscore.providers.transport",
+    }
     assert not vendors & modules
 
 
@@ -111,11 +146,22 @@ run()
 
 
 @pytest.mark.parametrize("options", [(), ("--client", "claude-code"), ("--quiet",)])
-def test_a_hook_as_agents_run_it_loads_no_command_line(repository: Path, options: tuple[str, ...]) -> None:
-    """What `agent install` writes is answered without click; other arguments are parsed, with the same answer."""
+def test_a_hook_as_agents_run_it_loads_no_command_line(
+    repository: Path, options: tuple[str, ...]
+) -> None:
+    """What `agent install` writes is answered without click; other arguments are parsed, with the
+    same answer."""
     listing = repository.parent / "modules.json"
-    message = {"cwd": str(repository), "prompt": "Where are prices summed?", "session_id": " ".join(options)}
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
+    message = {
+        "cwd": str(repository),
+        "prompt": "Where are prices summed?",
+        "session_id": " ".join(options),
+    }
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(repository.parent),
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     done = subprocess.run(
         [sys.executable, "-c", HOOK_PROBE, str(listing), *options],
         input=json.dumps(message).encode(),
@@ -133,7 +179,8 @@ def test_an_mcp_server_starts_without_pipeline_or_event_loop(repository: Path) -
     """Agents start it with every session, so it imports nothing that only a call needs."""
     modules = modules_loaded(repository.parent, "mcp")
     assert own_modules(modules) <= 64
-    assert not (HEAVY - {"random"} | {"mcp", "xscore.pipeline.build"}) & modules  # the version's module takes random
+    # The version's module takes random.
+    assert not (HEAVY - {"random"} | {"mcp", "xscore.pipeline.build"}) & modules
 
 
 @pytest.mark.parametrize("judge", ["openai-chat:small", "anthropic:small", "decisions:small"])
@@ -146,22 +193,33 @@ def test_judging_loads_no_sdk(repository: Path, judge: str) -> None:
             "DECISIONS_BASE_URL": decisions.url,
         }
         task = f"Where are prices summed, says {judge}?"
-        modules = modules_loaded(repository, "ask", task, "--judge", judge, "--no-answer", "-q", "-y", **urls)
+        modules = modules_loaded(
+            repository, "ask", task, "--judge", judge, "--no-answer", "-q", "-y", **urls
+        )
         assert chat.counts.requests or messages.counts.requests or decisions.requests
     assert "aiohttp" in modules
     assert not {"openai", "anthropic", "httpx2"} & modules
 
 
 def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
-    """Without a change no rule of redaction is loaded; after one, neither a grammar nor what cuts files."""
+    """Without a change no rule of redaction is loaded; after one, neither a grammar nor what cuts
+    files."""
     unchanged = modules_loaded(repository, "index")
     assert own_modules(unchanged) <= 75
     assert not {"xscore.store.redaction", "xscore.indexer.languages", "tree_sitter"} & unchanged
-    (repository / "cart.py").write_text('def total(items):\n    """Sum all prices."""\n    return sum(items)\n')
+    (repository / "cart.py").write_text(
+        'def total(items):\n    """Sum all prices."""\n    return sum(items)\n'
+    )
     edited = modules_loaded(repository, "index")
     assert "xscore.indexer.workers" in edited
     assert not {name for name in edited if name.startswith("tree_sitter")}
-    unused = {"multiprocessing", "importlib.resources", "tomllib", "xscore.indexer.memories", "xscore.indexer.syntax"}
+    unused = {
+        "multiprocessing",
+        "importlib.resources",
+        "tomllib",
+        "xscore.indexer.memories",
+        "xscore.indexer.syntax",
+    }
     assert not unused & edited
 
 
@@ -179,13 +237,19 @@ run()
 """
 
 
-@pytest.mark.parametrize("module", ["xscore.cli.main", "click", "xscore.platform.errors", "xscore.cli.repository"])
+@pytest.mark.parametrize(
+    "module", ["xscore.cli.main", "click", "xscore.platform.errors", "xscore.cli.repository"]
+)
 def test_ctrl_c_while_modules_load_is_quiet(repository: Path, module: str) -> None:
     """From the first import on it ends with 130, without a traceback."""
     done = subprocess.run(
         [sys.executable, "-c", PRESSED.replace("MODULE", repr(module)), "status"],
         cwd=repository,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(repository.parent),
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,8 @@ from xscore.settings import PrimarySettings
 
 
 def test_a_character_that_takes_several_bytes_counts_as_several() -> None:
-    """ASCII counts by characters, anything else by its UTF-8 bytes; a lone surrogate does not raise."""
+    """ASCII counts by characters, anything else by its UTF-8 bytes; a lone surrogate does not
+    raise."""
     assert tokens.size("abc", "de") == 5
     assert tokens.size("漢字") == 6
     assert tokens.size("\udc80") == 1
@@ -18,7 +19,9 @@ def test_a_character_that_takes_several_bytes_counts_as_several() -> None:
 def test_a_reservation_holds_for_scripts_of_a_token_a_character() -> None:
     """The reservation for a Chinese prompt is at least one token a character."""
     turn = Turn(task="修复丢失的写入" * 1_000)
-    request = answer_request(turn, Bundle("", (), (), 0), model="m", settings=PrimarySettings(max_output_tokens=10))
+    request = answer_request(
+        turn, Bundle("", (), (), 0), model="m", settings=PrimarySettings(max_output_tokens=10)
+    )
     assert request.reserved_input_tokens >= len(turn.task)
 
 

@@ -18,7 +18,9 @@ def test_a_day_ends_before_midnight() -> None:
     assert day_of(MIDNIGHT - 0.001) == "2025-10-09"
 
 
-@pytest.mark.parametrize(("at", "day"), [(-1e15, "0001-01-01"), (1e15, "9999-12-31"), (0, "1970-01-01")])
+@pytest.mark.parametrize(
+    ("at", "day"), [(-1e15, "0001-01-01"), (1e15, "9999-12-31"), (0, "1970-01-01")]
+)
 def test_every_moment_has_a_day(at: float, day: str) -> None:
     """Times outside the calendar fall on the first or the last day."""
     assert day_of(at) == day

@@ -33,7 +33,13 @@ FIGURES: dict[Callable[..., str], dict[Any, str]] = {
     },
     format_tokens: {812: "812", 1_240: "1.2k", 9_960: "10k", 999_600: "1.0M", 999_950_000: "1.0G"},
     format_mean: {0: "0", 0.25: "0.2", 99.96: "100", 98_400.2: "98k"},
-    format_seconds: {0.21: "0.2 s", 41.4: "41 s", 200: "3 min 20 s", 120: "2 min", 7_500: "2 h 5 min"},
+    format_seconds: {
+        0.21: "0.2 s",
+        41.4: "41 s",
+        200: "3 min 20 s",
+        120: "2 min",
+        7_500: "2 h 5 min",
+    },
     format_duration: {0.0031: "3 ms", 0.9994: "999 ms", 0.9996: "1.0 s", math.inf: DASH},
     format_bytes: {812: "812 B", 4_096: "4.1 kB", 38_000_000: "38 MB", 2_500_000_000: "2.5 GB"},
     format_time: {1_795_348_800.0: "2026-11-22 12:00", 1e18: DASH},
@@ -51,14 +57,22 @@ def test_figures(write: Callable[..., str]) -> None:
 def test_only_an_estimate_is_marked_as_one() -> None:
     """`~` marks estimates; nothing charged and no known price have none."""
     amounts = (Decimal("0.0114"), Decimal(0), None)
-    assert [format_dollars(amount, estimated=True) for amount in amounts] == ["~$0.011", "$0", "unpriced"]
+    assert [format_dollars(amount, estimated=True) for amount in amounts] == [
+        "~$0.011",
+        "$0",
+        "unpriced",
+    ]
 
 
 def test_shares_and_differences() -> None:
     """99,999 of 100,000 is not shown as all, nor 1 as none; zero of zero has no percentage."""
     shares = [format_share(part, 100_000) for part in (0, 1, 50_000, 99_999, 100_000)]
     assert shares == ["0 %", "0.1 %", "50 %", "99.9 %", "100 %"]
-    assert [format_difference(actual, 100) for actual in (104, 88, 100.2)] == ["+4 %", "−12 %", "0 %"]
+    assert [format_difference(actual, 100) for actual in (104, 88, 100.2)] == [
+        "+4 %",
+        "−12 %",
+        "0 %",
+    ]
     assert (format_share(0, 0), format_difference(3, 0)) == (DASH, DASH)
 
 

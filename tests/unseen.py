@@ -40,7 +40,8 @@ MOVING = {
 }
 POISON = "".join(f"k{character}" for character in (*UNSEEN.values(), *MOVING.values())) + "k"
 NEEDED = "می‌خواهم क्‍ष 👩‍💻 ⚠️ 1️⃣ ❤️‍🔥 👨‍👩‍👧 © naïve 日本"
-"""Text with a joiner in Persian, one in Hindi, joined emoji and selectors, all of which it needs."""
+"""Text with a joiner in Persian, one in Hindi, joined emoji and selectors, all of which it
+needs."""
 
 
 def unsafe_in(text: str) -> list[str]:

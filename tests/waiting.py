@@ -34,7 +34,9 @@ def rows(root: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
 
 def rows_of_file(path: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
     """Query a store."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
+    with closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
+    ) as connection:
         return connection.execute(sql, given).fetchall()
 
 

@@ -1,4 +1,5 @@
-"""A small model judges every memory of a repository against the task; one strong call gets exactly what matters.
+"""A small model judges every memory of a repository against the task; one strong call gets exactly
+what matters.
 
 The names below are imported when they are first used: `import xscore` itself costs nothing.
 """

@@ -10,14 +10,19 @@ INTERRUPTED = 130
 
 
 def run() -> None:
-    """Run the command line. Garbage collection starts after its modules are loaded: that saves 7 % of loading them."""
+    """Run the command line.
+
+    Garbage collection starts after its modules are loaded: that saves 7 % of loading them.
+    """
     gc.disable()
-    # Nothing here needs the threads of numpy's linear algebra: starting them is a third of its import.
+    # Nothing here needs the threads of numpy's linear algebra: starting them is a third of its
+    # import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if sys.argv[1:2] == ["hook"]:
             with _EndsAtInterrupt():
-                from xscore.extensions.agents.hook_run import end_if_installed  # few runs are a hook's
+                # Few runs are a hook's.
+                from xscore.extensions.agents.hook_run import end_if_installed
             end_if_installed(sys.argv[1:])
         with _EndsAtInterrupt():
             from xscore.cli.main import run_command_line  # not before: it loads most of the modules
@@ -27,7 +32,8 @@ def run() -> None:
 
 
 class _EndsAtInterrupt:
-    """During an import Ctrl-C can become another error, or get lost: here it ends the process at once."""
+    """During an import Ctrl-C can become another error, or get lost: here it ends the process at
+    once."""
 
     def __enter__(self) -> None:
         # Where it is ignored (`nohup`) it stays so.

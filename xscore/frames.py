@@ -1,6 +1,8 @@
-"""`df.xscore.judge("…")`: importing this module registers it for polars, and for pandas where that is installed.
+"""`df.xscore.judge("…")`: importing this module registers it for polars, and for pandas where that
+is installed.
 
-Everything is done by `xscore.judge`. Trade-off: no frame library looks for entry points, so one import is needed.
+Everything is done by `xscore.judge`. Trade-off: no frame library looks for entry points, so one
+import is needed.
 """
 
 from importlib import import_module
@@ -19,7 +21,10 @@ class FrameJudging:
         self._frame = frame
 
     def judge(self, question: str, **options: Unpack[JudgeOptions]) -> Any:
-        """Score every row against the question; see `xscore.judge`. Returns a frame of the same library."""
+        """Score every row against the question; see `xscore.judge`.
+
+        Returns a frame of the same library.
+        """
         return judge(question, self._frame, **options)
 
 

@@ -1,4 +1,5 @@
-"""Print the calls of a Python tree as jedi follows them, one JSON object a line: python calls.py ROOT.
+"""Print the calls of a Python tree as jedi follows them, one JSON object a line: python calls.py
+ROOT.
 
 A decorator is a call too. A name that jedi cannot follow is left out.
 """
@@ -42,12 +43,19 @@ def main() -> None:
             try:
                 targets = script.goto(line, column, follow_imports=True)
                 # `Str = String` is the class that it names.
-                named = [target.infer() if target.type == "statement" else [target] for target in targets]
-            except Exception:  # jedi fails in many ways on code it cannot follow: the call is then left out
+                named = [
+                    target.infer() if target.type == "statement" else [target] for target in targets
+                ]
+            # Jedi fails in many ways on code it cannot follow: the call is then left out.
+            except Exception:
                 continue
             for target in (target for targets in named for target in targets):
                 place = target.module_path
-                if target.type not in ("function", "class") or not place or not place.is_relative_to(root):
+                if (
+                    target.type not in ("function", "class")
+                    or not place
+                    or not place.is_relative_to(root)
+                ):
                     continue
                 held = target.parent() if target.type == "function" else None
                 is_method = form == "method" and held is not None and held.type == "class"

@@ -1,10 +1,13 @@
-"""Print the calls of a C++ tree as clang resolves them, one JSON object a line: python calls_of_cpp.py ROOT [FLAG …].
+"""Print the calls of a C++ tree as clang resolves them, one JSON object a line: python
+calls_of_cpp.py ROOT [FLAG …].
 
-Needs the package `libclang` and the headers of a C++ compiler (`g++`). Every source file is read with the flags, with
-the folders that commonly hold headers, and with those headers of the tree. A constructor counts for
+Needs the package `libclang` and the headers of a C++ compiler (`g++`). Every source file is read
+with the flags, with the folders that commonly hold headers, and with those headers of the tree. A
+constructor counts for
 precision alone. A macro, and a call
-that depends on the parameters of a template, are `unknown`: the name may mean anything. Trade-off: what only a macro
-says is left out, and each header counts as the first source that includes it sees it.
+that depends on the parameters of a template, are `unknown`: the name may mean anything. Trade-off:
+what only a macro says is left out, and each header counts as the first source that includes it sees
+it.
 """
 
 import json
@@ -17,12 +20,27 @@ from typing import Any
 from clang.cindex import Cursor, CursorKind, Index, TranslationUnit, TranslationUnitLoadError, conf
 
 SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++"})
-HEADER_FOLDERS = ("", "include", "src", "single_include", "third_party/googletest/googletest/include")
+HEADER_FOLDERS = (
+    "",
+    "include",
+    "src",
+    "single_include",
+    "third_party/googletest/googletest/include",
+)
 FUNCTIONS = frozenset({CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE})
 METHODS = frozenset({CursorKind.CXX_METHOD, CursorKind.CONVERSION_FUNCTION})
-CLASSES = frozenset({CursorKind.CLASS_DECL, CursorKind.STRUCT_DECL, CursorKind.CLASS_TEMPLATE, CursorKind.UNION_DECL})
+CLASSES = frozenset(
+    {
+        CursorKind.CLASS_DECL,
+        CursorKind.STRUCT_DECL,
+        CursorKind.CLASS_TEMPLATE,
+        CursorKind.UNION_DECL,
+    }
+)
 DEFINED = FUNCTIONS | METHODS | CLASSES
-NAMES = frozenset({CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.OVERLOADED_DECL_REF})
+NAMES = frozenset(
+    {CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.OVERLOADED_DECL_REF}
+)
 
 Place = tuple[str, int]
 
@@ -56,7 +74,8 @@ class Oracle:
             if not path or path in self._seen:
                 continue
             new.add(path)
-            if cursor.kind is CursorKind.MACRO_INSTANTIATION:  # which of its definitions counts is not the question
+            # Which of its definitions counts is not the question.
+            if cursor.kind is CursorKind.MACRO_INSTANTIATION:
                 self._emit(path, cursor.location.line, None, cursor.spelling, "unknown")
             elif not cursor.kind.is_preprocessing():
                 self._walk(cursor)
@@ -80,7 +99,9 @@ class Oracle:
             self._add(path, cursor.location.line, called, called.spelling, "type")
             self._add(path, cursor.location.line, holder, holder.spelling, "type")
         elif called is not None and (called.kind in FUNCTIONS or called.kind in METHODS):
-            is_method = name is not None and name.kind is CursorKind.MEMBER_REF_EXPR and _has_object(name)
+            is_method = (
+                name is not None and name.kind is CursorKind.MEMBER_REF_EXPR and _has_object(name)
+            )
             self._add(path, at, called, called.spelling, "method" if is_method else "plain")
         elif name is not None and name.kind is CursorKind.OVERLOADED_DECL_REF:
             self._add_overloads(path, at, name)
@@ -89,10 +110,13 @@ class Oracle:
             self._emit(path, at, None, cursor.spelling or text, "unknown")
 
     def _add_overloads(self, path: str, at: int, name: Cursor) -> None:
-        """Count overloads of one class or namespace in one file as one function; otherwise any may be meant."""
+        """Count overloads of one class or namespace in one file as one function; otherwise any may
+        be meant."""
         count = conf.lib.clang_getNumOverloadedDecls(name)
         overloads = [conf.lib.clang_getOverloadedDecl(name, index) for index in range(count)]
-        places = {(overload.semantic_parent.get_usr(), self._path(overload)) for overload in overloads}
+        places = {
+            (overload.semantic_parent.get_usr(), self._path(overload)) for overload in overloads
+        }
         if len(places) == 1:
             self._add(path, at, overloads[0], name.spelling, "plain")
         else:
@@ -114,7 +138,14 @@ class Oracle:
             if form != "type" and name not in self._line(path, line):
                 continue
             target, at = ("", 0) if declared is None else self._defined.get(declared, declared)
-            yield {"path": path, "line": line, "target": target, "at": at, "name": name, "form": form}
+            yield {
+                "path": path,
+                "line": line,
+                "target": target,
+                "at": at,
+                "name": name,
+                "form": form,
+            }
 
     def _line(self, path: str, line: int) -> str:
         if path not in self._lines:

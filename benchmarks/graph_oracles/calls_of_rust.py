@@ -1,8 +1,10 @@
-"""Print the calls of a Rust crate as rustc resolves them, one JSON object a line: python calls_of_rust.py ROOT.
+"""Print the calls of a Rust crate as rustc resolves them, one JSON object a line: python
+calls_of_rust.py ROOT.
 
-A nightly rustc prints its intermediate form (MIR) with the place of each call; a path there names the type and the
-function. ROOT holds `src/lib.rs` of a crate without dependencies; its tests are compiled too, and its features are on.
-Trade-off: what a macro of another crate calls is left out, and a name that several modules have may mean any of these.
+A nightly rustc prints its intermediate form (MIR) with the place of each call; a path there names
+the type and the function. ROOT holds `src/lib.rs` of a crate without dependencies; its tests are
+compiled too, and its features are on. Trade-off: what a macro of another crate calls is left out,
+and a name that several modules have may mean any of these.
 """
 
 import json
@@ -13,7 +15,9 @@ import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-_SPAN = re.compile(r"at (?P<file>[^: ]+):(?P<line>\d+):(?P<column>\d+): (?P<last>\d+):(?P<end>\d+)$")
+_SPAN = re.compile(
+    r"at (?P<file>[^: ]+):(?P<line>\d+):(?P<column>\d+): (?P<last>\d+):(?P<end>\d+)$"
+)
 _CALLED = re.compile(r"^\s*_\d+ = (?P<path>[<\w].*?)\((?:copy|move|const|_|\)|&)")
 _BLOCK = re.compile(
     r"^(?P<indent>[ ]*)(?:unsafe )?(?:impl(?:<.*?>)? (?:(?P<trait>[\w:<>, '&]+) for )?"
@@ -21,7 +25,8 @@ _BLOCK = re.compile(
     r"|(?:pub(?:\([^)]*\))? )?(?:unsafe )?trait (?P<own>\w+))"
 )
 _FUNCTION = re.compile(
-    r"^\s*(?:pub(?:\([^)]*\))? )?(?:default )?(?:const )?(?:async )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)"
+    r"^\s*(?:pub(?:\([^)]*\))? )?(?:default )?(?:const )?(?:async )?(?:unsafe )?(?:extern \"C\""
+    r" )?fn (\w+)"
 )
 
 Place = tuple[str, int]
@@ -34,7 +39,9 @@ def features_of(root: Path) -> set[str]:
     outside = set(manifest.get("dependencies", {}))
     for _ in features:
         for name, needs in features.items():
-            if any(need.removeprefix("dep:").partition("/")[0].rstrip("?") in outside for need in needs):
+            if any(
+                need.removeprefix("dep:").partition("/")[0].rstrip("?") in outside for need in needs
+            ):
                 outside.add(name)
     return set(features) - outside
 
@@ -49,7 +56,9 @@ def functions(root: Path) -> tuple[dict[tuple[str, str], list[Place]], dict[str,
             if blocks and line == blocks[-1][0] + "}":
                 blocks.pop()
             if (opened := _BLOCK.match(line)) and not line.rstrip().endswith((";", "}")):
-                names = (opened["own"],) if opened["own"] else (opened["type"], opened["trait"] or "")
+                names = (
+                    (opened["own"],) if opened["own"] else (opened["type"], opened["trait"] or "")
+                )
                 blocks.append((opened["indent"], tuple(_last(name) for name in names)))
             elif named := _FUNCTION.match(line):
                 place = str(path.relative_to(root)), number
@@ -83,7 +92,9 @@ def target_of(
     cast = re.match(r"^<(?P<type>.*) as (?P<trait>.*?)>::(?P<name>\w+)(?:::<.*>)?$", path)
     if cast:
         trait, name = _last(_without_arguments(cast["trait"])), cast["name"]
-        return name, owned.get((f"{_last(cast['type'])} {trait}", name)) or owned.get((trait, name), [])
+        return name, owned.get((f"{_last(cast['type'])} {trait}", name)) or owned.get(
+            (trait, name), []
+        )
     parts = [part for part in _without_arguments(path).split("::") if part]
     name = parts[-1] if parts else ""
     if path.startswith(("std::", "core::", "alloc::")):
@@ -91,13 +102,19 @@ def target_of(
     is_owned = len(parts) > 1 and parts[-2][:1].isupper()
     places = owned.get((parts[-2], name), []) if is_owned else free.get(name, [])
     modules = "/".join(part for part in parts[: -2 if is_owned else -1] if part.isidentifier())
-    inside = [place for place in places if f"/{modules}" in place[0].removesuffix(".rs").removesuffix("/mod")]
+    inside = [
+        place
+        for place in places
+        if f"/{modules}" in place[0].removesuffix(".rs").removesuffix("/mod")
+    ]
     return name, inside if modules and len(places) > 1 else places
 
 
 def print_macros(root: Path) -> None:
     """Print the uses of the crate's own macros, of which the intermediate form has none left."""
-    lines = {path: path.read_text("utf-8").split("\n") for path in sorted((root / "src").rglob("*.rs"))}
+    lines = {
+        path: path.read_text("utf-8").split("\n") for path in sorted((root / "src").rglob("*.rs"))
+    }
     defined = [
         (found[1], str(path.relative_to(root)), number)
         for path, rows in lines.items()
@@ -108,7 +125,12 @@ def print_macros(root: Path) -> None:
         for number, row in enumerate(rows, 1):
             for name, target, at in defined:
                 if re.search(rf"\b{name}!", row):
-                    place = {"path": str(path.relative_to(root)), "line": number, "target": target, "at": at}
+                    place = {
+                        "path": str(path.relative_to(root)),
+                        "line": number,
+                        "target": target,
+                        "at": at,
+                    }
                     print(json.dumps({**place, "name": name, "form": "type"}))
 
 
@@ -116,7 +138,17 @@ def main() -> None:
     """Print the calls of the crate."""
     root = Path(sys.argv[1]).resolve()
     flags = [flag for name in features_of(root) for flag in ("--cfg", f'feature="{name}"')]
-    command = ["rustc", "+nightly", "--edition", "2021", "--crate-type", "lib", "--test", "--cap-lints", "allow"]
+    command = [
+        "rustc",
+        "+nightly",
+        "--edition",
+        "2021",
+        "--crate-type",
+        "lib",
+        "--test",
+        "--cap-lints",
+        "allow",
+    ]
     command += ["--crate-name", root.name.replace("-", "_"), "src/lib.rs", *flags]
     command += ["-Zunpretty=mir", "-Zmir-include-spans=on"]
     done = subprocess.run(command, check=False, cwd=root, capture_output=True, text=True)
@@ -136,12 +168,23 @@ def main() -> None:
         if file not in texts:
             texts[file] = (root / file).read_text("utf-8").split("\n")
         first, last = int(span["line"]), int(span["last"])
-        is_written = [number for number in range(first, last + 1) if re.search(rf"\b{name}\b", texts[file][number - 1])]
+        is_written = [
+            number
+            for number in range(first, last + 1)
+            if re.search(rf"\b{name}\b", texts[file][number - 1])
+        ]
         if not is_written:
             continue
         for target, at in places:
-            # Which of several is meant cannot be told: any may be, so they count for precision alone.
-            form = "type" if len(places) > 1 else "plain" if places[0] in free.get(name, []) else "method"
+            # Which of several is meant cannot be told: any may be, so they count for precision
+            # alone.
+            form = (
+                "type"
+                if len(places) > 1
+                else "plain"
+                if places[0] in free.get(name, [])
+                else "method"
+            )
             place = {"path": file, "line": is_written[-1], "target": target, "at": at}
             print(json.dumps({**place, "name": name, "form": form}))
 

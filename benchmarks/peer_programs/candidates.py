@@ -1,7 +1,9 @@
-"""The 2,000 items that xscore and its peers judge, and what the server's scoring function says of each.
+"""The 2,000 items that xscore and its peers judge, and what the server's scoring function says of
+each.
 
-Imports the standard library alone, because every program's own Python loads it. An item is known by its number, which
-its text carries; the rest of the text is filler of the length of a usual function.
+Imports the standard library alone, because every program's own Python loads it. An item is known by
+its number, which its text carries; the rest of the text is filler of the length of a usual
+function.
 """
 
 import random
@@ -13,7 +15,20 @@ RETRIES = 4
 """Of one call, by each program itself: as many as xscore has by default."""
 TASK = "Why does the upload queue drop its last batch when the limit is reached?"
 NUMBERED = re.compile(r"def candidate_(\d{4})\(")
-_WORDS = ("batch", "limit", "queue", "upload", "part", "chunk", "total", "index", "retry", "state", "reader", "buffer")
+_WORDS = (
+    "batch",
+    "limit",
+    "queue",
+    "upload",
+    "part",
+    "chunk",
+    "total",
+    "index",
+    "retry",
+    "state",
+    "reader",
+    "buffer",
+)
 
 
 def text(number: int) -> str:
@@ -27,7 +42,8 @@ def text(number: int) -> str:
 
 
 def score(number: int) -> int:
-    """Say what a judge is to find, 0..100: 80 to 95 for about one in 33, below 30 for the others."""
+    """Say what a judge is to find, 0..100: 80 to 95 for about one in 33, below 30 for the
+    others."""
     drawn = int.from_bytes(blake2b(f"score {number}".encode(), digest_size=8).digest())
     return 80 + drawn % 16 if drawn // 100 % 33 == 0 else drawn % 30
 

@@ -1,8 +1,10 @@
-"""A virtual environment of its own for each peer, below `.cache/peers/`, from the configured package index.
+"""A virtual environment of its own for each peer, below `.cache/peers/`, from the configured
+package index.
 
-Versions are pinned. LOTUS asks for torch and a CUDA runtime (3 GB) through sentence-transformers, which `sem_filter`
-does not use, so it is installed without its dependencies and then given those it needs. It decides nothing about what
-is measured. Trade-off: what a peer depends on is the newest that the index has, so a rebuilt environment may differ.
+Versions are pinned. LOTUS asks for torch and a CUDA runtime (3 GB) through sentence-transformers,
+which `sem_filter` does not use, so it is installed without its dependencies and then given those it
+needs. It decides nothing about what is measured. Trade-off: what a peer depends on is the newest
+that the index has, so a rebuilt environment may differ.
 """
 
 import subprocess
@@ -33,7 +35,17 @@ PEERS = (
         "lotus",
         "LOTUS `sem_filter`",
         "lotus_filter.py",
-        (LITELLM, "tenacity", "numpy<2", "pandas<3", "backoff", "tqdm", "tiktoken", "faiss-cpu", "pillow"),
+        (
+            LITELLM,
+            "tenacity",
+            "numpy<2",
+            "pandas<3",
+            "backoff",
+            "tqdm",
+            "tiktoken",
+            "faiss-cpu",
+            "pillow",
+        ),
         ("lotus-ai==1.2.4",),
         ("lotus-ai", "litellm"),
     ),
@@ -61,7 +73,8 @@ print(", ".join(f"{name} {version(name)}" for name in sys.argv[1:]))
 
 
 def python_of(peer: Peer, folder: Path) -> Path | str:
-    """Return the peer's Python, its environment made where it is not there yet; else why it cannot be had."""
+    """Return the peer's Python, its environment made where it is not there yet; else why it cannot
+    be had."""
     home = folder / peer.name
     python, done = home / "bin" / "python", home / ".installed"
     wanted = "\n".join((*peer.packages, *peer.without_dependencies))
@@ -76,12 +89,17 @@ def python_of(peer: Peer, folder: Path) -> Path | str:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode != 0:
             errors = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
-            return f"{' '.join(command[-3:])}: {(errors or ran.stderr.splitlines() or ['no message'])[-1][:300]}"
+            return (
+                f"{' '.join(command[-3:])}:"
+                f" {(errors or ran.stderr.splitlines() or ['no message'])[-1][:300]}"
+            )
     done.write_text(wanted, "utf-8")
     return python
 
 
 def versions(peer: Peer, python: Path) -> str:
     """Return `name version, …` of what is told about a peer."""
-    ran = subprocess.run([str(python), "-c", _VERSIONS, *peer.shown], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [str(python), "-c", _VERSIONS, *peer.shown], capture_output=True, text=True, check=True
+    )
     return ran.stdout.strip()

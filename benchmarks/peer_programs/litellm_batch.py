@@ -1,7 +1,8 @@
-"""litellm: `batch_completion`, one prompt a candidate. Arguments: base URL, result file, calls in flight.
+"""litellm: `batch_completion`, one prompt a candidate. Arguments: base URL, result file, calls in
+flight.
 
-It hands back replies and exceptions in a list; what follows is what any user of it has to write: the reply is parsed
-strictly, and what cannot be parsed is no score. `cached`: with its disk cache.
+It hands back replies and exceptions in a list; what follows is what any user of it has to write:
+the reply is parsed strictly, and what cannot be parsed is no score. `cached`: with its disk cache.
 """
 
 import json

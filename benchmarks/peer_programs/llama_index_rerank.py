@@ -1,7 +1,9 @@
-"""LlamaIndex: `LLMRerank` with its defaults (10 documents a prompt). Arguments: base URL, result file, calls in flight.
+"""LlamaIndex: `LLMRerank` with its defaults (10 documents a prompt). Arguments: base URL, result
+file, calls in flight.
 
-Its asynchronous form is used, which is the faster one; it runs 4 calls at a time and takes no other number, so the
-third argument is not heard. `top_n` is set so that it returns everything it has a score for.
+Its asynchronous form is used, which is the faster one; it runs 4 calls at a time and takes no other
+number, so the third argument is not heard. `top_n` is set so that it returns everything it has a
+score for.
 """
 
 import asyncio
@@ -24,7 +26,8 @@ model = OpenAILike(
     max_retries=candidates.RETRIES,
 )
 nodes = [
-    NodeWithScore(node=TextNode(text=candidates.text(number), id_=str(number))) for number in range(candidates.COUNT)
+    NodeWithScore(node=TextNode(text=candidates.text(number), id_=str(number)))
+    for number in range(candidates.COUNT)
 ]
 reranker = LLMRerank(llm=model, top_n=candidates.COUNT)
 ranked = asyncio.run(reranker.apostprocess_nodes(nodes, QueryBundle(candidates.TASK)))

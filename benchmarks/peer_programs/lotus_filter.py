@@ -1,7 +1,8 @@
-"""LOTUS: `DataFrame.sem_filter` as its documentation shows it. Arguments: base URL, result file, calls in flight.
+"""LOTUS: `DataFrame.sem_filter` as its documentation shows it. Arguments: base URL, result file,
+calls in flight.
 
-`sentence_transformers` and torch, 3 GB which only LOTUS's embedding operators use, are stood in for by empty modules;
-so LOTUS is not charged for importing them.
+`sentence_transformers` and torch, 3 GB which only LOTUS's embedding operators use, are stood in for
+by empty modules; so LOTUS is not charged for importing them.
 """
 
 import json
@@ -25,7 +26,9 @@ url, result, workers = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 cached = "cached" in sys.argv[4:]
 cache = None
 if cached:
-    config = CacheConfig(cache_type=CacheType.SQLITE, max_size=10_000, cache_dir=str(result.parent / "lotus"))
+    config = CacheConfig(
+        cache_type=CacheType.SQLITE, max_size=10_000, cache_dir=str(result.parent / "lotus")
+    )
     cache = CacheFactory.create_cache(config)
 model = LM(
     model="openai/bench",

@@ -1,11 +1,15 @@
-"""One loopback server of the OpenAI dialect for all programs, with seeded faults and a count of what was paid for.
+"""One loopback server of the OpenAI dialect for all programs, with seeded faults and a count of
+what was paid for.
 
     python server.py
 
-The first line on stdout is the base URL. `POST /begin` names the program whose replies are wanted and the faults;
-`GET /counts` tells what was seen since. Which fault strikes depends on the seed, on the candidates of the prompt
-and on how often that very prompt came, so programs that send the same prompts meet the same faults in any order.
-Trade-off: a reply takes 100 ms and 20 ms a judgment, a guess at a small model's pace, equal for all.
+The first line on stdout is the base URL. `POST /begin` names the program whose replies are wanted
+and the faults;
+`GET /counts` tells what was seen since. Which fault strikes depends on the seed, on the candidates
+of the prompt
+and on how often that very prompt came, so programs that send the same prompts meet the same faults
+in any order. Trade-off: a reply takes 100 ms and 20 ms a judgment, a guess at a small model's pace,
+equal for all.
 """
 
 import asyncio
@@ -69,7 +73,9 @@ class Server:
         if shown and drawn < self.rate_limited:
             return self._problem(429, "Rate limit reached.")
         await asyncio.sleep(FIRST_TOKEN_S + A_JUDGMENT_S * max(1, len(shown)))
-        spoiled = kind if shown and self.rate_limited <= drawn < self.rate_limited + self.bad else ""
+        spoiled = (
+            kind if shown and self.rate_limited <= drawn < self.rate_limited + self.bad else ""
+        )
         self.statuses["200"] += 1
         self.paid.update(shown)
         if spoiled:
@@ -92,14 +98,18 @@ class Server:
         self.statuses[str(status)] += 1
         headers = {"Retry-After": RETRY_AFTER_S} if status == 429 else {}
         return web.json_response(
-            {"error": {"message": message, "type": "", "code": None}}, status=status, headers=headers
+            {"error": {"message": message, "type": "", "code": None}},
+            status=status,
+            headers=headers,
         )
 
     def _reply(self, body: dict[str, Any], prompt: str, shown: list[int], spoiled: str) -> str:
         if spoiled == "prose":
             return PROSE
         missing = spoiled == "ids missing"
-        whole = REPLIES[self.program](body, prompt, shown[::2] if missing and len(shown) > 1 else shown)
+        whole = REPLIES[self.program](
+            body, prompt, shown[::2] if missing and len(shown) > 1 else shown
+        )
         if missing and len(shown) == 1:
             return "{}" if whole.startswith("{") else ""
         return whole[: len(whole) // 2] if spoiled == "cut short" else whole
@@ -113,7 +123,9 @@ def _for_xscore(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
             scores[memory.id] = 3
         elif numbers[0] in wanted:
             scores[memory.id] = candidates.score(numbers[0])
-    named = [{"id": id_, "reason": "it is on the list"} for id_, score in scores.items() if score >= 30]
+    named = [
+        {"id": id_, "reason": "it is on the list"} for id_, score in scores.items() if score >= 30
+    ]
     return json.dumps({"scores": scores, "reasons": named})
 
 
@@ -123,14 +135,21 @@ def _for_lotus(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
 
 def _for_llama_index(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
     places = {number: place for place, number in enumerate(candidates.numbers_in(prompt), 1)}
-    return "\n".join(f"Doc: {places[number]}, Relevance: {candidates.out_of_ten(number)}" for number in wanted)
+    return "\n".join(
+        f"Doc: {places[number]}, Relevance: {candidates.out_of_ten(number)}" for number in wanted
+    )
 
 
 def _for_litellm(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
     return json.dumps({"score": candidates.score(wanted[0])})
 
 
-REPLIES = {"xscore": _for_xscore, "lotus": _for_lotus, "llama_index": _for_llama_index, "litellm": _for_litellm}
+REPLIES = {
+    "xscore": _for_xscore,
+    "lotus": _for_lotus,
+    "llama_index": _for_llama_index,
+    "litellm": _for_litellm,
+}
 
 
 def _texts(body: dict[str, Any], *, system: bool) -> Iterator[str]:
@@ -148,8 +167,14 @@ def _envelope(body: dict[str, Any], text: str) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 1,
         "model": body["model"],
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written},
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        ],
+        "usage": {
+            "prompt_tokens": given,
+            "completion_tokens": written,
+            "total_tokens": given + written,
+        },
     }
 
 

@@ -1,4 +1,5 @@
-"""xscore: `judge`, with its defaults but for the calls in flight. Arguments: base URL, result file, calls in flight.
+"""xscore: `judge`, with its defaults but for the calls in flight. Arguments: base URL, result file,
+calls in flight.
 
 `single`: one item a prompt. An item without a score is written as null.
 """

@@ -1,11 +1,13 @@
-"""Sessions of real agents, bare, with the MCP server and with the hook: tokens, seconds, passes, our dollars.
+"""Sessions of real agents, bare, with the MCP server and with the hook: tokens, seconds, passes,
+our dollars.
 
-    python -m benchmarks.sessions --agent claude [--tasks FILE] [--conditions bare,hook] [--repeats 3]
+    python -m benchmarks.sessions --agent claude [--tasks FILE] [--conditions bare,hook] [--repeats
+    3]
     python -m benchmarks.sessions --replay FOLDER
 
-Each session starts from the files of a pinned commit, without its history, in which the fix would stand. All that is
-known of a session is in one file of JSON lines, and the table is made from those files, also with `--replay`. It runs
-what an agent wrote: use a machine that you can lose.
+Each session starts from the files of a pinned commit, without its history, in which the fix would
+stand. All that is known of a session is in one file of JSON lines, and the table is made from those
+files, also with `--replay`. It runs what an agent wrote: use a machine that you can lose.
 """
 
 import argparse
@@ -34,7 +36,7 @@ git -C "$2" archive "$3" | tar -x -C "$1"
 cd "$1"
 git add --all --force
 git -c user.name=sessions -c user.email=sessions@localhost commit -q -m "the files of a pinned commit"
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 class Task(Struct, frozen=True):
@@ -62,25 +64,39 @@ class Outcome(Struct, frozen=True):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--agent", choices=AGENTS)
     parser.add_argument("--tasks", type=Path, default=FOLDER / "tasks.json")
     parser.add_argument("--conditions", default=",".join(CONDITIONS))
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("sessions"), help="folder of the files of sessions")
-    parser.add_argument("--replay", type=Path, metavar="FOLDER", help="run nothing; the table of these files")
+    parser.add_argument(
+        "--out", type=Path, default=Path("sessions"), help="folder of the files of sessions"
+    )
+    parser.add_argument(
+        "--replay", type=Path, metavar="FOLDER", help="run nothing; the table of these files"
+    )
     given = parser.parse_args()
     if not given.replay:
         if not given.agent:
             parser.error("name an --agent, or a folder to --replay")
         if not (version := AGENTS[given.agent].version()):
-            parser.error(f"{given.agent} is not installed, or does not say its version; nothing was run")
+            parser.error(
+                f"{given.agent} is not installed, or does not say its version; nothing was run"
+            )
         given.out.mkdir(parents=True, exist_ok=True)
         for task in msgspec.json.decode(given.tasks.read_bytes(), type=list[Task]):
             for repeat in range(given.repeats):
-                for condition in given.conditions.split(","):  # side by side in time, so that a slow hour hits all
+                # Side by side in time, so that a slow hour hits all.
+                for condition in given.conditions.split(","):
                     file = given.out / f"{given.agent}-{task.name}-{condition}-{repeat}.jsonl"
-                    head = {"kind": "session", "agent": given.agent, "version": version, "condition": condition}
+                    head = {
+                        "kind": "session",
+                        "agent": given.agent,
+                        "version": version,
+                        "condition": condition,
+                    }
                     run_session(task, head, file)
     files = sorted((given.replay or given.out).glob("*.jsonl"))
     sys.stdout.write(table(map(read_session, files)))
@@ -89,21 +105,32 @@ def main() -> int:
 
 def run_session(task: Task, head: dict[str, str], file: Path) -> None:
     """Run one session in a folder of its own and write its file once it has ended."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:  # xscore may still be ending
+    # Xscore may still be ending.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         repository, beside = Path(name, "repository"), Path(name, "beside")
         beside.mkdir()
         take_files(task, repository)
         agent = AGENTS[head["agent"]]
-        environ = {**os.environ, "XDG_DATA_HOME": str(beside)}  # xscore learns nothing from one session to the next
+        # Xscore learns nothing from one session to the next.
+        environ = {**os.environ, "XDG_DATA_HOME": str(beside)}
         began = time.monotonic()
         if head["condition"] != "bare":
-            subprocess.run([PROGRAM, "index", "-q"], cwd=repository, env=environ, check=True, capture_output=True)
+            subprocess.run(
+                [PROGRAM, "index", "-q"],
+                cwd=repository,
+                env=environ,
+                check=True,
+                capture_output=True,
+            )
         indexed = time.monotonic()
         command = agent.command(Session(task.prompt, head["condition"], repository, beside))
         exit_code, output, errors = run_agent(command, repository, {**environ, **agent.variables})
         seconds = time.monotonic() - indexed
-        report = [PROGRAM, "report", "--json"]  # of a bare session, which has no store, it is nothing
-        ledger = subprocess.run(report, cwd=repository, env=environ, capture_output=True, check=True)
+        # Of a bare session, which has no store, it is nothing.
+        report = [PROGRAM, "report", "--json"]
+        ledger = subprocess.run(
+            report, cwd=repository, env=environ, capture_output=True, check=True
+        )
         end = {
             "kind": "end",
             "exit_code": exit_code,
@@ -116,7 +143,9 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
     lines = [{"kind": "agent", "line": line} for line in records_of(output)]
     records = [{**head, "task": msgspec.to_builtins(task)}, *lines, end]
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    sys.stderr.write(f"{file.name}: {'passed' if end['passed'] else 'failed'}, {end['seconds']} s\n")
+    sys.stderr.write(
+        f"{file.name}: {'passed' if end['passed'] else 'failed'}, {end['seconds']} s\n"
+    )
 
 
 def take_files(task: Task, place: Path) -> None:
@@ -125,14 +154,22 @@ def take_files(task: Task, place: Path) -> None:
     if not source.is_dir():
         source = Path.home() / ".cache/xscore-sessions" / task.repository.rpartition("/")[2]
         if not source.is_dir():
-            subprocess.run(["git", "clone", "--quiet", "--bare", task.repository, source], check=True)
+            subprocess.run(
+                ["git", "clone", "--quiet", "--bare", task.repository, source], check=True
+            )
     subprocess.run(["sh", "-ec", _TAKE, "take", place, source, task.commit], check=True)
 
 
 def run_agent(command: list[str], folder: Path, environ: dict[str, str]) -> tuple[int, str, str]:
     """Run an agent to its end or out of time; return its exit code, output and errors."""
-    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=folder, env=environ, **pipes, text=True, start_new_session=True)
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    process = subprocess.Popen(
+        command, cwd=folder, env=environ, **pipes, text=True, start_new_session=True
+    )
     try:
         output, errors = process.communicate(timeout=SESSION_S)
     except subprocess.TimeoutExpired:
@@ -143,10 +180,16 @@ def run_agent(command: list[str], folder: Path, environ: dict[str, str]) -> tupl
 
 def checked(task: Task, repository: Path) -> dict[str, Any]:
     """Run the task's check."""
-    environ = {**os.environ, "PYTHONPATH": str(repository / task.path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(repository / task.path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     command = [sys.executable, "-c", "\n".join(task.check)]
     try:
-        subprocess.run(command, cwd=repository, env=environ, capture_output=True, timeout=CHECK_S, check=True)
+        subprocess.run(
+            command, cwd=repository, env=environ, capture_output=True, timeout=CHECK_S, check=True
+        )
     except subprocess.CalledProcessError as error:
         return {"passed": False, "check": error.stderr[-2_000:].decode("utf-8", "replace")}
     except subprocess.TimeoutExpired:
@@ -162,16 +205,24 @@ def read_session(file: Path) -> Outcome:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return a line a condition: sessions, passes, tokens and seconds (medians), our dollars (sum)."""
+    """Return a line a condition: sessions, passes, tokens and seconds (medians), our dollars
+    (sum)."""
     by_condition: dict[str, list[Outcome]] = {name: [] for name in CONDITIONS}
     for outcome in outcomes:
         by_condition[outcome.condition].append(outcome)
-    lines = [f"{'condition':<10}{'sessions':>9}{'passed':>8}{'tokens':>12}{'seconds':>9}{'our $':>9}"]
+    lines = [
+        f"{'condition':<10}{'sessions':>9}{'passed':>8}{'tokens':>12}{'seconds':>9}{'our $':>9}"
+    ]
     for condition, found in by_condition.items():
         if found:
-            tokens, seconds = (statistics.median(getattr(one, name) for one in found) for name in ("tokens", "seconds"))
+            tokens, seconds = (
+                statistics.median(getattr(one, name) for one in found)
+                for name in ("tokens", "seconds")
+            )
             passed, dollars = sum(one.passed for one in found), sum(one.our_usd for one in found)
-            lines.append(f"{condition:<10}{len(found):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}{dollars:>9.4f}")
+            lines.append(
+                f"{condition:<10}{len(found):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}{dollars:>9.4f}"
+            )
     return "\n".join(lines) + "\n"
 
 

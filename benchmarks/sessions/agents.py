@@ -1,7 +1,7 @@
 """How to run each agent headless, how it learns of xscore, and where it reports its tokens.
 
-Nothing of a person's own setup is changed: hooks and servers are given for one session. Trade-off: an agent's login
-stays its own, so its home folder is the real one.
+Nothing of a person's own setup is changed: hooks and servers are given for one session. Trade-off:
+an agent's login stays its own, so its home folder is the real one.
 """
 
 import json
@@ -60,21 +60,46 @@ class Agent(Struct, frozen=True):
         """Return what the program says of itself; empty if it is not installed."""
         if shutil.which(self.program) is None:
             return ""
-        done = subprocess.run([self.program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [self.program, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
         return done.stdout.strip()
 
 
 def records_of(output: str) -> list[dict[str, Any]]:
     """Return each line of an agent's output: its JSON, or its text."""
-    return [json.loads(line) if line.startswith("{") else {"text": line} for line in output.splitlines()]
+    return [
+        json.loads(line) if line.startswith("{") else {"text": line} for line in output.splitlines()
+    ]
 
 
 def _claude(session: Session) -> list[str]:
     settings, servers = session.claude_files()
     return [
-        *("claude", "-p", session.prompt, "--output-format", "stream-json", "--verbose", "--no-session-persistence"),
-        *("--permission-mode", "acceptEdits", "--allowedTools", f"Bash(python3:*),mcp__{SERVER}__context"),
-        *("--setting-sources", "", "--settings", settings, "--strict-mcp-config", "--mcp-config", servers),
+        *(
+            "claude",
+            "-p",
+            session.prompt,
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--no-session-persistence",
+        ),
+        *(
+            "--permission-mode",
+            "acceptEdits",
+            "--allowedTools",
+            f"Bash(python3:*),mcp__{SERVER}__context",
+        ),
+        *(
+            "--setting-sources",
+            "",
+            "--settings",
+            settings,
+            "--strict-mcp-config",
+            "--mcp-config",
+            servers,
+        ),
     ]
 
 
@@ -82,8 +107,17 @@ def _codex(session: Session) -> list[str]:
     given = {f"mcp_servers.{name}": entry for name, entry in session.servers("codex").items()}
     given |= {f"hooks.{event}": groups for event, groups in session.hooks("codex").items()}
     options = [word for name, value in given.items() for word in ("-c", f"{name}={_toml(value)}")]
-    trust = ["--dangerously-bypass-hook-trust"] if session.condition == "hook" else []  # the hooks are our own
-    told = ("--json", "--ephemeral", "--ignore-user-config", "--sandbox", "workspace-write", *trust, *options)
+    # The hooks are our own.
+    trust = ["--dangerously-bypass-hook-trust"] if session.condition == "hook" else []
+    told = (
+        "--json",
+        "--ephemeral",
+        "--ignore-user-config",
+        "--sandbox",
+        "workspace-write",
+        *trust,
+        *options,
+    )
     return ["codex", "exec", *told, session.prompt]
 
 
@@ -91,7 +125,9 @@ def _toml(value: object) -> str:
     """Return a value as TOML in one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
-    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+    return (
+        "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+    )
 
 
 def _gemini(session: Session) -> list[str]:
@@ -105,20 +141,37 @@ def _gemini(session: Session) -> list[str]:
 def _counted(kind: str, field: str, *names: str) -> Callable[[Lines], int]:
     """Return what adds up these counts over the lines of a kind."""
     return lambda lines: sum(
-        line[field].get(name) or 0 for line in lines if line.get("type") == kind and field in line for name in names
+        line[field].get(name) or 0
+        for line in lines
+        if line.get("type") == kind and field in line
+        for name in names
     )
 
 
 def _scripted(session: Session) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("scripted_agent.py")), session.prompt, *session.claude_files()]
+    return [
+        sys.executable,
+        str(Path(__file__).with_name("scripted_agent.py")),
+        session.prompt,
+        *session.claude_files(),
+    ]
 
 
 _CLAUDE_TOKENS = _counted(
-    *("result", "usage", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    *(
+        "result",
+        "usage",
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "output_tokens",
+    )
 )
 AGENTS = {
     "claude": Agent("claude", _claude, _CLAUDE_TOKENS),
-    "codex": Agent("codex", _codex, _counted("turn.completed", "usage", "input_tokens", "output_tokens")),
+    "codex": Agent(
+        "codex", _codex, _counted("turn.completed", "usage", "input_tokens", "output_tokens")
+    ),
     "gemini": Agent(
         *("gemini", _gemini, _counted("result", "stats", "total_tokens")),
         {

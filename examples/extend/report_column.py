@@ -1,4 +1,5 @@
-"""A report column: the turns of the ledger as a polars frame, with a column of your own, as CSV on standard output."""
+"""A report column: the turns of the ledger as a polars frame, with a column of your own, as CSV on
+standard output."""
 
 import asyncio
 import sys

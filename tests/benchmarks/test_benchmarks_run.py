@@ -36,21 +36,28 @@ ONLY_IMPORTED = {
     "links_of_tests",
     "peers",
 }
-"""Benchmarks that need packages or programs that may be missing, or that have one large size only."""
+"""Benchmarks that need packages or programs that may be missing, or that have one large size
+only."""
 
 
 LONG = {"cached_turn", "calls_cpu", "fanout", "report_million"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly if name in LONG else pytest.mark.verify) for name in PROGRAMS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly if name in LONG else pytest.mark.verify)
+        for name in PROGRAMS
+    ],
 )
 def test_it_runs(name: str, tmp_path: Path) -> None:
     """A benchmark exits with 0, or 1 for a missed target, never with a traceback."""
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
     program = CHECKOUT / "benchmarks" / f"{name}.py"
     command = [sys.executable, str(program), *PROGRAMS[name]]
-    done = subprocess.run(command, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode in (0, 1), done.stderr[-3_000:]
     assert "Traceback" not in done.stderr, done.stderr[-3_000:]
 
@@ -59,7 +66,10 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(ONLY_IMPORTED))
 def test_it_can_be_imported(name: str) -> None:
     """Every name that a benchmark imports from the package exists."""
-    run = "import runpy, sys; sys.path.insert(0, 'benchmarks'); runpy.run_path(sys.argv[1], run_name='imported')"
+    run = (
+        "import runpy, sys; sys.path.insert(0, 'benchmarks'); runpy.run_path(sys.argv[1],"
+        " run_name='imported')"
+    )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-c", run, f"benchmarks/{name}.py"]
     subprocess.run(command, check=True, cwd=CHECKOUT, env=environment, capture_output=True)

@@ -1,4 +1,5 @@
-"""The session benchmark, end to end, with a scripted agent that has no model; no real agent is run."""
+"""The session benchmark, end to end, with a scripted agent that has no model; no real agent is
+run."""
 
 import json
 import os
@@ -15,21 +16,30 @@ from tests.conftest import MakeRepo, git
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
 
-from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  can be imported only after the sys.path line above
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  needs the line above
 
-PROMPT = "The discounted total of the prices is higher than their sum: the discount is added and not taken off."
+PROMPT = (
+    "The discounted total of the prices is higher than their sum: the discount is added and not"
+    " taken off."
+)
 PARTS = {
-    f"part_{number:02}.py": "\n\n".join(f"def step_{number}_{step}(x):\n    return x + {step}" for step in range(40))
+    f"part_{number:02}.py": "\n\n".join(
+        f"def step_{number}_{step}(x):\n    return x + {step}" for step in range(40)
+    )
     for number in range(12)
 }
-WRONG = {"zz_discount.py": "def discounted_total(prices, rate):\n    return sum(prices) * (1 + rate)\n"}
+WRONG = {
+    "zz_discount.py": "def discounted_total(prices, rate):\n    return sum(prices) * (1 + rate)\n"
+}
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the harness as its README says."""
     environ = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-m", "benchmarks.sessions", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
@@ -45,7 +55,10 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
         "repository": str(repository),
         "commit": git(repository, "rev-parse", "HEAD").strip(),
         "prompt": f"{PROMPT}\n{json.dumps(['1 + rate', correction])}",
-        "check": ["from zz_discount import discounted_total", "assert discounted_total([10], 0.5) == 5"],
+        "check": [
+            "from zz_discount import discounted_total",
+            "assert discounted_total([10], 0.5) == 5",
+        ],
     }
     file = folder / "tasks.json"
     file.write_text(json.dumps([task]))
@@ -54,18 +67,23 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
 
 @pytest.mark.verify
 def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Path) -> None:
-    """Each condition runs from pinned files, gets the context, leaves the repository unchanged and replays alike."""
+    """Each condition runs from pinned files, gets the context, leaves the repository unchanged and
+    replays alike."""
     tasks = task_list(tmp_path, repository, correction="1 - rate")
     done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:]}
     assert list(rows) == list(CONDITIONS)
     assert all(row[:2] == ["1", "1"] for row in rows.values())
-    assert all(int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", "")) for told in CONDITIONS[1:])
+    assert all(
+        int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", ""))
+        for told in CONDITIONS[1:]
+    )
     assert git(repository, "status", "--short") == ""
     for condition in CONDITIONS:
         head, context, *_, end = map(
-            json.loads, (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").read_text().splitlines()
+            json.loads,
+            (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").read_text().splitlines(),
         )
         assert (head["condition"], head["task"]["name"]) == (condition, "discount")
         assert ("zz_discount.py" in context["line"]["text"]) is (condition != "bare")
@@ -76,12 +94,24 @@ def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Pa
 def test_a_task_that_is_not_done_is_not_passed(repository: Path, tmp_path: Path) -> None:
     """The check decides success, not the agent's own claim; the claim is recorded in the file."""
     tasks = task_list(tmp_path, repository, correction="2 - rate")
-    done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", "--conditions", "bare", cwd=tmp_path)
+    done = run(
+        "--agent",
+        "scripted",
+        "--tasks",
+        tasks,
+        "--out",
+        "out",
+        "--conditions",
+        "bare",
+        cwd=tmp_path,
+    )
     assert done.stdout.splitlines()[1].split()[:3] == ["bare", "1", "0"]
     assert "AssertionError" in (tmp_path / "out/scripted-discount-bare-0.jsonl").read_text()
 
 
-def test_an_agent_that_is_not_there_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_is_not_there_is_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the agent's program is missing, nothing runs and the exit code is 2."""
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("--agent", "codex", cwd=tmp_path)
@@ -91,19 +121,25 @@ def test_an_agent_that_is_not_there_is_not_compared(tmp_path: Path, monkeypatch:
 
 
 def test_the_published_tasks_are_whole() -> None:
-    """Six tasks of public repositories, each pinned to a commit, with a prompt and a check that is Python."""
+    """Six tasks of public repositories, each pinned to a commit, with a prompt and a check that is
+    Python."""
     given = json.loads((CHECKOUT / "benchmarks/sessions/tasks.json").read_text())
     assert len({task["name"] for task in given}) == 6
     for task in given:
         assert re.fullmatch(r"https://github\.com/[\w-]+/[\w-]+\.git", task["repository"])
         assert re.fullmatch("[0-9a-f]{40}", task["commit"])
         assert len(task["prompt"].split()) > 30
-        assert any("assert" in line for line in compile("\n".join(task["check"]), "check", "exec") and task["check"])
+        assert any(
+            "assert" in line
+            for line in compile("\n".join(task["check"]), "check", "exec") and task["check"]
+        )
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_a_session_is_told_of_xscore_and_nothing_else(agent: str, condition: str, tmp_path: Path) -> None:
+def test_a_session_is_told_of_xscore_and_nothing_else(
+    agent: str, condition: str, tmp_path: Path
+) -> None:
     """One condition has the server, one the hook, the baseline neither; Codex's values are TOML."""
     (tmp_path / "beside").mkdir()
     command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "beside"))
@@ -118,14 +154,33 @@ def test_a_session_is_told_of_xscore_and_nothing_else(agent: str, condition: str
 @pytest.mark.parametrize(
     ("agent", "lines"),
     [
-        ("claude", [{"type": "assistant"}, {"type": "result", "usage": {"input_tokens": 4, "output_tokens": 3}}]),
+        (
+            "claude",
+            [
+                {"type": "assistant"},
+                {"type": "result", "usage": {"input_tokens": 4, "output_tokens": 3}},
+            ],
+        ),
         (
             "codex",
-            [{"type": "turn.completed", "usage": {"input_tokens": 5, "cached_input_tokens": 4, "output_tokens": 2}}],
+            [
+                {
+                    "type": "turn.completed",
+                    "usage": {"input_tokens": 5, "cached_input_tokens": 4, "output_tokens": 2},
+                }
+            ],
         ),
-        ("gemini", [{"text": "words"}, {"type": "result", "stats": {"total_tokens": 7, "input_tokens": 5}}]),
+        (
+            "gemini",
+            [
+                {"text": "words"},
+                {"type": "result", "stats": {"total_tokens": 7, "input_tokens": 5}},
+            ],
+        ),
     ],
 )
-def test_tokens_are_those_that_the_agent_counted(agent: str, lines: list[dict[str, object]]) -> None:
+def test_tokens_are_those_that_the_agent_counted(
+    agent: str, lines: list[dict[str, object]]
+) -> None:
     """Cached tokens are counted once; lines without counts are skipped."""
     assert AGENTS[agent].tokens(lines) == 7

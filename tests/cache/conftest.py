@@ -17,7 +17,9 @@ def judgments(start: int, stop: int, *, score: float = 0.5) -> list[Judgment]:
     return [Judgment(f"{number:032x}", score) for number in range(start, stop)]
 
 
-def write_judgments(connection: Connection, found: Sequence[Judgment], names: JudgmentKey = NAMES) -> None:
+def write_judgments(
+    connection: Connection, found: Sequence[Judgment], names: JudgmentKey = NAMES
+) -> None:
     """Store judgments in one transaction."""
     with database.transaction(connection):
         insert_judgments(connection, found, names)

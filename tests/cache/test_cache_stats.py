@@ -13,12 +13,15 @@ from xscore.store.opening import connect_store
 DAY = 86_400.0
 
 
-def figures(connection: Connection, turn: str, candidates: int, cached: int, *, is_model: int = 1) -> None:
+def figures(
+    connection: Connection, turn: str, candidates: int, cached: int, *, is_model: int = 1
+) -> None:
     """Store the figures of a turn."""
     connection.execute(
-        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
-        " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
-        " VALUES (?, 'ask', 'openai:m', ?, ?, 0, ?, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)",
+        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached,"
+        " carried, unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s,"
+        " judge_s, select_s, primary_s, total_s) VALUES (?, 'ask', 'openai:m', ?, ?, 0, ?, 0, 0,"
+        " '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)",
         (turn, is_model, candidates, cached),
     )
 
@@ -39,9 +42,16 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     found = look(connection, path)
-    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.quarantined) == (8, 3, 8, 1, 1)
+    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.quarantined) == (
+        8,
+        3,
+        8,
+        1,
+        1,
+    )
     assert [
-        (one.judge, one.name, one.is_configured, one.turns, one.judgments, one.used_at) for one in found.judges
+        (one.judge, one.name, one.is_configured, one.turns, one.judgments, one.used_at)
+        for one in found.judges
     ] == [
         ("j1", "openai:m", True, 2, 7, NOW - DAY),
         ("j2", "", False, 1, 1, None),
@@ -70,7 +80,9 @@ def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
 def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path) -> None:
     """Parts stored elsewhere are reported, and unreadable parts are named."""
     judged(connection, "a", remembered(connection, 2))
-    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'reason'").fetchone()
+    (page,) = connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'reason'"
+    ).fetchone()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
     with path.open("r+b") as file:

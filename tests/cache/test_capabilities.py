@@ -1,4 +1,5 @@
-"""What the cache remembers about hosts: values survive the round trip, and implausible ones are ignored."""
+"""What the cache remembers about hosts: values survive the round trip, and implausible ones are
+ignored."""
 
 import json
 from sqlite3 import Connection
@@ -7,7 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from xscore.cache.capabilities import amend_capability, delete_capability, read_capability, write_capability
+from xscore.cache.capabilities import (
+    amend_capability,
+    delete_capability,
+    read_capability,
+    write_capability,
+)
 from xscore.records.calls import Capability, RateLimits, ReplyForm
 
 NAMES = {"provider": "openai", "host": "127.0.0.1:11434", "model": "gpt-oss:20b"}
@@ -37,7 +43,9 @@ def test_what_was_found_is_remembered(connection: Connection) -> None:
 def test_the_latest_finding_holds(connection: Connection) -> None:
     """A host has one row, which can be replaced or deleted."""
     write_capability(connection, FOUND, at=1.0)
-    write_capability(connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0)
+    write_capability(
+        connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0
+    )
     found = read_capability(connection, **NAMES)
     assert found is not None
     assert (found.reply_form, found.context_tokens) == (ReplyForm.TEXT, None)
@@ -47,7 +55,8 @@ def test_the_latest_finding_holds(connection: Connection) -> None:
 
 
 def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
-    """Limits learned while judging are stored with a probe's findings, or alone if the host was never probed."""
+    """Limits learned while judging are stored with a probe's findings, or alone if the host was
+    never probed."""
     limits = RateLimits(50, 50_000)
     amend_capability(connection, **NAMES, limits=limits, at=1.0)
     alone = read_capability(connection, **NAMES)

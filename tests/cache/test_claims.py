@@ -1,4 +1,5 @@
-"""Claims: who pays for which content, and what happens to claims of dead, stuck and remote processes."""
+"""Claims: who pays for which content, and what happens to claims of dead, stuck and remote
+processes."""
 
 import asyncio
 import os
@@ -60,10 +61,14 @@ def rows(connection: Connection) -> list[str]:
 
 
 async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
-    """A pack with one content claimed by another runner belongs to that runner; unclaimed packs can be claimed."""
+    """A pack with one content claimed by another runner belongs to that runner; unclaimed packs can
+    be claimed."""
     async with opened(commits) as one, opened(commits) as two:
         assert shares(await claim(one, FIRST)) == [ClaimState.OURS]
-        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [ClaimState.THEIRS, ClaimState.OURS]
+        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [
+            ClaimState.THEIRS,
+            ClaimState.OURS,
+        ]
         assert shares(await claim(one, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
         assert rows(connection) == ["aa", "bb", "cc", "dd"]
     await commits.submit(lambda _: None)
@@ -71,8 +76,11 @@ async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connect
     assert connection.execute("SELECT count(*) FROM runner").fetchone()[0] == 0
 
 
-async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connection: Connection) -> None:
-    """A claim returns judgments that another runner already wrote; that runner's commit releases its own claims."""
+async def test_what_was_judged_meanwhile_is_taken(
+    commits: GroupCommit, connection: Connection
+) -> None:
+    """A claim returns judgments that another runner already wrote; that runner's commit releases
+    its own claims."""
     found = judgments(0, 2)
     hashes = [one.content_hash for one in found]
     async with opened(commits) as one, opened(commits) as two:
@@ -88,7 +96,8 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
 
 
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
-    """Contents released without a judgment go to the next runner that asks, while the first one keeps working."""
+    """Contents released without a judgment go to the next runner that asks, while the first one
+    keeps working."""
     async with opened(commits) as one, opened(commits) as two:
         await claim(one, FIRST, SECOND)
         one.release(["aa", "bb"])
@@ -96,15 +105,21 @@ async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
         assert shares(await claim(two, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
 
 
-async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connection: Connection) -> None:
+async def test_no_more_is_claimed_than_asked_for(
+    commits: GroupCommit, connection: Connection
+) -> None:
     """A runner claims as many free packs as it has workers and leaves the rest for others."""
     async with opened(commits) as one:
-        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [ClaimState.OURS, ClaimState.FREE]
+        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [
+            ClaimState.OURS,
+            ClaimState.FREE,
+        ]
         assert rows(connection) == FIRST
 
 
 async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit) -> None:
-    """A runner without a heartbeat loses its claims after the lease; one with a heartbeat keeps them."""
+    """A runner without a heartbeat loses its claims after the lease; one with a heartbeat keeps
+    them."""
     clock = Clock()
     one = opened(commits, clock=clock)
     two = opened(commits, clock=clock)
@@ -118,7 +133,9 @@ async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit
     assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
 
 
-async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
+async def test_signs_of_life_are_shown_while_working(
+    commits: GroupCommit, connection: Connection
+) -> None:
     """A runner that waits long for one reply still counts as alive."""
     async with opened(commits, heartbeat_s=0.01) as one:
         await claim(one, FIRST)
@@ -128,7 +145,9 @@ async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, conne
 
 
 @pytest.mark.parametrize("jump_s", [-3_600.0, 3_600.0])
-async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, jump_s: float) -> None:
+async def test_a_clock_that_jumps_frees_claims_at_worst(
+    commits: GroupCommit, jump_s: float
+) -> None:
     """Setting the wall clock back or forward never leaves a claim that cannot be taken."""
     clock = Clock()
     one = opened(commits, clock=clock)
@@ -166,16 +185,21 @@ async def test_a_dead_process_is_taken_over_at_once(
     assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
 
 
-async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, connection: Connection) -> None:
+async def test_a_process_id_of_another_place_says_nothing(
+    commits: GroupCommit, connection: Connection
+) -> None:
     """For another container or host only the lease counts; its process ids mean nothing here."""
     one, two = opened(commits), opened(commits)
     await claim(one, FIRST)
-    connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}"))
+    connection.execute(
+        "UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}")
+    )
     assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
 
 
 async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
-    """A runner whose end could not be written (full disk) holds no claims, even if its process lives on."""
+    """A runner whose end could not be written (full disk) holds no claims, even if its process
+    lives on."""
     async with GroupCommit(path) as commits:
         one = opened(commits)
         await claim(one, FIRST)
@@ -189,7 +213,8 @@ async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Co
 
 
 async def test_a_mark_that_makes_no_sense_is_damage(path: Path, connection: Connection) -> None:
-    """An unreadable row of another runner is reported as damage with a remedy, not as a bug of the writing thread."""
+    """An unreadable row of another runner is reported as damage with a remedy, not as a bug of the
+    writing thread."""
     connection.execute("INSERT INTO runner VALUES ('r', 'x', 'here', 'never')")
     with pytest.raises(StoreDamaged, match="a runner is invalid"):
         async with GroupCommit(path) as commits:

@@ -20,8 +20,12 @@ scores = st.floats(0, 1)
 
 
 def test_what_was_judged_is_known(connection: Connection) -> None:
-    """X28: score, pack, position and prior are found by content hash; the reason is read on request."""
-    write_judgments(connection, [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)])
+    """X28: score, pack, position and prior are found by content hash; the reason is read on
+    request."""
+    write_judgments(
+        connection,
+        [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)],
+    )
     assert read_judgments(connection, NAMES) == {
         "aa": Judgment("aa", 0.92, "", "p_1", 3, 0.25),
         "bb": Judgment("bb", 0.0),
@@ -41,7 +45,11 @@ def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
     )
     assert read_reasons(connection, ("turn 2", judge_key(JUDGE), 0), ["aa"]) == {}
     write_judgments(connection, judgments(2, 5, score=1.0), ("turn", judge_key(other), 0))
-    assert len(read_judgments(connection, NAMES)) == len(read_judgments(connection, ("turn", judge_key(other), 0))) == 3
+    assert (
+        len(read_judgments(connection, NAMES))
+        == len(read_judgments(connection, ("turn", judge_key(other), 0)))
+        == 3
+    )
 
 
 def test_the_first_judgment_stands(connection: Connection) -> None:
@@ -59,12 +67,17 @@ def test_scores_come_back_exactly(found: dict[str, float]) -> None:
     with TemporaryDirectory() as place:
         connection = connect_store(Path(place) / "memory.db")
         write_judgments(connection, [Judgment(digest, score) for digest, score in found.items()])
-        assert {digest: one.score for digest, one in read_judgments(connection, NAMES).items()} == found
+        assert {
+            digest: one.score for digest, one in read_judgments(connection, NAMES).items()
+        } == found
         connection.close()
 
 
-def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection, path: Path) -> None:
-    """Whichever page is overwritten with garbage, reading raises StoreDamaged or returns only true scores."""
+def test_damaged_pages_give_no_score_that_was_not_judged(
+    connection: Connection, path: Path
+) -> None:
+    """Whichever page is overwritten with garbage, reading raises StoreDamaged or returns only true
+    scores."""
     write_judgments(connection, judgments(0, 2000, score=0.25))
     connection.close()
     sound = path.read_bytes()
@@ -87,11 +100,16 @@ def _read(path: Path) -> str:
     except StoreDamaged:
         return "damaged"
     true = {judgment.content_hash for judgment in judgments(0, 2000)}
-    return "true" if all(one.score == 0.25 and digest in true for digest, one in found.items()) else "false"
+    return (
+        "true"
+        if all(one.score == 0.25 and digest in true for digest, one in found.items())
+        else "false"
+    )
 
 
 def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> None:
-    """If the turn index is torn, judgments are refused instead of being filed under the wrong turn."""
+    """If the turn index is torn, judgments are refused instead of being filed under the wrong
+    turn."""
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
     with pytest.raises(StoreDamaged, match="the index of turns"):
         write_judgments(connection, [Judgment("aa", 0.5)])
@@ -113,7 +131,8 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
     ],
 )
 def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, change: str) -> None:
-    """A score, prior, place or content altered to another valid value is damage, never another judgment."""
+    """A score, prior, place or content altered to another valid value is damage, never another
+    judgment."""
     write_judgments(connection, judgments(0, 5))
     connection.execute("INSERT INTO content (id, hash) VALUES (9, 'ff')")
     assert len(read_judgments(connection, NAMES)) == 5
@@ -128,7 +147,9 @@ def test_a_judgment_does_not_pass_for_another_turns(connection: Connection) -> N
     """A row moved to another turn, or a turn whose number changed, is damage."""
     write_judgments(connection, judgments(0, 5))
     write_judgments(connection, judgments(5, 6), ("turn 2", judge_key(JUDGE), 0))
-    connection.execute("UPDATE query SET turn_key = CASE turn_key WHEN 'turn' THEN 'x' ELSE 'turn' END")
+    connection.execute(
+        "UPDATE query SET turn_key = CASE turn_key WHEN 'turn' THEN 'x' ELSE 'turn' END"
+    )
     with pytest.raises(StoreDamaged):
         read_judgments(connection, NAMES)
 

@@ -34,7 +34,9 @@ words = st.text("abcdefgh", min_size=1, max_size=8)
 numbers = st.integers(1, 99_999)
 runs = st.fixed_dictionaries(
     {
-        "date": st.datetimes().map(lambda at: at.replace(year=2000 + at.year % 100).isoformat(sep=" ")),
+        "date": st.datetimes().map(
+            lambda at: at.replace(year=2000 + at.year % 100).isoformat(sep=" ")
+        ),
         "address": st.integers(16**9, 16**12 - 1).map(hex),
         "short_address": st.integers(16**3, 16**12 - 1).map(hex),
         "temporary": st.one_of(
@@ -50,9 +52,14 @@ runs = st.fixed_dictionaries(
 
 
 @given(runs, runs)
-def test_two_runs_of_one_command_share_a_key(one: dict[str, object], other: dict[str, object]) -> None:
-    """Addresses, temporary paths, times, durations and line numbers of stack frames are kept out of the key."""
-    assert turn_key(TEMPLATE.format(source="store", **one)) == turn_key(TEMPLATE.format(source="store", **other))
+def test_two_runs_of_one_command_share_a_key(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    """Addresses, temporary paths, times, durations and line numbers of stack frames are kept out of
+    the key."""
+    assert turn_key(TEMPLATE.format(source="store", **one)) == turn_key(
+        TEMPLATE.format(source="store", **other)
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,8 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
 
 
 def test_every_part_of_a_judge_is_in_its_key() -> None:
-    """Another provider, host, model, reasoning effort, prompt version, order or packing is another judge."""
+    """Another provider, host, model, reasoning effort, prompt version, order or packing is another
+    judge."""
     keys = {judge_key(JUDGE)}
     for field in msgspec.structs.fields(JUDGE):
         change: dict[str, Any] = {field.name: False if field.name == "packed" else "other"}
@@ -101,5 +109,8 @@ def test_keys_do_not_drift() -> None:
 )
 @pytest.mark.verify
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
-    """Eight times the text takes about eight times the CPU, whatever it repeats, so a paste cannot hang a turn."""
-    assert_growth(lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24)
+    """Eight times the text takes about eight times the CPU, whatever it repeats, so a paste cannot
+    hang a turn."""
+    assert_growth(
+        lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24
+    )

@@ -1,4 +1,5 @@
-"""Pruning: what no memory can reach, old turns, other judges, what is beyond the cap; never work in progress."""
+"""Pruning: what no memory can reach, old turns, other judges, what is beyond the cap; never work in
+progress."""
 
 import os
 from collections.abc import Iterable
@@ -22,7 +23,8 @@ from xscore.store import memory_writer
 NOW = 1_000_000_000.0
 DAY = 86_400.0
 PARTS = [
-    Judgment(f"{number:x}" * 32, 0.5, "", f"w_{str(number) * 16}{rung}") for number, rung in ((1, ""), (2, "/a.0"))
+    Judgment(f"{number:x}" * 32, 0.5, "", f"w_{str(number) * 16}{rung}")
+    for number, rung in ((1, ""), (2, "/a.0"))
 ]
 
 
@@ -33,15 +35,21 @@ def remembered(connection: Connection, count: int) -> list[Memory]:
     return memories
 
 
-def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1") -> None:
+def judged(
+    connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1"
+) -> None:
     """Store judgments of memories for a turn."""
     with database.transaction(connection):
         insert_judgments(
-            connection, [Judgment(memory.content_hash, 0.5, "why") for memory in memories], (turn_key, judge, 0)
+            connection,
+            [Judgment(memory.content_hash, 0.5, "why") for memory in memories],
+            (turn_key, judge, 0),
         )
 
 
-def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1", state: str = "done") -> None:
+def asked(
+    connection: Connection, turn_key: str, at: float, *, judge: str = "j1", state: str = "done"
+) -> None:
     """Record that a turn asked for these judgments."""
     connection.execute(
         "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
@@ -53,28 +61,43 @@ def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1"
 def left(connection: Connection) -> set[tuple[str, str]]:
     """Return the remaining judgments as turn key and judge key."""
     return set(
-        connection.execute("SELECT DISTINCT turn_key, judge FROM query JOIN judgment ON query_id = id").fetchall()
+        connection.execute(
+            "SELECT DISTINCT turn_key, judge FROM query JOIN judgment ON query_id = id"
+        ).fetchall()
     )
 
 
 def enter(connection: Connection, table: str, **values: object) -> None:
     """Insert a row; required columns that do not matter are 0."""
     columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
-    row = {name: 0 for _, name, _, needed, default, _ in columns if needed and default is None} | values
+    row = {
+        name: 0 for _, name, _, needed, default, _ in columns if needed and default is None
+    } | values
     connection.execute(
-        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+        tuple(row.values()),
     )
 
 
 def job(connection: Connection, turn_key: str, *, ended_at: float | None = None) -> None:
     """Insert a job with one question."""
     name, made = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
-    enter(connection, "job", id=name, command="submit", judge_spec="openai:m", judge="j1", plan="{}", **made)
+    enter(
+        connection,
+        "job",
+        id=name,
+        command="submit",
+        judge_spec="openai:m",
+        judge="j1",
+        plan="{}",
+        **made,
+    )
     enter(connection, "job_question", job=name, name="one", context="{}", turn_key=turn_key)
 
 
 def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> None:
-    """Age is counted from the last time a turn was asked; an imported turn has no age until it is asked."""
+    """Age is counted from the last time a turn was asked; an imported turn has no age until it is
+    asked."""
     memories = remembered(connection, 3)
     for turn_key, at in (("old", NOW - 91 * DAY), ("new", NOW - DAY), ("imported", None)):
         judged(connection, turn_key, memories)
@@ -98,19 +121,24 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     assert prune_judgments(connection, PruneOptions(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
     asked(connection, "turn", NOW, judge="bb33")
     connection.execute(
-        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
-        " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
-        " VALUES ('t_turnbb33', 'ask', 'openai:m', 1, 2, 2, 0, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)"
+        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached,"
+        " carried, unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s,"
+        " judge_s, select_s, primary_s, total_s) VALUES ('t_turnbb33', 'ask', 'openai:m', 1, 2, 2,"
+        " 0, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)"
     )
     assert prune_judgments(connection, PruneOptions(judges=["openai:m"]), now=NOW).of_judges == 2
     assert left(connection) == set()
 
 
 @pytest.mark.parametrize(
-    ("judge", "error"), [("", UsageError), ("a", UsageError), ("aaaaaaa", UsageError), ("openai:n", NothingMatched)]
+    ("judge", "error"),
+    [("", UsageError), ("a", UsageError), ("aaaaaaa", UsageError), ("openai:n", NothingMatched)],
 )
-def test_a_slip_of_the_hand_names_no_judge(connection: Connection, judge: str, error: type[Exception]) -> None:
-    """A key prefix under eight characters is refused as ambiguous, an unknown one is reported; nothing is deleted."""
+def test_a_slip_of_the_hand_names_no_judge(
+    connection: Connection, judge: str, error: type[Exception]
+) -> None:
+    """A key prefix under eight characters is refused as ambiguous, an unknown one is reported;
+    nothing is deleted."""
     judged(connection, "turn", remembered(connection, 1), "aaaaaaaa11")
     with pytest.raises(error):
         prune_judgments(connection, PruneOptions(judges=[judge]), now=NOW)
@@ -124,7 +152,8 @@ def test_what_begins_during_the_sweep_stays(connection: Connection) -> None:
         judged(connection, turn_key, memories)
     asked(connection, "second", NOW)
     connection.execute(
-        "CREATE TRIGGER another_process AFTER DELETE ON judgment BEGIN UPDATE turn SET state = 'running'; END"
+        "CREATE TRIGGER another_process AFTER DELETE ON judgment BEGIN UPDATE turn SET state ="
+        " 'running'; END"
     )
     done = prune_judgments(connection, PruneOptions(max_judgments=0), now=NOW)
     assert (done.over_cap, done.needed_now) == (2, 2)
@@ -171,7 +200,8 @@ def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection
 
 
 def test_only_unreachable_judgments_go(connection: Connection) -> None:
-    """Judgments of current memories stay; those of edited or removed memories are deleted with their reasons."""
+    """Judgments of current memories stay; those of edited or removed memories are deleted with
+    their reasons."""
     judged(connection, "a", [*remembered(connection, 1), function("gone")])
     assert prune_judgments(connection) == PruneResult(unreachable=1, over_cap=0, contents=1)
     assert connection.execute("SELECT text FROM reason").fetchall() == [("why",)]
@@ -196,7 +226,8 @@ def test_an_indexed_repository_may_be_empty(connection: Connection) -> None:
 
 
 def test_what_was_imported_before_the_index_stays(connection: Connection, path: Path) -> None:
-    """Pruning before the first index is refused and removes nothing; no judgment counts as unreachable."""
+    """Pruning before the first index is refused and removes nothing; no judgment counts as
+    unreachable."""
     judged(connection, "a", [function("f"), function("g")])
     for sweep in (preview_prune, prune_judgments):
         with pytest.raises(UsageError) as refused:
@@ -207,7 +238,8 @@ def test_what_was_imported_before_the_index_stays(connection: Connection, path: 
 
 
 def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: Path) -> None:
-    """Leftover parts can be pruned; they are counted apart from edited memories, before and after."""
+    """Leftover parts can be pruned; they are counted apart from edited memories, before and
+    after."""
     large = function("large", text="def large():\n" + "    total = total + 1\n" * 500)
     with database.transaction(connection):
         memory_writer.put_memories(connection, [large])
@@ -215,10 +247,15 @@ def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: P
     judged(connection, "a", [*remembered(connection, 1), function("gone")])
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.unreachable, found.parts_needed, found.parts_spare) == (1, 2, 0)
-    assert prune_judgments(connection, now=NOW) == PruneResult(unreachable=1, over_cap=0, contents=1)
+    assert prune_judgments(connection, now=NOW) == PruneResult(
+        unreachable=1, over_cap=0, contents=1
+    )
     judged(connection, "a", [large])
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.unreachable, found.parts_needed, found.parts_spare) == (0, 0, 2)
     gone = PruneResult(unreachable=0, over_cap=0, contents=2, parts=2)
-    assert (preview_prune(connection, PruneOptions(), now=NOW).parts, prune_judgments(connection, now=NOW)) == (2, gone)
+    assert (
+        preview_prune(connection, PruneOptions(), now=NOW).parts,
+        prune_judgments(connection, now=NOW),
+    ) == (2, gone)
     assert gone.judgments == 2 and not gone.reachable

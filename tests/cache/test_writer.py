@@ -53,7 +53,9 @@ async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
     """Many concurrent tasks share commits, and every judgment is stored."""
     async with GroupCommit(path) as commits:
         writer = StoredJudgments(commits).writer("turn", JUDGE)
-        await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
+        await asyncio.gather(
+            *(writer(judgments(number * 5, number * 5 + 5)) for number in range(500))
+        )
         assert commits.commits < 100
     assert len(stored(path)) == 2500
 
@@ -70,7 +72,8 @@ async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
 
 
 async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None:
-    """Items queued for one bulk write arrive in one call, in order, together with what was posted among them."""
+    """Items queued for one bulk write arrive in one call, in order, together with what was posted
+    among them."""
     calls: list[list[int]] = []
 
     def note(items: Sequence[int], connection: Connection) -> None:
@@ -95,7 +98,8 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
 
 
 async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) -> None:
-    """After `caught_up`, everything queued before is committed; with an empty queue it returns at once."""
+    """After `caught_up`, everything queued before is committed; with an empty queue it returns at
+    once."""
     async with GroupCommit(path) as commits:
         reader = connect_store(path)
         for number in range(20):
@@ -153,7 +157,8 @@ async def test_a_store_that_was_moved_is_not_written_on(path: Path, *, replaced:
 
 
 async def test_a_failed_commit_stops_everyone(path: Path) -> None:
-    """A failed commit is raised to all current and later callers: nothing more is bought if it cannot be stored."""
+    """A failed commit is raised to all current and later callers: nothing more is bought if it
+    cannot be stored."""
     commits = GroupCommit(path)
     with pytest.raises(StoreError):
         async with commits:
@@ -172,18 +177,23 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
         async with GroupCommit(path) as commits:
             writer = StoredJudgments(commits).writer("turn", JUDGE)
             await writer(judgments(0, 10))
-            await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
+            await commits.submit(
+                lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone()
+            )
             await writer(judgments(10, 50_000))
     assert len(stored(path)) == 10
 
 
 @pytest.mark.verify
 def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
-    """Killed at six arbitrary points while eight tasks write, the store has every acknowledged judgment."""
+    """Killed at six arbitrary points while eight tasks write, the store has every acknowledged
+    judgment."""
     acknowledged: set[str] = set()
     for run in range(6):
         process = subprocess.Popen(
-            [sys.executable, "-c", ACKNOWLEDGING, str(path), str(run * 10**9)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", ACKNOWLEDGING, str(path), str(run * 10**9)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout is not None
         acknowledged.add(process.stdout.readline().strip())

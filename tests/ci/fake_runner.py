@@ -1,9 +1,10 @@
-"""A runner for one composite action: reads `action.yml`, runs its shell under bash, keeps caches and artifacts.
+"""A runner for one composite action: reads `action.yml`, runs its shell under bash, keeps caches
+and artifacts.
 
-It is GitHub's in what the steps can see of it: files for outputs and summary, expressions, conditions, commands in the
-log, folders that expressions name as the host of a container does, a cancellation after which only `always()` runs.
-Steps that use an action of GitHub's are done here, as their manuals say. It knows no more of the expression language
-than this action uses.
+It is GitHub's in what the steps can see of it: files for outputs and summary, expressions,
+conditions, commands in the log, folders that expressions name as the host of a container does, a
+cancellation after which only `always()` runs. Steps that use an action of GitHub's are done here,
+as their manuals say. It knows no more of the expression language than this action uses.
 """
 
 import json
@@ -34,7 +35,9 @@ _WORDS = {"&&": "and", "||": "or"}
 _COMMAND = re.compile(r"::([\w-]+)(?: title=([^:]*))?::(.*)")
 
 
-def job_environment(temp: Path, *, event: object = None, event_name: str = "push") -> dict[str, str]:
+def job_environment(
+    temp: Path, *, event: object = None, event_name: str = "push"
+) -> dict[str, str]:
     """Write the event, and return GitHub's variables of a job whose files are in this folder."""
     (temp / "event.json").write_text(json.dumps(event or {}))
     return {
@@ -123,27 +126,38 @@ class Runner(Struct):
             "steps": ran.steps,
         }
         defaults = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
-        context["inputs"] = {name: interpolate(one, context) for name, one in defaults.items()} | dict(inputs)
+        context["inputs"] = {
+            name: interpolate(one, context) for name, one in defaults.items()
+        } | dict(inputs)
         for step in STEPS:
             if self._is_due(step, context, failed=ran.code != 0 or ran.cancelled):
                 self._do(step, context, ran, job)
-        ran.outputs = {name: interpolate(one["value"], context) for name, one in ACTION["outputs"].items()}
+        ran.outputs = {
+            name: interpolate(one["value"], context) for name, one in ACTION["outputs"].items()
+        }
         return ran
 
     def _is_due(self, step: dict[str, Any], context: dict[str, Any], *, failed: bool) -> bool:
         condition = str(step.get("if", "true"))
         if failed and "always()" not in condition:
             return False
-        return condition == "true" or bool(value(condition.removeprefix("${{").removesuffix("}}"), context))
+        return condition == "true" or bool(
+            value(condition.removeprefix("${{").removesuffix("}}"), context)
+        )
 
-    def _do(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]) -> None:
+    def _do(
+        self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]
+    ) -> None:
         name = step["id"]
         ran.steps[name] = {"outputs": {}}
         if "uses" in step:
             with_ = {key: interpolate(str(one), context) for key, one in step["with"].items()}
             outputs = self._use(step["uses"].partition("@")[0], with_)
         elif name == "install" and not self.really_installs:
-            outputs = {"xscore": str(Path(sys.executable).with_name("xscore")), "python": sys.executable}
+            outputs = {
+                "xscore": str(Path(sys.executable).with_name("xscore")),
+                "python": sys.executable,
+            }
         else:
             outputs = self._shell(step, context, ran, job)
         ran.steps[name]["outputs"] = outputs
@@ -170,7 +184,9 @@ class Runner(Struct):
                     return {"cache-matched-key": key}
         return {}
 
-    def _shell(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]) -> dict[str, str]:
+    def _shell(
+        self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]
+    ) -> dict[str, str]:
         script, output, summary = (self.temp / one for one in ("step.sh", "output", "summary"))
         script.write_text(step["run"])
         output.write_text("")
@@ -196,7 +212,8 @@ class Runner(Struct):
         return dict(outputs_of(output.read_text("utf-8")))
 
     def _is_interrupted(self, running: "subprocess.Popen[bytes]") -> bool:
-        """Interrupt the step as the runner does when the time has come; return whether that was before its end."""
+        """Interrupt the step as the runner does when the time has come; return whether that was
+        before its end."""
         while self.cancel_when and running.poll() is None:
             if self.cancel_when():
                 running.send_signal(signal.SIGINT)
@@ -214,7 +231,10 @@ def value(expression: str, context: Mapping[str, Any]) -> object:
     """Return the value of an expression; a missing one is an empty string."""
     tokens = _TOKEN.findall(expression.replace("always()", "'yes'"))
     assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), expression
-    words = [_WORDS.get(one, one) if one[0] in "'&|=!()" else repr(_look_up(one, context)) for one in tokens]
+    words = [
+        _WORDS.get(one, one) if one[0] in "'&|=!()" else repr(_look_up(one, context))
+        for one in tokens
+    ]
     return eval(" ".join(words))
 
 

@@ -1,4 +1,5 @@
-"""A loopback server with the paths of GitHub's REST API for comments: users, and pages of comments."""
+"""A loopback server with the paths of GitHub's REST API for comments: users, and pages of
+comments."""
 
 from typing import Any
 
@@ -13,7 +14,9 @@ PERSON = {"login": "ada", "type": "User"}
 class GitHubApi(Threaded):
     """The comments of one repository; a test may plan refusals."""
 
-    def __init__(self, *, writer: dict[str, str] = BOT, status: int = 200, moved_to: str = "") -> None:
+    def __init__(
+        self, *, writer: dict[str, str] = BOT, status: int = 200, moved_to: str = ""
+    ) -> None:
         super().__init__()
         self.writer = writer
         self.status = status
@@ -32,7 +35,14 @@ class GitHubApi(Threaded):
     def say(self, user: dict[str, str], body: str) -> None:
         """Add a comment by some user."""
         number = len(self.comments) + 1
-        self.comments.append({"id": number, "user": user, "body": body, "html_url": f"https://github.invalid/{number}"})
+        self.comments.append(
+            {
+                "id": number,
+                "user": user,
+                "body": body,
+                "html_url": f"https://github.invalid/{number}",
+            }
+        )
 
     async def serve(self) -> None:
         """Serve the paths."""
@@ -46,7 +56,9 @@ class GitHubApi(Threaded):
     async def _user(self, request: web.Request) -> web.Response:
         self._note(request)
         if self.writer["type"] == "Bot":
-            return web.json_response({"message": "Resource not accessible by integration"}, status=403)
+            return web.json_response(
+                {"message": "Resource not accessible by integration"}, status=403
+            )
         return web.json_response(self.writer)
 
     async def _list(self, request: web.Request) -> web.Response:

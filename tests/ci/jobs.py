@@ -23,7 +23,9 @@ def report_of(ran: Ran) -> dict[str, Any]:
 
 def judged_on_main(runner: Runner) -> None:
     """Cache a store with every judgment of the questions, as a run on the default branch does."""
-    assert run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode == 0
+    assert (
+        run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode == 0
+    )
     kept = runner.temp / "caches/main"
     shutil.copytree(store_dir(runner.workspace), kept)
     runner.caches[f"xscore-Linux-s{SCHEMA.version}-1-main"] = kept

@@ -1,4 +1,5 @@
-"""The action's comment, against a server with GitHub's API: one comment, found again, never a failed job."""
+"""The action's comment, against a server with GitHub's API: one comment, found again, never a
+failed job."""
 
 import socket
 import struct
@@ -27,16 +28,24 @@ def api() -> Iterator[GitHubApi]:
 class Step:
     """The step that writes the comment."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
         self.log = ""
         self.code = -1
 
-    def run(self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str) -> None:
+    def run(
+        self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str
+    ) -> None:
         """Run the step once."""
         (self.folder / "report.md").write_text(markdown, "utf-8")
         job = job_environment(self.folder, event=event, event_name="pull_request")
-        own = {"TOKEN": "t0ken", "MARKDOWN": str(self.folder / "report.md"), "GITHUB_API_URL": api_url}
+        own = {
+            "TOKEN": "t0ken",
+            "MARKDOWN": str(self.folder / "report.md"),
+            "GITHUB_API_URL": api_url,
+        }
         for name, value in (job | own | given).items():
             self.monkeypatch.setenv(name, value)
         self.code = comment.main()
@@ -49,7 +58,9 @@ class Step:
 
 
 @pytest.fixture
-def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Step:
+def step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Step:
     """The step, in a new folder."""
     return Step(tmp_path, monkeypatch, capsys)
 
@@ -101,7 +112,12 @@ def test_what_goes_wrong_at_github_is_a_warning(step: Step) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[\xff"],
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[",
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n[\xff",
+    ],
     ids=["reset", "cut", "another-protocol", "no-text"],
 )
 def test_a_connection_that_breaks_is_a_warning(sent: bytes, step: Step) -> None:
@@ -124,7 +140,10 @@ def _answer_and_reset(server: socket.socket, sent: bytes) -> None:
 
 def test_the_token_follows_no_redirection(step: Step) -> None:
     """A redirecting host gets no second request with the token."""
-    with GitHubApi() as elsewhere, GitHubApi(moved_to=f"{elsewhere.url}/repos/someone/shop/issues/5/comments") as api:
+    with (
+        GitHubApi() as elsewhere,
+        GitHubApi(moved_to=f"{elsewhere.url}/repos/someone/shop/issues/5/comments") as api,
+    ):
         step.run(api.url)
         assert elsewhere.asked == []
     assert step.code == 0
@@ -141,7 +160,9 @@ def test_without_a_token_nothing_is_asked(step: Step, api: GitHubApi) -> None:
     [{}, {"pull_request": None}, {"pull_request": {"number": 5, "head": {"repo": None}}}, FORK],
     ids=["push", "none", "gone", "fork"],
 )
-def test_without_a_pull_request_of_ours_nothing_is_asked(event: object, step: Step, api: GitHubApi) -> None:
+def test_without_a_pull_request_of_ours_nothing_is_asked(
+    event: object, step: Step, api: GitHubApi
+) -> None:
     """A push, a fork's pull request and a closed one have no comment that we may write."""
     step.run(api.url, event=event)
     assert (step.code, api.asked) == (0, [])

@@ -1,4 +1,5 @@
-"""The action and the workflow as files: valid, pinned, no foreign text in a shell, minimal rights."""
+"""The action and the workflow as files: valid, pinned, no foreign text in a shell, minimal
+rights."""
 
 import re
 import shutil
@@ -14,9 +15,14 @@ from xscore.extensions.evaluation import run
 
 MANUAL = ROOT / "docs/ci.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", MANUAL.read_text("utf-8"), re.DOTALL)
-EVERY = {path.stem: path.read_text("utf-8") for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+EVERY = {
+    path.stem: path.read_text("utf-8")
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml"))
+}
 EVERY |= {f"example-{n}": one for n, one in enumerate(EXAMPLES, 1)}
-WORKFLOWS = {name: text for name, text in EVERY.items() if name == "xscore" or name.startswith("example")}
+WORKFLOWS = {
+    name: text for name, text in EVERY.items() if name == "xscore" or name.startswith("example")
+}
 """Those that use the action."""
 OURS = re.compile(r"^(\./|OWNER/xscore@TAG$)")
 
@@ -28,18 +34,27 @@ def tool(name: str, *arguments: str, given: str = "") -> subprocess.CompletedPro
 
 
 def assert_sound(schema: str, path: Path, text: str) -> None:
-    """Assert that GitHub's schema accepts a file, and that zizmor finds nothing unpinned and nothing for strangers."""
+    """Assert that GitHub's schema accepts a file, and that zizmor finds nothing unpinned and
+    nothing for strangers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.replace("OWNER/xscore@TAG", f"OWNER/xscore@{'0' * 40}"), "utf-8")
     for done in (
         tool("check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", str(path)),
-        tool("zizmor", "--offline", "--no-progress", "--color=never", "--min-severity=medium", str(path)),
+        tool(
+            "zizmor",
+            "--offline",
+            "--no-progress",
+            "--color=never",
+            "--min-severity=medium",
+            str(path),
+        ),
     ):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_action_is_sound(tmp_path: Path) -> None:
-    """Valid, with no injection, no cache to poison, no token left behind, all that it uses pinned by commit."""
+    """Valid, with no injection, no cache to poison, no token left behind, all that it uses pinned
+    by commit."""
     assert_sound("actions", tmp_path / "action.yml", (ROOT / "action.yml").read_text("utf-8"))
 
 
@@ -66,13 +81,18 @@ def test_no_expression_is_in_a_shell() -> None:
 
 
 def test_no_expression_names_a_folder_of_the_machine() -> None:
-    """In a container an expression names the host's folder, missing there: the shell reads its own variable."""
-    assert re.findall(r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS)) == []
+    """In a container an expression names the host's folder, missing there: the shell reads its own
+    variable."""
+    assert (
+        re.findall(r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS))
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_gives_the_action_what_it_takes(name: str) -> None:
-    """Read for the job, write for the comment only, no token in the checkout; inputs exist, required ones are given."""
+    """Read for the job, write for the comment only, no token in the checkout; inputs exist,
+    required ones are given."""
     read = yaml.safe_load(WORKFLOWS[name])
     assert "pull_request_target" not in read[True]  # YAML takes `on` for a truth
     for job in read["jobs"].values():

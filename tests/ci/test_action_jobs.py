@@ -1,6 +1,8 @@
-"""The action as a job runs it: each step's shell under bash, the real command line, a host on loopback.
+"""The action as a job runs it: each step's shell under bash, the real command line, a host on
+loopback.
 
-Its store comes from the cache and from nowhere else; a failed gate fails the job after everything is saved.
+Its store comes from the cache and from nowhere else; a failed gate fails the job after everything
+is saved.
 """
 
 from decimal import Decimal
@@ -10,7 +12,16 @@ import pytest
 
 from tests.ci.fake_runner import Ran, Runner
 from tests.ci.github_api import GitHubApi
-from tests.ci.jobs import EVAL, FORK, OURS, baseline_of, edit, judged_on_main, report_of, without_key
+from tests.ci.jobs import (
+    EVAL,
+    FORK,
+    OURS,
+    baseline_of,
+    edit,
+    judged_on_main,
+    report_of,
+    without_key,
+)
 from tests.conftest import git
 from tests.cost_reports.gate_reports import MEASURED
 from tests.servers.billing import BillingServer, vendor
@@ -18,7 +29,10 @@ from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.cost_reports import gate
 
-HOSTILE = "$(touch made) `touch made`; touch made\n::error title=planted::x\n::set-output name=a::b ${{ github.token }}"
+HOSTILE = (
+    "$(touch made) `touch made`; touch made\n::error title=planted::x\n::set-output name=a::b ${{"
+    " github.token }}"
+)
 ASK = {"command": "ask - --no-user-learning", "stdin": "task.txt"}
 
 
@@ -35,18 +49,25 @@ def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> N
     assert report["spent"]["calls"] == host.counts.requests
     assert Decimal(ran.outputs["cost-usd"]) == 0
     [evaluated] = report["evaluations"]
-    row = f"openai:judge-2 | 2 | {evaluated['k']} | {evaluated['recall']:.3f} | {evaluated['precision']:.3f} |"
+    row = (
+        f"openai:judge-2 | 2 | {evaluated['k']} | {evaluated['recall']:.3f} |"
+        f" {evaluated['precision']:.3f} |"
+    )
     assert row in ran.summary
     assert [row in one for one in said] == [True]
     [page] = runner.artifacts
-    assert page == Path(ran.outputs["page"]).name and report["repositories"][0] in runner.artifacts[page]
+    assert (
+        page == Path(ran.outputs["page"]).name
+        and report["repositories"][0] in runner.artifacts[page]
+    )
     assert len(runner.caches) == 1
     assert ran.titles("error") == []
 
 
 @pytest.mark.verify
 def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> None:
-    """If the judge never answers for some memories, the job passes with a warning; the gate checks coverage."""
+    """If the judge never answers for some memories, the job passes with a warning; the gate checks
+    coverage."""
     host.misbehave(Fault.MODERATED, times=1000, when=lambda body: "checkout" in str(body))
     ran = runner.use({**EVAL, "command": "eval questions.jsonl --pack-size 5"})
     assert ran.steps["command"]["outputs"]["exit-code"] == "1", ran.log
@@ -56,7 +77,8 @@ def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> No
 
 @pytest.mark.verify
 def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None:
-    """A hostile task, branch or answer has no effect wherever it is shown; the answer output is unchanged."""
+    """A hostile task, branch or answer has no effect wherever it is shown; the answer output is
+    unchanged."""
     host.answer = HOSTILE + "\n```\n</details>"
     (runner.workspace / "task.txt").write_text(HOSTILE)
     git(runner.workspace, "checkout", "-qb", "$(touch${IFS}made)`id`;'\"")
@@ -76,10 +98,13 @@ def _assert_nothing_happened(runner: Runner, ran: Ran) -> None:
 
 @pytest.mark.verify
 def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
-    """A run stopped by its cap has spent no more than the cap, exits with 4 and keeps what it paid for."""
+    """A run stopped by its cap has spent no more than the cap, exits with 4 and keeps what it paid
+    for."""
     with BillingServer(models=("gpt-4.1",)) as billing, vendor(billing) as environ:
         runner.environ |= environ
-        ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1", "max-usd": "0.005"})
+        ran = runner.use(
+            {"command": "eval questions.jsonl --pack-size 1 --concurrency 1", "max-usd": "0.005"}
+        )
         assert (ran.code, ran.outputs["exit-code"]) == (4, "4"), ran.log
         assert 0 < billing.charged <= Decimal("0.005")
         assert Decimal(ran.outputs["cost-usd"]) == billing.charged
@@ -89,7 +114,8 @@ def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
 
 @pytest.mark.verify
 def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServer) -> None:
-    """The runner's interrupt reaches the command, which ends cleanly; what was judged is saved for the next run."""
+    """The runner's interrupt reaches the command, which ends cleanly; what was judged is saved for
+    the next run."""
     host.latency_s = 0.2
     runner.cancel_when = lambda: sum(host.counts.judgments.values()) >= 5
     ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1"})
@@ -102,7 +128,8 @@ def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServ
 @pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_it_installs_once_in_a_job(runner: Runner) -> None:
-    """The real installation, from this checkout, serves both uses of a job; its own environment runs the command."""
+    """The real installation, from this checkout, serves both uses of a job; its own environment
+    runs the command."""
     runner.really_installs = True
     first = runner.use(EVAL)
     assert first.code == 0, first.log
@@ -116,7 +143,8 @@ def test_it_installs_once_in_a_job(runner: Runner) -> None:
 
 @pytest.mark.verify
 def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) -> None:
-    """The store is restored from the cache: the same questions cost nothing, and no new cache is saved."""
+    """The store is restored from the cache: the same questions cost nothing, and no new cache is
+    saved."""
     runner.use(EVAL)
     host.reset()
     again = runner.use(EVAL)
@@ -163,7 +191,8 @@ def test_a_store_of_no_use_is_put_away(runner: Runner, host: OpenAIServer) -> No
 
 @pytest.mark.verify
 def test_two_uses_in_one_job_share_the_store(runner: Runner, host: OpenAIServer) -> None:
-    """The second use finds what the first paid for, is not overwritten by the cache, and has files of its own."""
+    """The second use finds what the first paid for, is not overwritten by the cache, and has files
+    of its own."""
     first = runner.use(EVAL)
     told = {name: Path(first.outputs[name]).read_bytes() for name in ("report", "page", "stdout")}
     host.reset()
@@ -177,13 +206,16 @@ def test_two_uses_in_one_job_share_the_store(runner: Runner, host: OpenAIServer)
 
 @pytest.mark.verify
 def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
-    """Each failed gate is an error, the job exits with 5, and summary, page and store are still saved."""
+    """Each failed gate is an error, the job exits with 5, and summary, page and store are still
+    saved."""
     path = runner.temp / "baseline.json"
     gate.write_baseline(path, MEASURED)
     ran = runner.use({**EVAL, "baseline": str(path)})
     assert (ran.code, ran.outputs["exit-code"]) == (5, "5"), ran.log
     failed = [one.message for one in ran.annotations if one.title == "xscore: gate failed"]
-    assert [one for one in failed if one.startswith(f"turns: {MEASURED.turns} in the baseline, 2 now")], failed
+    assert [
+        one for one in failed if one.startswith(f"turns: {MEASURED.turns} in the baseline, 2 now")
+    ], failed
     assert ran.summary and len(runner.caches) == 1
     assert ran.outputs["page"]
 

@@ -61,9 +61,13 @@ def test_the_store_of_a_checkout_is_in_its_git_folder(prepared: Path, tmp_path: 
 
 
 def test_without_a_git_folder_a_store_is_not_believed(
-    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    prepared: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without git no store may come with the code, nor a link; one that this job made is trusted later in it."""
+    """Without git no store may come with the code, nor a link; one that this job made is trusted
+    later in it."""
     (prepared / ".git").rename(tmp_path / "git")
     (prepared / ".xscore").symlink_to(tmp_path)
     assert prepare.main() == 2

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.write_report import ACTIVE, CODE, COMMENT_BYTES, NOTHING, as_it_was, bounded, passive, together
+from ci.write_report import (
+    ACTIVE,
+    CODE,
+    COMMENT_BYTES,
+    NOTHING,
+    as_it_was,
+    bounded,
+    passive,
+    together,
+)
 
 NO_SURROGATES = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -20,10 +29,20 @@ def test_what_is_bounded_is_bounded(text: str, most: int) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["`" * 30, "ä line", "x" * 30_000, "```", "\r```\r@ada", "</details>\n# kept 9", "\n\n\na", "\x0b\x0c\u2028- a"],
+    [
+        "`" * 30,
+        "ä line",
+        "x" * 30_000,
+        "```",
+        "\r```\r@ada",
+        "</details>\n# kept 9",
+        "\n\n\na",
+        "\x0b\x0c\u2028- a",
+    ],
 )
 def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> None:
-    """Whatever an answer holds and wherever it is cut, it stays inside its fence and fits into a comment."""
+    """Whatever an answer holds and wherever it is cut, it stays inside its fence and fits into a
+    comment."""
     (tmp_path / "out").write_text(f"{line}\n" * (60_000 // len(line)), "utf-8")
     text = together("# kept 3\n" * 20_000, as_it_was(tmp_path / "out"), COMMENT_BYTES)
     assert len(text.encode()) <= COMMENT_BYTES
@@ -70,7 +89,8 @@ def test_what_is_passive_stays_so(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["recall@8 is 0.9", "| kept | ---: |", "## xscore report: turn t_1", "at 08:55: 3 × 429"]
+    "text",
+    ["recall@8 is 0.9", "| kept | ---: |", "## xscore report: turn t_1", "at 08:55: 3 × 429"],
 )
 def test_our_own_figures_stay_as_they_are(text: str) -> None:
     """Numbers, tables and headings are unchanged."""

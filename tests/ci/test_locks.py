@@ -1,4 +1,5 @@
-"""The locked packages: every declared dependency, each with checksums; and the release that installs them."""
+"""The locked packages: every declared dependency, each with checksums; and the release that
+installs them."""
 
 import re
 import tomllib
@@ -15,23 +16,36 @@ LOCKS = ROOT / "ci/locks"
 
 def locked(name: str) -> dict[str, str]:
     """Return each package of a lock file with the checksums below it."""
-    parts = re.split(r"^(?=[a-z0-9])", (LOCKS / f"{name}.txt").read_text("utf-8"), flags=re.MULTILINE)
-    return {re.split(r"[=\[ ]", part)[0]: part for part in parts if part and not part.startswith("#")}
+    parts = re.split(
+        r"^(?=[a-z0-9])", (LOCKS / f"{name}.txt").read_text("utf-8"), flags=re.MULTILINE
+    )
+    return {
+        re.split(r"[=\[ ]", part)[0]: part for part in parts if part and not part.startswith("#")
+    }
 
 
 def declared(*extras: str) -> set[str]:
     """Return the dependencies declared in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
+    asked = [
+        *project["dependencies"],
+        *(one for extra in extras for one in project["optional-dependencies"][extra]),
+    ]
     return {Requirement(one).name.lower() for one in asked}
 
 
-@pytest.mark.parametrize(("name", "extras"), [("run", ()), ("test", ("test",)), ("verify", ("test", "verify"))])
-def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(name: str, extras: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("name", "extras"), [("run", ()), ("test", ("test",)), ("verify", ("test", "verify"))]
+)
+def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(
+    name: str, extras: tuple[str, ...]
+) -> None:
     """A dependency added without `make lock` fails here, before an installation lacks it."""
     found = locked(name)
     assert declared(*extras) | {"hatchling", "editables"} <= set(found)
-    assert [one for one, text in found.items() if "==" not in text or "--hash=sha256:" not in text] == []
+    assert [
+        one for one, text in found.items() if "==" not in text or "--hash=sha256:" not in text
+    ] == []
 
 
 def test_locks_agree_with_each_other() -> None:
@@ -43,13 +57,18 @@ def test_locks_agree_with_each_other() -> None:
 
 
 def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_contents() -> None:
-    """The publishing job builds nothing: it signs and uploads the files of the job that tested them."""
+    """The publishing job builds nothing: it signs and uploads the files of the job that tested
+    them."""
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
     steps = jobs["publish"]["steps"]
     signed = [step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")]
     assert [sorted(one) for one in signed] == [["subject-path"], ["sbom-path", "subject-path"]]
     assert not any("build" in step.get("run", "") for step in steps)
-    assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+    assert jobs["publish"]["permissions"] == {
+        "contents": "read",
+        "id-token": "write",
+        "attestations": "write",
+    }
     assert "make sbom" in [step.get("run") for step in jobs["build"]["steps"]]
 
 

@@ -39,7 +39,14 @@ def build(source: Path, target: Path) -> "subprocess.CompletedProcess[str]":
     recipe = re.search(r"^site:.*\n\t(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert recipe and recipe[1].endswith(" --conf-dir ci/site . build/site")
     arguments = recipe[1].split()[1:-4]
-    command = [sys.executable, *arguments, "--conf-dir", str(ROOT / "ci/site"), str(source), str(target)]
+    command = [
+        sys.executable,
+        *arguments,
+        "--conf-dir",
+        str(ROOT / "ci/site"),
+        str(source),
+        str(target),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -53,7 +60,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Links
 
 
 def test_every_internal_link_leads_somewhere(pages: dict[Path, Links]) -> None:
-    """Every page, fragment and file that a page links to exists, including the start page `index.html`."""
+    """Every page, fragment and file that a page links to exists, including the start page
+    `index.html`."""
     broken, seen = [], 0
     for page, found in pages.items():
         for link in [*found.links, *found.loads]:
@@ -62,7 +70,9 @@ def test_every_internal_link_leads_somewhere(pages: dict[Path, Links]) -> None:
                 continue
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             seen += 1
-            if not target.is_file() or (parts.fragment and unquote(parts.fragment) not in pages[target].ids):
+            if not target.is_file() or (
+                parts.fragment and unquote(parts.fragment) not in pages[target].ids
+            ):
                 broken.append(f"{page.name}: {link}")
     assert (broken, seen > 1_000) == ([], True)
     assert any(page.name == "index.html" for page in pages)
@@ -85,7 +95,11 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Links]) -> None:
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     """The builder rejects a link to a missing page or a missing fragment."""
-    (tmp_path / "README.md").write_text("# Start\n\n[there](#start) [gone](docs/gone.md) [nowhere](#nowhere)\n")
+    (tmp_path / "README.md").write_text(
+        "# Start\n\n[there](#start) [gone](docs/gone.md) [nowhere](#nowhere)\n"
+    )
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
-    assert "docs/gone.md" in done.stderr and "nowhere" in done.stderr and "start'" not in done.stderr
+    assert (
+        "docs/gone.md" in done.stderr and "nowhere" in done.stderr and "start'" not in done.stderr
+    )

@@ -1,4 +1,5 @@
-"""Run the command line as a user does: in a new process and folder, or in this process where many runs are needed."""
+"""Run the command line as a user does: in a new process and folder, or in this process where many
+runs are needed."""
 
 import io
 import subprocess
@@ -62,21 +63,33 @@ def process() -> Run:
     """Run `xscore …` in a process without a terminal; return its streams and exit code."""
 
     def run(
-        *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None
+        *arguments: str,
+        cwd: Path | None = None,
+        stdin: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         return programs.run(
-            *arguments, cwd=cwd or Path.cwd(), stdin=stdin, environ={"COLUMNS": "100", **(environ or {})}
+            *arguments,
+            cwd=cwd or Path.cwd(),
+            stdin=stdin,
+            environ={"COLUMNS": "100", **(environ or {})},
         )
 
     return run
 
 
 @pytest.fixture
-def xscore(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run `xscore …` in this process by the same entry point: ten times faster, but start-up is not tested."""
+def xscore(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Run `xscore …` in this process by the same entry point: ten times faster, but start-up is not
+    tested."""
 
     def run(
-        *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None
+        *arguments: str,
+        cwd: Path | None = None,
+        stdin: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         def work() -> object:
             with front_door.make_context("xscore", list(arguments)) as context:

@@ -40,7 +40,9 @@ def shown_on_terminal(
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}
+    }
     process = subprocess.Popen(
         [sys.executable, *program],
         cwd=cwd,

@@ -64,46 +64,60 @@ def test_page(snapshot: SnapshotAssertion) -> None:
 
 
 def test_what_reached_its_threshold_is_not_called_below_it() -> None:
-    """Whether a score reached its threshold is decided by the selection alone, not again by its digits."""
+    """Whether a score reached its threshold is decided by the selection alone, not again by its
+    digits."""
     answer = replace(ANSWER, selected=(A_SHADE_LESS,), near_misses=(A_SHADE_LESS,))
     assert "below" not in unstyle(answer_text.render_selection(answer))
     assert unstyle(answer_text.render_near_misses(answer)).startswith("passed, but not kept")
 
 
 def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
-    """Where lower memories were added, what scores more says why it was not; a copy is not named."""
+    """Where lower memories were added, what scores more says why it was not; a copy is not
+    named."""
     added = replace(MISS, id="m_3", score=0.1, threshold=0.5, placed_by="filled")
     document = replace(MISS, kind="doc", path="README.md", entity="Usage", score=0.4, threshold=0.5)
     copy = replace(document, id="m_4", kind="function", path="copy.py", entity="same")
     answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
     shown = unstyle(answer_text.render_near_misses(answer))
-    assert "README.md::Usage 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
+    assert (
+        "README.md::Usage 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
+    )
     assert unstyle(answer_text.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
-    assert unstyle(answer_text.render_near_misses(alone)).startswith("nearest below 0.5: README.md::Usage 0.40")
+    assert unstyle(answer_text.render_near_misses(alone)).startswith(
+        "nearest below 0.5: README.md::Usage 0.40"
+    )
 
 
 def test_of_unrelated_memories_words_name_the_best_alone() -> None:
-    """Listed is what is related (0.1); of lower scores by words only the best, unless it would read as 0.00."""
+    """Listed is what is related (0.1); of lower scores by words only the best, unless it would read
+    as 0.00."""
     related = replace(MISS, id="m_4", score=0.1, threshold=0.5)
     near = replace(MISS, score=0.03, threshold=0.5)
     far = replace(near, id="m_5", entity="other", score=0.001)
     words = replace(ANSWER.judge, is_model=False)
     answer = replace(ANSWER, judge=words, selected=(), near_misses=(near, far))
     assert answer_text.shown_memories(answer) == (near,)
-    assert answer_text.shown_memories(replace(answer, near_misses=(near, replace(near, id="m_6")))) == (near,)
+    assert answer_text.shown_memories(
+        replace(answer, near_misses=(near, replace(near, id="m_6")))
+    ) == (near,)
     assert answer_text.shown_memories(replace(answer, near_misses=(related, near))) == (related,)
     assert answer_text.shown_memories(replace(answer, near_misses=(far,))) == ()
     assert answer_text.shown_memories(replace(answer, judge=ANSWER.judge)) == ()
 
 
 def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
-    """How near the best has to come stands where weaker matches were added, and where none was: 0.1 for a question."""
+    """How near the best has to come stands where weaker matches were added, and where none was: 0.1
+    for a question."""
     words = replace(ANSWER.judge, is_model=False)
     near = replace(MISS, score=0.45, threshold=0.5, below_threshold=True, placed_by="filled")
-    question = replace(ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,))
+    question = replace(
+        ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,)
+    )
     assert "came within 0.1 of it" in answer_text.render_filled(question)
-    assert "only 1 reached 0.5" in answer_text.render_filled(replace(question, selected=(WRITE, near)))
+    assert "only 1 reached 0.5" in answer_text.render_filled(
+        replace(question, selected=(WRITE, near))
+    )
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached 0.5 or came within 0.1 of it." in answer_text.render_selection(nothing)
     told = replace(nothing, task="add an idle room to each floor of the house")
@@ -114,21 +128,27 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
 def test_a_question_without_a_word_is_told_so() -> None:
     """Nothing matches `?????` at any threshold, so a lower one is not advised."""
     words = replace(ANSWER.judge, is_model=False)
-    answer = replace(ANSWER, task="?????", judge=words, selected=(), near_misses=(replace(MISS, score=0.0),))
+    answer = replace(
+        ANSWER, task="?????", judge=words, selected=(), near_misses=(replace(MISS, score=0.0),)
+    )
     assert answer_text.NO_WORDS_HINT in answer_text.render_selection(answer)
     assert "threshold" not in answer_text.render_selection(answer)
 
 
 def test_unpriced_is_not_free() -> None:
-    """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is named."""
+    """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is
+    named."""
     unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))
-    assert "unpriced" in answer_text.render_cost_line(unpriced) and "$" not in answer_text.render_cost_line(unpriced)
+    assert "unpriced" in answer_text.render_cost_line(
+        unpriced
+    ) and "$" not in answer_text.render_cost_line(unpriced)
     lexical = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False), judge_usage=StageUsage())
     assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 
 
 def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:
-    """If the host was unreachable, page and cost line say that only words ranked; otherwise they do not."""
+    """If the host was unreachable, page and cost line say that only words ranked; otherwise they do
+    not."""
     away = replace(ANSWER, ranked_by="lexical")
     for page in (answer_text.render_selection, answer_text.render_cost_line):
         assert "by words alone" in page(away) and "by words alone" not in page(ANSWER)
@@ -137,17 +157,25 @@ def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:
 def test_unjudged_are_counted_by_cause() -> None:
     """Unjudged memories are counted by cause, with the next command."""
     partial = replace(
-        ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
+        ANSWER,
+        coverage=Coverage(812, 31, 771, 0, 10),
+        unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ()),
     )
-    assert "10 of 812 candidates are unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(partial)
-    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_text.render_unjudged(partial)
+    assert "10 of 812 candidates are unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(
+        partial
+    )
+    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_text.render_unjudged(
+        partial
+    )
     assert answer_text.render_unjudged(ANSWER) == ""
 
 
 def test_hostile_names_are_harmless() -> None:
     """A path, name or reason from a repository cannot control the terminal."""
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
-    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,))))
+    page = unstyle(
+        answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
+    )
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
     assert len(page.splitlines()) == 2
 
@@ -155,7 +183,10 @@ def test_hostile_names_are_harmless() -> None:
 def test_a_terminal_keeps_the_best_in_sight() -> None:
     """Five memories with reason and text, the other ten in one line each, cut to the width."""
     chosen = tuple(replace(WRITE, id=f"m_{n}", entity=f"Judgments.write_{n:02}") for n in range(15))
-    texts = {memory.id: "def write(self):\n    where = 1\n    judgment = 2\n    written = 3" for memory in chosen}
+    texts = {
+        memory.id: "def write(self):\n    where = 1\n    judgment = 2\n    written = 3"
+        for memory in chosen
+    }
     page = unstyle(answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80))
     lines = page.split("\n")
     assert len(lines) == 5 * 5 + 10

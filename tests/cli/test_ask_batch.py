@@ -10,7 +10,8 @@ from tests.cli.conftest import Run
 from xscore.prompts.questions import QUESTIONS_VERSION
 
 LINES = (
-    '{"id": "twice", "task": "The discount is taken twice"}\n{"id": "cart", "task": "Where is the sum asked for?"}\n'
+    '{"id": "twice", "task": "The discount is taken twice"}\n{"id": "cart", "task": "Where is the'
+    ' sum asked for?"}\n'
 )
 SCRIPT = {
     "rules": [{"task": "discount", "entity": "discount", "score": 0.9, "reason": "takes it"}],
@@ -35,27 +36,34 @@ def questions(tmp_path: Path) -> str:
 def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
     xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
 ) -> None:
-    """Answers go to stdout under the question's id, costs to stderr, with the cost of asking one by one."""
+    """Answers go to stdout under the question's id, costs to stderr, with the cost of asking one by
+    one."""
     done = xscore("ask", "--batch", questions, "--answer-anyway", *models, cwd=shop)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "# twice  The discount is taken twice", "As it is.", "",
         "# cart  Where is the sum asked for?", "As it is.",
     ]  # fmt: skip
-    assert "shop/prices.py:9" in done.stderr and "takes it" in done.stderr and "turn t_" in done.stderr
+    assert (
+        "shop/prices.py:9" in done.stderr and "takes it" in done.stderr and "turn t_" in done.stderr
+    )
     assert "asked 2 of 2 questions" in done.stderr and "one question a call:" in done.stderr
     assert "\nsaved 1 of 2 calls" in done.stderr
     again = xscore("ask", "--batch", questions, *models, cwd=shop)
     assert "nothing was sent to the judge" in again.stderr
 
 
-def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tuple[str, ...]) -> None:
+def test_json_is_one_object(
+    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
+) -> None:
     """`questions` holds one receipt for each line's id, `together` the totals of the run."""
     done = xscore("ask", "--batch", questions, "--json", "--no-answer", *models, cwd=shop)
     found = json.loads(done.stdout)
     assert list(found) == ["schema", "questions", "together"]
     assert [one["id"] for one in found["questions"]] == ["twice", "cart"]
-    assert all(one["coverage"]["judged"] == one["coverage"]["candidates"] for one in found["questions"])
+    assert all(
+        one["coverage"]["judged"] == one["coverage"]["candidates"] for one in found["questions"]
+    )
     together = found["together"]
     assert together["questions"] == together["asked"] == 2 and together["ended"] == ""
     assert together["alone"]["calls"] - together["took"]["calls"] == together["saved"]["calls"] == 1
@@ -64,11 +72,14 @@ def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tup
 def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     xscore: Run, shop: Path, questions: str, tmp_path: Path, models: tuple[str, ...]
 ) -> None:
-    """`xscore continue` finds what was judged in the shared layout and judges only this turn's rest."""
+    """`xscore continue` finds what was judged in the shared layout and judges only this turn's
+    rest."""
     xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     found = json.loads(done.stdout)
-    assert found["judge"]["prompt_version"] == QUESTIONS_VERSION and found["coverage"]["carried"] > 0
+    assert (
+        found["judge"]["prompt_version"] == QUESTIONS_VERSION and found["coverage"]["carried"] > 0
+    )
     assert found["coverage"]["unjudged"] == 0 and done.returncode == 0

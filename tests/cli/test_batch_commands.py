@@ -1,4 +1,5 @@
-"""`xscore batch submit, status, wait, collect, cancel, list` as they are typed, at a vendor on loopback."""
+"""`xscore batch submit, status, wait, collect, cancel, list` as they are typed, at a vendor on
+loopback."""
 
 import json
 import subprocess
@@ -18,7 +19,10 @@ from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
 from tests.waiting import rows
 
-LIST = "".join(json.dumps({"id": f"q{at}", "task": f"is the discount taken once? ({at})"}) + "\n" for at in range(3))
+LIST = "".join(
+    json.dumps({"id": f"q{at}", "task": f"is the discount taken once? ({at})"}) + "\n"
+    for at in range(3)
+)
 
 
 class PricedBatches(BillingServer, OpenAIBatchServer):
@@ -60,7 +64,8 @@ def job_in(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
-    """The plan is on stdout with hit rate, calls, tokens and dollars, followed by the job and the next command."""
+    """The plan is on stdout with hit rate, calls, tokens and dollars, followed by the job and the
+    next command."""
     done = run(*SUBMIT)
     assert done.returncode == 0, done.stderr
     assert "3 questions" in done.stdout and "hit rate 0 %" in done.stdout
@@ -75,18 +80,30 @@ def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, 
     told = json.loads(done.stdout)
     assert (done.returncode, told["job"], told["standing"]) == (0, None, None)
     assert told["questions"] == 3 and told["requests"] == 3 * told["prompts"] > 0
-    assert told["to_judge"] == told["candidates"] and told["hit_rate"] == 0.0 and told["batches"] == 1
+    assert (
+        told["to_judge"] == told["candidates"] and told["hit_rate"] == 0.0 and told["batches"] == 1
+    )
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
 
 
-RESCORE = ("batch", "rescore", "--queries", "q.jsonl", "--all", "--batch", "--judge", "openai:judge-2")
+RESCORE = (
+    "batch",
+    "rescore",
+    "--queries",
+    "q.jsonl",
+    "--all",
+    "--batch",
+    "--judge",
+    "openai:judge-2",
+)
 
 
 @pytest.mark.parametrize("submit", [SUBMIT, RESCORE])
 def test_a_batch_names_its_own_judge_where_decisions_were_chosen(
     run: Run, monkeypatch: pytest.MonkeyPatch, submit: tuple[str, ...]
 ) -> None:
-    """A Batch API takes chat prompts alone: plan and price are the chat judge's, and a note says who finds them."""
+    """A Batch API takes chat prompts alone: plan and price are the chat judge's, and a note says
+    who finds them."""
     by_chat = json.loads(run(*submit, "--dry-run", "--json").stdout)
     monkeypatch.setenv("XSCORE_JUDGE_WIRE", "decisions")
     done = run(*submit, "--dry-run", "--json")
@@ -95,18 +112,26 @@ def test_a_batch_names_its_own_judge_where_decisions_were_chosen(
 
 
 def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
-    """Questions of a running job are refused with its id, in any list; a new question is sent alone."""
+    """Questions of a running job are refused with its id, in any list; a new question is sent
+    alone."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     again = run(*SUBMIT)
-    assert again.returncode == 2 and job in again.stderr and f"xscore batch collect {job}" in again.stderr
+    assert (
+        again.returncode == 2
+        and job in again.stderr
+        and f"xscore batch collect {job}" in again.stderr
+    )
     (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
     told = json.loads(run(*SUBMIT, "--json").stdout)
     assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == 3 * told["to_judge"]
-    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [(3,)]
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [
+        (3,)
+    ]
 
 
 def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
-    """`batch run` and `rescore`, dry runs included, say how many would be paid twice and how to avoid it."""
+    """`batch run` and `rescore`, dry runs included, say how many would be paid twice and how to
+    avoid it."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     judge = ("--judge", "openai:judge-2")
     dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
@@ -118,17 +143,24 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
     assert "under way" not in run("batch", "run", "q.jsonl", *judge).stderr
 
 
-def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+def test_nothing_left_to_judge_makes_no_job(
+    run: Run, server: OpenAIBatchServer, shop: Path
+) -> None:
     """Cached judgments are not sent again: exit code 0, no job, a hit rate of 100 %."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     assert run("batch", "wait", job, "--json").returncode == 0
     done = run(*SUBMIT)
-    assert done.returncode == 0 and "hit rate 100 %" in done.stdout and "no job was made" in done.stderr
+    assert (
+        done.returncode == 0
+        and "hit rate 100 %" in done.stdout
+        and "no job was made" in done.stderr
+    )
     assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 
 def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatchServer) -> None:
-    """A running job is pending, exit 1; a finished one 0, whatever judge the settings name; asked again, 0."""
+    """A running job is pending, exit 1; a finished one 0, whatever judge the settings name; asked
+    again, 0."""
     server.batches.looks_until_done = 3
     run(*SUBMIT)
     first = run("batch", "collect", "--json")
@@ -143,7 +175,9 @@ def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> N
     server.batches.looks_until_done = 4
     run(*SUBMIT)
     done = run("batch", "status")
-    assert done.returncode == 0 and "3 at the vendor" in done.stdout and "in_progress" in done.stdout
+    assert (
+        done.returncode == 0 and "3 at the vendor" in done.stdout and "in_progress" in done.stdout
+    )
     assert "completed" in (run("batch", "status").stdout + run("batch", "status").stdout)
     assert job_in(run("batch", "status", "--offline", "--json"))["judged"] == 0
     assert server.batches.asked[Step.RESULTS] == 0
@@ -156,12 +190,17 @@ def test_results_are_written_ranked(run: Run, shop: Path) -> None:
     done = run("batch", "collect", "--output", "found.jsonl", "--json")
     found = [json.loads(line) for line in (shop / "found.jsonl").read_text().splitlines()]
     assert done.returncode == 0 and json.loads(done.stdout)["results"]["rows"] == len(found)
-    assert [row["entity"] for row in found if row["id"] == "q1"] == ["total", "discount", "Cart.add"]
+    assert [row["entity"] for row in found if row["id"] == "q1"] == [
+        "total",
+        "discount",
+        "Cart.add",
+    ]
     assert found[0]["reason"] and found[0]["rank"] == 1
 
 
 def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -> None:
-    """Cancel needs an id or --all; what did not run is unjudged, and `batch run` of the list judges only that."""
+    """Cancel needs an id or --all; what did not run is unjudged, and `batch run` of the list judges
+    only that."""
     server.batches.looks_until_done = 50
     run(*SUBMIT)
     assert run("batch", "cancel").returncode == 2
@@ -172,7 +211,11 @@ def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -
     live_before = server.counts.requests
     done = run("batch", "run", "q.jsonl", "--json", "--judge", "openai:judge-2")
     after = json.loads(done.stdout)["coverage"]
-    assert done.returncode == 0 and after["judged"] == before["unjudged"]["interrupted"] and not after["unjudged"]
+    assert (
+        done.returncode == 0
+        and after["judged"] == before["unjudged"]["interrupted"]
+        and not after["unjudged"]
+    )
     assert server.counts.requests - live_before == before["lost"]
 
 
@@ -198,12 +241,21 @@ def test_list_names_jobs_newest_first(run: Run) -> None:
 def test_one_host_that_cannot_be_used_stops_no_other_job(
     run: Run, xscore: Run, server: OpenAIBatchServer, shop: Path
 ) -> None:
-    """A job whose host address changed is reported as unusable, exit 3, and the other job is still collected."""
+    """A job whose host address changed is reported as unusable, exit 3, and the other job is still
+    collected."""
     run(*SUBMIT)
-    (shop / "other.jsonl").write_text(json.dumps({"id": "x", "task": "what is another total?"}) + "\n")
+    (shop / "other.jsonl").write_text(
+        json.dumps({"id": "x", "task": "what is another total?"}) + "\n"
+    )
     with OpenAIBatchServer(score=table(SCORES)) as second:
-        environ = {"OPENAI_BASE_URL": second.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
-        xscore("batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ)
+        environ = {
+            "OPENAI_BASE_URL": second.url,
+            "OPENAI_API_KEY": "sk-test-000000",
+            "XSCORE_JUDGE_PROBE": "false",
+        }
+        xscore(
+            "batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ
+        )
     run("batch", "collect")
     done = run("batch", "collect", "--json")
     assert done.returncode == 3, done.stderr
@@ -216,12 +268,23 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
 
 @pytest.mark.verify
 def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> None:
-    """What exceeds the cap waits; collected calls cost less than reserved, so more are sent; then exit 4."""
+    """What exceeds the cap waits; collected calls cost less than reserved, so more are sent; then
+    exit 4."""
     (shop / "q.jsonl").write_text(LIST)
     with PricedBatches() as server, vendor(server) as environ:
         env = {**environ, "XSCORE_JUDGE_PROBE": "false", "XSCORE_BATCH_POLL_S": "0.05"}
         cap = Decimal("0.008")
-        xscore("batch", "submit", "q.jsonl", "--pack-size", "1", "--max-usd", str(cap), cwd=shop, environ=env)
+        xscore(
+            "batch",
+            "submit",
+            "q.jsonl",
+            "--pack-size",
+            "1",
+            "--max-usd",
+            str(cap),
+            cwd=shop,
+            environ=env,
+        )
         waited = xscore("batch", "wait", "--json", cwd=shop, environ=env)
         job = job_in(waited)
         assert waited.returncode == 4, waited.stderr

@@ -58,7 +58,9 @@ class Machine:
 
 
 @pytest.fixture
-def machines(xscore: Run, shop: Path, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
+def machines(
+    xscore: Run, shop: Path, tmp_path: Path, server: OpenAIServer
+) -> tuple[Machine, Machine]:
     """Two machines with clones of one repository, and a judge that both use."""
     server.score = table(SCORES)
     git(tmp_path, "clone", "-q", str(shop), "two")
@@ -68,15 +70,20 @@ def machines(xscore: Run, shop: Path, tmp_path: Path, server: OpenAIServer) -> t
     )
 
 
-def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path) -> None:
-    """What one machine paid for, another with the key reuses: the turn is fully cached, without any call."""
+def test_a_second_machine_pays_nothing(
+    machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path
+) -> None:
+    """What one machine paid for, another with the key reuses: the turn is fully cached, without any
+    call."""
     one, two = machines
     paid = one.ask()
     assert paid["judged"] == paid["candidates"] > 5
     file = str(tmp_path / "cache.xscore")
     assert f"exported {paid['judged']} judgments" in one.run("store", "export", file).stdout
     server.reset()
-    assert f"imported {paid['judged']} judgments of 1 turn" in two.run("store", "import", file).stdout
+    assert (
+        f"imported {paid['judged']} judgments of 1 turn" in two.run("store", "import", file).stdout
+    )
     found = two.ask()
     assert (found["cached"], server.counts.requests) == (paid["candidates"], 0)
     one.run("store", "export", file, "--no-reasons")
@@ -84,7 +91,11 @@ def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server
     said = zstandard.ZstdDecompressor().decompressobj().decompress(packed).decode()
     assert not any(word in said for word in ("discount", "prices.py", "shares", str(one.root)))
     held = json.loads(two.run("store", "cache", "--json").stdout)
-    assert (held["judgments"], held["of_other_judges"], held["unreachable"]) == (paid["judged"], 0, 0)
+    assert (held["judgments"], held["of_other_judges"], held["unreachable"]) == (
+        paid["judged"],
+        0,
+        0,
+    )
     assert [one_["is_configured"] for one_ in held["judges"]] == [True]
 
 
@@ -93,12 +104,16 @@ def test_untrusted_scores_order_work_and_never_count(
 ) -> None:
     """A stranger's scores only order the packs; scores, origins and sums are our own judge's."""
     one, two = machines
-    own = json.loads(one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
+    own = json.loads(
+        one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
+    )
     before = [json.dumps(body) for body in server.counts.bodies]
     file = str(tmp_path / "cache.xscore")
     with connect_store(one.store) as connection:  # a stranger's high score for an unlikely memory
         turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
-        favourite = connection.execute("SELECT content_hash FROM memory WHERE path = 'pyproject.toml'").fetchone()[0]
+        favourite = connection.execute(
+            "SELECT content_hash FROM memory WHERE path = 'pyproject.toml'"
+        ).fetchone()[0]
         connection.execute("DELETE FROM judgment")
         with database.transaction(connection):
             insert_judgments(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
@@ -109,12 +124,19 @@ def test_untrusted_scores_order_work_and_never_count(
     assert "into quarantine" in two.run("store", "import", file, "--untrusted").stdout
     assert "1 untrusted score" in two.run("store", "cache").stdout
     server.reset()
-    found = json.loads(two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
+    found = json.loads(
+        two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
+    )
     after = [json.dumps(body) for body in server.counts.bodies]
-    asked_for = [["pyproject.toml" in body for body in bodies].index(True) for bodies in (before, after)]
+    asked_for = [
+        ["pyproject.toml" in body for body in bodies].index(True) for bodies in (before, after)
+    ]
     assert asked_for[0] > 3 and asked_for[1] <= 1
     assert found["coverage"] == own["coverage"] and found["coverage"]["cached"] == 0
-    kept = [[(memory["id"], memory["raw_score"]) for memory in answer["selected"]] for answer in (own, found)]
+    kept = [
+        [(memory["id"], memory["raw_score"]) for memory in answer["selected"]]
+        for answer in (own, found)
+    ]
     assert kept[0] == kept[1]
     assert json.loads(two.run("store", "cache", "--json").stdout)["quarantined"] == 0
 
@@ -126,15 +148,24 @@ def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Ma
     assert "would remove 0 judgments" in one.run("store", "prune", "--dry-run").stdout
     refused = one.run("store", "prune", "--max-judgments", "0", code=2)
     assert "--dry-run" in refused.stderr
-    foreseen = json.loads(one.run("store", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout)
-    assert (foreseen["judgments"], foreseen["over_cap"], foreseen["dry_run"]) == (count, count, True)
-    done = json.loads(one.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout)
+    foreseen = json.loads(
+        one.run("store", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout
+    )
+    assert (foreseen["judgments"], foreseen["over_cap"], foreseen["dry_run"]) == (
+        count,
+        count,
+        True,
+    )
+    done = json.loads(
+        one.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout
+    )
     assert done["judgments"] == count and done["freed_bytes"] is not None
     assert one.ask()["judged"] == count
 
 
 def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
-    """No key, a key file others can read, and a repository's own file are refused or ignored; a private one works."""
+    """No key, a key file others can read, and a repository's own file are refused or ignored; a
+    private one works."""
     one, _ = machines
     one.ask()
     file = str(tmp_path / "c.xscore")
@@ -168,8 +199,11 @@ def big_export(folder: Path, count: int) -> Path:
 
 
 @pytest.mark.verify
-def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
-    """Killed between two of its transactions and run again, an import leaves the store as an undisturbed one does."""
+def test_a_killed_import_is_completed_by_the_next(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Killed between two of its transactions and run again, an import leaves the store as an
+    undisturbed one does."""
     one, two = machines
     file = big_export(tmp_path, 400_000)
     two.run("store", "cache")

@@ -34,7 +34,8 @@ def shelf(make_repo: MakeRepo) -> Path:
 def functions(count: int) -> str:
     """Write N small functions."""
     return "\n\n".join(
-        f'def price_{number}(amount: int) -> int:\n    """Price number {number}."""\n    return amount * {number}\n'
+        f'def price_{number}(amount: int) -> int:\n    """Price number {number}."""\n    return'
+        f" amount * {number}\n"
         for number in range(count)
     )
 
@@ -59,11 +60,15 @@ def receipt(out: str) -> dict[str, Any]:
 def test_sixty_four_in_flight_stay_under_the_turns_cap(
     xscore: Run, make_repo: MakeRepo, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
-    """The host is paid at most the cap; its judgments are kept, exit 4, and the command to continue is printed."""
+    """The host is paid at most the cap; its judgments are kept, exit 4, and the command to continue
+    is printed."""
     shelf = make_repo({"shop/prices.py": functions(MANY)})
-    # However slow this machine is: 32 calls may be in flight by then, and until they are, none is answered.
+    # However slow this machine is: 32 calls may be in flight by then, and until they are, none is
+    # answered.
     answers_to_grow = 48
-    host.may_reply = lambda counts: counts.requests - counts.in_flight < answers_to_grow or counts.peak_in_flight >= 32
+    host.may_reply = lambda counts: (
+        counts.requests - counts.in_flight < answers_to_grow or counts.peak_in_flight >= 32
+    )
     capped = {**priced, TURN: "0.45"}
     done = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=capped)
     assert done.returncode == 4, done.stderr
@@ -72,7 +77,9 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert "of the turn's $0.45 are left" in done.stderr
     assert done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
     paid, judged = host.charged, sum(host.counts.judgments.values())
-    again = xscore(*way_on(done.stderr), "--no-answer", "--json", *ONE_EACH, cwd=shelf, environ=capped)
+    again = xscore(
+        *way_on(done.stderr), "--no-answer", "--json", *ONE_EACH, cwd=shelf, environ=capped
+    )
     assert again.returncode == 0, again.stderr
     coverage = receipt(again.stdout)["coverage"]
     assert (coverage["carried"], coverage["unjudged"]) == (judged, 0)
@@ -80,8 +87,11 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert set(host.counts.judgments.values()) == {1}
 
 
-def test_a_gateway_on_this_machine_is_held_by_the_cap(shelf: Path, xscore: Run, host: BillingServer) -> None:
-    """A paid model behind loopback is priced and capped, and the receipt says so; `provider.price` can make it free."""
+def test_a_gateway_on_this_machine_is_held_by_the_cap(
+    shelf: Path, xscore: Run, host: BillingServer
+) -> None:
+    """A paid model behind loopback is priced and capped, and the receipt says so; `provider.price`
+    can make it free."""
     environ = {
         "OPENAI_BASE_URL": host.url,
         "OPENAI_API_KEY": "sk-test-0123456789abcdef",
@@ -90,7 +100,10 @@ def test_a_gateway_on_this_machine_is_held_by_the_cap(shelf: Path, xscore: Run, 
         TURN: "0.05",
     }
     done = xscore("context", "prices of the shop", *ONE_EACH, "--json", cwd=shelf, environ=environ)
-    assert (done.returncode, receipt(done.stdout)["judge"]["assumed_price"]) == (4, "vendor"), done.stderr
+    assert (done.returncode, receipt(done.stdout)["judge"]["assumed_price"]) == (
+        4,
+        "vendor",
+    ), done.stderr
     assert Decimal("0.03") < host.charged <= Decimal("0.05")
     free = {**environ, "XSCORE_PROVIDER_PRICE": "free"}
     rest = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=free)
@@ -108,19 +121,27 @@ def test_two_processes_share_a_cap(
     span: str,
     word: str,
 ) -> None:
-    """Two concurrent turns of 64 calls each, then a third: together they pay the host at most the cap."""
+    """Two concurrent turns of 64 calls each, then a third: together they pay the host at most the
+    cap."""
     xscore("index", cwd=shelf)
     capped = {**priced, **WIDE, span: "0.12"}
-    running = [begun(task, shelf, capped) for task in ("prices of the shop", "numbers of the amount")]
+    running = [
+        begun(task, shelf, capped) for task in ("prices of the shop", "numbers of the amount")
+    ]
     ended = [process.communicate(timeout=60) for process in running]
     assert [process.returncode for process in running] == [4, 4], ended
     assert Decimal("0.08") < host.charged <= Decimal("0.12")
     third = xscore("context", "a third task", *ONE_EACH, cwd=shelf, environ=capped)
     assert third.returncode == 4
     assert f"of the {word}'s $0.12" in third.stderr
-    assert f"raise budget.max_usd_{word} to $" in third.stderr and third.stderr.count("`xscore continue t_") == 1
+    assert (
+        f"raise budget.max_usd_{word} to $" in third.stderr
+        and third.stderr.count("`xscore continue t_") == 1
+    )
     assert host.charged <= Decimal("0.12")
-    estimated = receipt(xscore("estimate", "a third task", "--json", cwd=shelf, environ=capped).stdout)
+    estimated = receipt(
+        xscore("estimate", "a third task", "--json", cwd=shelf, environ=capped).stdout
+    )
     left = {cap["of"]: cap for cap in estimated["caps"]}
     assert left[word]["cap_usd"] == "0.12"
     assert Decimal(left[word]["left_usd"]) == Decimal("0.12") - host.charged
@@ -138,7 +159,9 @@ def test_what_a_killed_process_had_set_aside_comes_back(
     killed.communicate(timeout=20)
     wait_until(lambda: not host.counts.in_flight)
     host.latency_s = 0.1
-    done = xscore("context", "numbers of the amount", "--json", *ONE_EACH, cwd=shelf, environ=capped)
+    done = xscore(
+        "context", "numbers of the amount", "--json", *ONE_EACH, cwd=shelf, environ=capped
+    )
     assert done.returncode == 4, done.stderr
     spent = Decimal(receipt(done.stdout)["usage"]["judge"]["cost_usd"])
     assert Decimal("0.10") < spent <= Decimal("0.12")

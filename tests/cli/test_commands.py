@@ -16,20 +16,29 @@ def test_ask_answers(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> No
     done = xscore("ask", TASK, *scripted, cwd=basket)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "It is summed in Basket.total.\n"
-    assert "0.95" in done.stderr and "shop/basket.py:7-9" in done.stderr and "sums the prices" in done.stderr
+    assert (
+        "0.95" in done.stderr
+        and "shop/basket.py:7-9" in done.stderr
+        and "sums the prices" in done.stderr
+    )
     assert "kept " in done.stderr.splitlines()[-1] and "$0" in done.stderr.splitlines()[-1]
     assert "\x1b" not in done.stderr + done.stdout
 
 
 def test_without_a_key(xscore: Run, basket: Path) -> None:
-    """Without a key the lexical judge chooses, the bundle is the result, and one line says how to set a model."""
+    """Without a key the lexical judge chooses, the bundle is the result, and one line says how to
+    set a model."""
     done = xscore("ask", TASK, cwd=basket)
     assert done.returncode == 0, done.stderr
     assert "def total" in done.stdout
     assert done.stderr.count("OPENAI_API_KEY") == 1
     assert "no model judged" in done.stderr
     answer = json.loads(xscore("ask", TASK, "--json", cwd=basket).stdout)
-    assert answer["answer"] is None and answer["judge"]["is_model"] is False and answer["primary"] is None
+    assert (
+        answer["answer"] is None
+        and answer["judge"]["is_model"] is False
+        and answer["primary"] is None
+    )
     assert "stores none" in next(
         line for line in xscore("status", cwd=basket).stdout.split("\n") if "judgments" in line
     )
@@ -51,20 +60,39 @@ def test_errors_without_an_end_are_refused(xscore: Run, basket: Path) -> None:
     assert done.returncode == 2 and "more than 64 MiB" in done.stderr
 
 
-def test_what_a_turn_is_given_is_in_the_receipt(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
-    """TASK from stdin, errors from a file, --glob and --type reach the turn; --all-scores has a line a candidate."""
+def test_what_a_turn_is_given_is_in_the_receipt(
+    xscore: Run, basket: Path, scripted: tuple[str, ...]
+) -> None:
+    """TASK from stdin, errors from a file, --glob and --type reach the turn; --all-scores has a
+    line a candidate."""
     (basket / "trace.txt").write_text("KeyError in pay\n")
-    given = ("--errors", "trace.txt", "--glob", "shop/**", "--type", "function", "--all-scores", "scores.jsonl")
+    given = (
+        "--errors",
+        "trace.txt",
+        "--glob",
+        "shop/**",
+        "--type",
+        "function",
+        "--all-scores",
+        "scores.jsonl",
+    )
     done = xscore("ask", "-", *given, *scripted, "--json", cwd=basket, stdin=TASK + "\n")
     answer = json.loads(done.stdout)
     assert answer["task"] == TASK and "errors" in answer["judge"]["saw"]
-    assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": [], "within": []}
+    assert answer["scope"] == {
+        "paths": ["shop/**"],
+        "kinds": ["function"],
+        "layers": [],
+        "within": [],
+    }
     lines = [json.loads(line) for line in (basket / "scores.jsonl").read_text().splitlines()]
     assert len(lines) == answer["coverage"]["candidates"] == 2
     assert lines[0]["entity"] == "pay" and lines[0]["outcome"] == "judged"
 
 
-def test_primary_failed_is_7(xscore: Run, basket: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+def test_primary_failed_is_7(
+    xscore: Run, basket: Path, scripted: tuple[str, ...], tmp_path: Path
+) -> None:
     """Judged but not answered: exit 7, and the bundle is still printed."""
     (tmp_path / "p.json").write_text(json.dumps({"errors": [{"at": 1, "kind": "authentication"}]}))
     flags = (*scripted[:2], "--model", f"scripted:{tmp_path / 'p.json'}")
@@ -109,7 +137,9 @@ def test_a_store_from_elsewhere_is_refused(xscore: Run, basket: Path, tmp_path: 
     assert json.loads(xscore("status", "--json", cwd=other).stdout)["files"] == 1
 
 
-def test_an_estimate_of_a_script_names_no_host(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
+def test_an_estimate_of_a_script_names_no_host(
+    xscore: Run, basket: Path, scripted: tuple[str, ...]
+) -> None:
     """A script sends nothing, and its estimate says so in place of a host."""
     said = xscore("estimate", TASK, *scripted[:2], cwd=basket).stdout
     (judging,) = (line for line in said.splitlines() if line.startswith("judge "))
@@ -119,29 +149,45 @@ def test_an_estimate_of_a_script_names_no_host(xscore: Run, basket: Path, script
 @pytest.mark.parametrize(
     ("flags", "key", "ways"),
     [
-        ((), "sk-test-0123456789abcdef", ["decisions (chosen)", "chat cold", "chat warm", "lexical"]),
+        (
+            (),
+            "sk-test-0123456789abcdef",
+            ["decisions (chosen)", "chat cold", "chat warm", "lexical"],
+        ),
         ((), "", ["lexical (chosen)", "decisions", "chat cold", "chat warm"]),
-        (("--judge", "openai:gpt-6-luna"), "", ["decisions (chosen)", "chat cold", "chat warm", "lexical"]),
+        (
+            ("--judge", "openai:gpt-6-luna"),
+            "",
+            ["decisions (chosen)", "chat cold", "chat warm", "lexical"],
+        ),
     ],
 )
 def test_an_estimate_compares_both_wires_with_words(
     xscore: Run, basket: Path, flags: tuple[str, ...], key: str, ways: list[str]
 ) -> None:
-    """Each way has a line of at most 80 columns, the active one marked; without a key a note names who would score."""
+    """Each way has a line of at most 80 columns, the active one marked; without a key a note names
+    who would score."""
     done = xscore("estimate", TASK, *flags, cwd=basket, environ={"OPENAI_API_KEY": key})
-    assert done.returncode == 0 and ("lexical judge would score" in done.stderr) == (not key), done.stderr
+    assert done.returncode == 0 and ("lexical judge would score" in done.stderr) == (not key), (
+        done.stderr
+    )
     lines = done.stdout[done.stdout.index("judged by") :].splitlines()[1:]
     assert [line.split("  ")[0] for line in lines] == ways
     assert all("~$0.0" in line for line in lines if "lexical" not in line)
     assert max(map(len, lines)) <= 80 and "tariff" not in done.stdout
 
 
-def test_a_turn_that_is_continued_is_not_told_to_get_a_key(xscore: Run, basket: Path, tmp_path: Path) -> None:
-    """Without a key `ask` says how to get a model's answer; a continued turn that keeps its own judge does not."""
+def test_a_turn_that_is_continued_is_not_told_to_get_a_key(
+    xscore: Run, basket: Path, tmp_path: Path
+) -> None:
+    """Without a key `ask` says how to get a model's answer; a continued turn that keeps its own
+    judge does not."""
     declines = {**SCRIPT, "rules": [*SCRIPT["rules"], {"entity": "greet", "refuse": True}]}
     judge = script_flags(tmp_path / "declining.json", declines)[:2]
     assert "To have a model judge and answer" in xscore("ask", TASK, cwd=basket).stderr
     assert xscore("ask", TASK, "--fresh", "--no-answer", *judge, cwd=basket).returncode == 1
     done = xscore("continue", cwd=basket)
-    assert done.returncode == 1 and "1 of" in done.stderr and "is unjudged" in done.stderr, done.stderr
+    assert done.returncode == 1 and "1 of" in done.stderr and "is unjudged" in done.stderr, (
+        done.stderr
+    )
     assert "export" not in done.stderr

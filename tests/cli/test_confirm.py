@@ -28,8 +28,8 @@ Talk = Callable[..., tuple[str, int, int]]
 def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
     """Ask on a terminal, above the limit, and type this answer at the question.
 
-    Returns what it showed, its exit code, and the calls sent when it asked. `\\x03` is a press of Ctrl-C, pressed again
-    each second: one in the instant before Python reads is seen after it.
+    Returns what it showed, its exit code, and the calls sent when it asked. `\\x03` is a press of
+    Ctrl-C, pressed again each second: one in the instant before Python reads is seen after it.
     """
 
     def talking(answer: bytes, **caps: str) -> tuple[str, int, int]:
@@ -65,9 +65,14 @@ def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
     return talking
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"\n", 2), (CTRL_C, 130)], ids=["no", "empty", "ctrl-c"])
-def test_nothing_is_sent_unless_the_user_agrees(talk: Talk, host: BillingServer, answer: bytes, code: int) -> None:
-    """Above the limit, calls, dollars and host are shown before the question; no, Enter and Ctrl-C send nothing."""
+@pytest.mark.parametrize(
+    ("answer", "code"), [(b"n\n", 2), (b"\n", 2), (CTRL_C, 130)], ids=["no", "empty", "ctrl-c"]
+)
+def test_nothing_is_sent_unless_the_user_agrees(
+    talk: Talk, host: BillingServer, answer: bytes, code: int
+) -> None:
+    """Above the limit, calls, dollars and host are shown before the question; no, Enter and Ctrl-C
+    send nothing."""
     seen, ended, _ = talk(answer)
     assert ended == code, seen
     assert "This turn takes about" in seen and "api.openai.com" in seen and "$" in seen
@@ -82,7 +87,10 @@ def test_a_yes_goes_on(talk: Talk, host: BillingServer) -> None:
 
 
 def test_the_question_names_the_caps_that_would_bind(talk: Talk) -> None:
-    """The question also shows what is left of a cap below the estimate, but not of a cap above it."""
-    seen, _, _ = talk(b"n\n", XSCORE_BUDGET_MAX_USD_DAY="0.001", XSCORE_BUDGET_MAX_USD_REPOSITORY="50")
+    """The question also shows what is left of a cap below the estimate, but not of a cap above
+    it."""
+    seen, _, _ = talk(
+        b"n\n", XSCORE_BUDGET_MAX_USD_DAY="0.001", XSCORE_BUDGET_MAX_USD_REPOSITORY="50"
+    )
     assert "It will not be finished: $0.0010 of the day's $0.001 are left." in seen
     assert "repository's" not in seen

@@ -9,19 +9,26 @@ from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 
-RULES = [*SCRIPT["rules"], {"entity": "greet", "score": 0.81, "reason": "says \x1b[31mhello\nworld"}]
+RULES = [
+    *SCRIPT["rules"],
+    {"entity": "greet", "score": 0.81, "reason": "says \x1b[31mhello\nworld"},
+]
 
 
 @pytest.fixture
 def shop(make_repo: MakeRepo) -> Path:
     """A small repository with a file name that spans lines."""
-    return make_repo({**FILES, "docs/odd\nname.md": "# Refunds\n\nRefunds of a basket take three days.\n"})
+    return make_repo(
+        {**FILES, "docs/odd\nname.md": "# Refunds\n\nRefunds of a basket take three days.\n"}
+    )
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
     """Flags for a scripted judge."""
-    return script_flags(tmp_path / "script.json", {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]})[:2]
+    return script_flags(
+        tmp_path / "script.json", {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]}
+    )[:2]
 
 
 def candidate_count(done_json: str) -> int:
@@ -31,23 +38,46 @@ def candidate_count(done_json: str) -> int:
 
 
 def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """Only the given files and folders, relative to the current folder, are judged; they narrow --glob further."""
+    """Only the given files and folders, relative to the current folder, are judged; they narrow
+    --glob further."""
     whole = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
-    one = json.loads(xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout)
-    both = json.loads(xscore("context", TASK, "shop/", "README.md", *scripted, "--json", cwd=shop).stdout)
-    inside = json.loads(xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout)
+    one = json.loads(
+        xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout
+    )
+    both = json.loads(
+        xscore("context", TASK, "shop/", "README.md", *scripted, "--json", cwd=shop).stdout
+    )
+    inside = json.loads(
+        xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout
+    )
     here = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
-    assert one["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == ["shop", "README.md"]
+    assert one["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == [
+        "shop",
+        "README.md",
+    ]
     assert one["coverage"] == inside["coverage"] and one["coverage"]["candidates"] > 0
-    assert one["coverage"]["candidates"] < both["coverage"]["candidates"] < whole == here["coverage"]["candidates"]
+    assert (
+        one["coverage"]["candidates"]
+        < both["coverage"]["candidates"]
+        < whole
+        == here["coverage"]["candidates"]
+    )
 
 
 def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`ask` and `estimate` take paths too, and `continue` keeps them from any folder."""
-    asked = json.loads(xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout)
+    asked = json.loads(
+        xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout
+    )
     estimated = json.loads(xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout)
-    going_on = json.loads(xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout)
-    assert asked["coverage"]["candidates"] == estimated["judge"]["candidates"] == going_on["coverage"]["candidates"]
+    going_on = json.loads(
+        xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout
+    )
+    assert (
+        asked["coverage"]["candidates"]
+        == estimated["judge"]["candidates"]
+        == going_on["coverage"]["candidates"]
+    )
     assert going_on["scope"]["within"] == ["shop"]
 
 
@@ -55,7 +85,9 @@ def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[st
 def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
     """A missing path is a usage error that names the nearest, and nothing is judged."""
     done = xscore("context", TASK, path, cwd=shop)
-    assert done.returncode == 2 and "Did you mean shop/checkout.py" in done.stderr and not done.stdout
+    assert (
+        done.returncode == 2 and "Did you mean shop/checkout.py" in done.stderr and not done.stdout
+    )
     folder = xscore("context", TASK, "shp/", cwd=shop)
     assert folder.returncode == 2 and "shop/" in folder.stderr
 
@@ -92,7 +124,8 @@ def test_outside_the_root(xscore: Run, shop: Path, tmp_path: Path) -> None:
 
 
 def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`-l` prints only the chosen files, each once on one line, best first; notes go to standard error."""
+    """`-l` prints only the chosen files, each once on one line, best first; notes go to standard
+    error."""
     done = xscore("context", TASK, "-l", *scripted, cwd=shop)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "shop/basket.py\ndocs/odd name.md\n"
@@ -100,7 +133,7 @@ def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None
 
 
 def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """`--format lines` prints `path:lines  score  reason`, best first, plain, without what is below the threshold."""
+    """`--format lines` prints `path:lines  score  reason`, best first, plain, without what is below the threshold."""  # noqa: E501  its lines are read by others
     wanted = ["context", TASK, "shop", "--format", "lines", *scripted]
     done = xscore(*wanted, "--color", "always", cwd=shop)
     assert done.stdout.splitlines() == [
@@ -113,7 +146,9 @@ def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Pat
     assert (tmp_path / "found").read_text() == done.stdout
 
 
-def test_what_passed_without_a_place_is_listed_too(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+def test_what_passed_without_a_place_is_listed_too(
+    xscore: Run, shop: Path, scripted: tuple[str, ...]
+) -> None:
     """On standard error, a line each in the form of the others, for --format lines and -l."""
     whole = xscore("context", TASK, "--format", "lines", *scripted, cwd=shop).stdout.splitlines()
     assert len(whole) > 1
@@ -124,7 +159,8 @@ def test_what_passed_without_a_place_is_listed_too(xscore: Run, shop: Path, scri
 
 
 def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty, not an old list."""
+    """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty,
+    not an old list."""
     found = tmp_path / "found"
     found.write_text("old\n")
     for form in (["-l"], ["--format", "lines"], ["-l", "-o", str(found)]):

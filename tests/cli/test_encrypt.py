@@ -28,31 +28,49 @@ run_command_line()
 def shop(make_repo: MakeRepo) -> Path:
     """Make a repository."""
     text = f'def retry():\n    """Give up late: {PLANTED}."""\n    return 7\n'
-    return make_repo({"net.py": text, "test_net.py": "from net import retry\n\ndef test_it():\n    assert retry()\n"})
+    return make_repo(
+        {
+            "net.py": text,
+            "test_net.py": "from net import retry\n\ndef test_it():\n    assert retry()\n",
+        }
+    )
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
     """Write a script for both models."""
     rules = [{"entity": "retry", "score": 0.9}]
-    return script_flags(tmp_path / "script.json", {"default": 0.1, "answer": "It counts.", "rules": rules})
+    return script_flags(
+        tmp_path / "script.json", {"default": 0.1, "answer": "It counts.", "rules": rules}
+    )
 
 
 def says(*folders: Path) -> list[str]:
     """Return the database files below these folders that contain the planted words."""
-    files = [file for folder in folders for file in folder.rglob("*") if ".db" in file.name and file.is_file()]
+    files = [
+        file
+        for folder in folders
+        for file in folder.rglob("*")
+        if ".db" in file.name and file.is_file()
+    ]
     assert files
     return [file.name for file in files if PLANTED.encode() in file.read_bytes()]
 
 
-def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Path, scripted: tuple[str, ...]) -> None:
-    """P04: index, ask by model and by lexical judge, remember a preference: no planted word in any database."""
+def test_a_whole_turn_on_encrypted_stores(
+    xscore: Run, shop: Path, own_home: Path, scripted: tuple[str, ...]
+) -> None:
+    """P04: index, ask by model and by lexical judge, remember a preference: no planted word in any
+    database."""
     assert xscore("index", cwd=shop).returncode == 0
     assert says(store_dir(shop)) == ["memory.db"]
     done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
     assert done.returncode == 0, done.stderr
     stores = json.loads(done.stdout)["stores"]
-    assert {Path(each["path"]).name: each["is_encrypted"] for each in stores} == {"memory.db": True, "user.db": True}
+    assert {Path(each["path"]).name: each["is_encrypted"] for each in stores} == {
+        "memory.db": True,
+        "user.db": True,
+    }
     assert "without it this cannot be read again" in done.stderr
     liked = ("memory", "add", PLANTED, "--layer", "user", "--kind", "preference", "--key", "birds")
     assert xscore(*liked, cwd=shop).returncode == 0

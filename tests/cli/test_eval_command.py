@@ -9,15 +9,28 @@ from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, store_dir
 from tests.pipeline.conftest import FILES
 
-GOLD = [{"path": "shop/prices.py", "name": "total"}, {"path": "shop/gone.py", "name": "f\u001b[31m"}]
+GOLD = [
+    {"path": "shop/prices.py", "name": "total"},
+    {"path": "shop/gone.py", "name": "f\u001b[31m"},
+]
 LINES = [
     {"id": "twice", "query": "The discount is taken twice", "gold": GOLD},
-    {"id": "readme", "query": "What is sold <b>here</b>?\u001b[2J", "gold": [{"path": "README.md"}]},
+    {
+        "id": "readme",
+        "query": "What is sold <b>here</b>?\u001b[2J",
+        "gold": [{"path": "README.md"}],
+    },
 ]
 SCRIPT = {
     "default": 0.05,
     "rules": [
-        {"task": "twice", "path": "shop/prices.py", "entity": "total", "score": 0.9, "reason": "sums"},
+        {
+            "task": "twice",
+            "path": "shop/prices.py",
+            "entity": "total",
+            "score": 0.9,
+            "reason": "sums",
+        },
         {"task": "sold", "path": "README.md", "score": 0.3},
     ],
 }
@@ -33,7 +46,12 @@ def repo(make_repo: MakeRepo, tmp_path: Path) -> Path:
 
 def judged_by_script(repo: Path) -> list[str]:
     """The command with the scripted judge."""
-    return ["eval", str(repo.parent / "questions.jsonl"), "--judge", f"scripted:{repo.parent / 'script.json'}"]
+    return [
+        "eval",
+        str(repo.parent / "questions.jsonl"),
+        "--judge",
+        f"scripted:{repo.parent / 'script.json'}",
+    ]
 
 
 def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
@@ -47,7 +65,8 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
 
 
 def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> None:
-    """The line is named on stderr, or in an object with --json; nothing is judged, and no store is made."""
+    """The line is named on stderr, or in an object with --json; nothing is judged, and no store is
+    made."""
     (repo.parent / "questions.jsonl").write_text("{}\n")
     done = xscore(*judged_by_script(repo), cwd=repo)
     assert (done.returncode, done.stdout) == (2, "") and "questions.jsonl:1: " in done.stderr

@@ -1,4 +1,5 @@
-"""`xscore explain` of what has no memories: why the file, or the folder that it is in, was kept out."""
+"""`xscore explain` of what has no memories: why the file, or the folder that it is in, was kept
+out."""
 
 from pathlib import Path
 
@@ -27,14 +28,28 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
     made = make_repo(FILES)
     write_files(made, {"inner/y.py": "Y = 1\n", "built/out.py": "O = 1\n"})
     commit_all(made / "inner")
-    git(made, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "other"), "sub")
+    git(
+        made,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(tmp_path / "other"),
+        "sub",
+    )
     (made / "link.py").symlink_to("src/cart.py")
     (made / "gone.py").unlink()  # tracked, and deleted before the index was made
     (made / "empty").mkdir()
     (made / "hollow" / "empty").mkdir(parents=True)
     write_files(made, {"holder/repository/y.py": "Y = 1\n"})
     commit_all(made / "holder/repository")
-    assert xscore("ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=made).returncode == 1
+    assert (
+        xscore(
+            "ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=made
+        ).returncode
+        == 1
+    )
     return made
 
 
@@ -68,7 +83,9 @@ OUTSIDE = [".", "..", "../other", "../other/y.py", "/etc/passwd", ".git/config"]
 FOLDERS = ["src", "empty", "hollow", "holder"]
 
 
-@pytest.mark.parametrize("name", ["nowhere.py", "gone.py", "gone.py::gone", "Cart", *FOLDERS, *OUTSIDE])
+@pytest.mark.parametrize(
+    "name", ["nowhere.py", "gone.py", "gone.py::gone", "Cart", *FOLDERS, *OUTSIDE]
+)
 def test_what_was_not_kept_out_is_an_unknown_name(repo: Path, xscore: Run, name: str) -> None:
     """Nothing is said to be kept out that is not there, is no file, or lies elsewhere."""
     done = xscore("explain", name, cwd=repo)

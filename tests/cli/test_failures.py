@@ -1,4 +1,5 @@
-"""Every failure has one exit code, one message, one JSON object; an unknown name ends with 1, an empty list with 0."""
+"""Every failure has one exit code, one message, one JSON object; an unknown name ends with 1, an
+empty list with 0."""
 
 import json
 import subprocess
@@ -60,7 +61,9 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: kind.__name__)
-def test_every_error_ends_with_its_own_code(kind: type[XscoreError], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_error_ends_with_its_own_code(
+    kind: type[XscoreError], capsys: pytest.CaptureFixture[str]
+) -> None:
     """An error of the tree ends the process with its exit code, which is in the table."""
     assert run_and_report(raising(kind("it broke", hint="mend it")), []) == kind.exit_code
     assert kind.exit_code in EXIT_CODES
@@ -69,11 +72,18 @@ def test_every_error_ends_with_its_own_code(kind: type[XscoreError], capsys: pyt
 
 def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Under --json an error is one object on stdout and nothing on stderr."""
-    code = run_and_report(raising(StoreDamaged("page 3 is torn", hint="rebuild it")), ["ask", "x", "--json"])
+    code = run_and_report(
+        raising(StoreDamaged("page 3 is torn", hint="rebuild it")), ["ask", "x", "--json"]
+    )
     out, err = capsys.readouterr()
     assert json.loads(out) == {
         "schema": 1,
-        "error": {"code": 6, "kind": "store_damaged", "message": "page 3 is torn", "hint": "rebuild it"},
+        "error": {
+            "code": 6,
+            "kind": "store_damaged",
+            "message": "page 3 is torn",
+            "hint": "rebuild it",
+        },
     }
     assert (code, err) == (6, "")
 
@@ -86,7 +96,8 @@ def test_an_error_inside_a_group_is_found(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_bug_is_one_line_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown exception exits with 70, is called a bug, and shows its traceback only under --verbose."""
+    """An unknown exception exits with 70, is called a bug, and shows its traceback only under
+    --verbose."""
     assert run_and_report(raising(KeyError("x")), []) == 70
     assert "Traceback" not in (quiet := capsys.readouterr().err) and "--verbose" in quiet
     assert run_and_report(raising(KeyError("x")), ["--verbose"]) == 70
@@ -112,7 +123,9 @@ def test_a_reader_who_left_is_no_error() -> None:
     """A closed pipe ends quietly: nothing on stderr."""
     for page in ("config show", "config show --json", "ask --help"):
         command = f"{sys.executable} -m xscore {page}; echo code $? >&2"
-        done = subprocess.run(["bash", "-c", f"({command}) | true"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", "-c", f"({command}) | true"], capture_output=True, text=True, check=False
+        )
         assert done.stderr == "code 0\n", page
 
 
@@ -125,8 +138,11 @@ def test_a_full_disk_is_told() -> None:
 
 
 @pytest.mark.parametrize("command", NAMES, ids=" ".join)
-def test_what_matches_nothing_ends_with_one(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """P06: a name, id or filter without a match exits with 1, nothing on stdout, a message on stderr."""
+def test_what_matches_nothing_ends_with_one(
+    xscore: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """P06: a name, id or filter without a match exits with 1, nothing on stdout, a message on
+    stderr."""
     (tmp_path / "a.py").write_text("x = 1\n")
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr

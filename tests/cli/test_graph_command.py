@@ -8,8 +8,12 @@ from tests.conftest import MakeRepo
 
 FILES = {
     "shop/prices.py": "def total(lines):\n    return sum(lines)\n",
-    "shop/cart.py": "from shop.prices import total\n\n\ndef checkout(lines):\n    return total(lines)\n",
-    "tests/test_prices.py": "from shop.prices import total\n\n\ndef test_total():\n    assert total([1]) == 1\n",
+    "shop/cart.py": (
+        "from shop.prices import total\n\n\ndef checkout(lines):\n    return total(lines)\n"
+    ),
+    "tests/test_prices.py": (
+        "from shop.prices import total\n\n\ndef test_total():\n    assert total([1]) == 1\n"
+    ),
 }
 
 
@@ -21,7 +25,8 @@ def indexed(make_repo: MakeRepo, xscore: Run) -> Path:
 
 
 def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xscore: Run) -> None:
-    """A06: related, deps and affected, for a file or an entity, named relative to the current folder or the root."""
+    """A06: related, deps and affected, for a file or an entity, named relative to the current
+    folder or the root."""
     root = indexed(make_repo, xscore)
     affected = xscore("graph", "affected", "prices.py", cwd=root / "shop")
     assert (affected.returncode, [line.split()[0] for line in affected.stdout.splitlines()]) == (
@@ -39,8 +44,11 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
 
 
 def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscore: Run) -> None:
-    """What calls a caller is not said to call the start, and a dependency of a dependency names who calls it."""
-    files = FILES | {"shop/pay.py": "from shop.cart import checkout\n\n\ndef pay():\n    return checkout([1])\n"}
+    """What calls a caller is not said to call the start, and a dependency of a dependency names who
+    calls it."""
+    files = FILES | {
+        "shop/pay.py": "from shop.cart import checkout\n\n\ndef pay():\n    return checkout([1])\n"
+    }
     root = make_repo(files)
     xscore("index", cwd=root)
     affected = xscore("graph", "affected", "prices.py::total", cwd=root).stdout
@@ -54,8 +62,13 @@ def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscor
 
 
 def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> None:
-    """Of a function, or of each function in a file: who calls it and whom it calls, one step, without imports."""
-    files = FILES | {"shop/prices.py": FILES["shop/prices.py"] + "\n\ndef tax(lines):\n    return total(lines) / 5\n"}
+    """Of a function, or of each function in a file: who calls it and whom it calls, one step,
+    without imports."""
+    files = FILES | {
+        "shop/prices.py": (
+            FILES["shop/prices.py"] + "\n\ndef tax(lines):\n    return total(lines) / 5\n"
+        )
+    }
     root = make_repo(files)
     xscore("index", cwd=root)
     callers = json.loads(xscore("graph", "callers", "total", "--json", cwd=root).stdout)["found"]
@@ -76,8 +89,12 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
 
 
 def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xscore: Run) -> None:
-    """Of two definitions in one file a name means both, each with its callers; what is not seen is not denied."""
-    twins = "if fast:\n    def mode():\n        return inner()\nelse:\n    def mode():\n        return 1\n\n\n"
+    """Of two definitions in one file a name means both, each with its callers; what is not seen is
+    not denied."""
+    twins = (
+        "if fast:\n    def mode():\n        return inner()\nelse:\n    def mode():\n        return"
+        " 1\n\n\n"
+    )
     root = make_repo(
         {
             "a.md": "# mode#2 of C\n\nText.\n",
@@ -94,7 +111,8 @@ def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xsco
 
 
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
-    """An unknown name prints nothing on stdout and near names on stderr, wherever a name is accepted."""
+    """An unknown name prints nothing on stdout and near names on stderr, wherever a name is
+    accepted."""
     root = indexed(make_repo, xscore)
     done = xscore("graph", "deps", "price.py", cwd=root)
     assert (done.returncode, done.stdout) == (1, "")
@@ -115,10 +133,21 @@ def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xs
     root = indexed(make_repo, xscore)
     clean = {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True}
     assert json.loads(xscore("memory", "audit", "--json", cwd=root).stdout) == clean
-    decision = ("memory", "add", "Sum \x1b[31mplainly", "--kind", "decision", "--cite", "shop/prices.py:1-2")
+    decision = (
+        "memory",
+        "add",
+        "Sum \x1b[31mplainly",
+        "--kind",
+        "decision",
+        "--cite",
+        "shop/prices.py:1-2",
+    )
     made = json.loads(xscore(*decision, "--json", cwd=root).stdout)["id"]
     assert xscore("memory", "audit", cwd=root).returncode == 0
     (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
     done = xscore("memory", "audit", cwd=root)
     assert done.returncode == 1 and "stale: 1" in done.stdout
-    assert f"{made} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2" in done.stdout
+    assert (
+        f"{made} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2"
+        in done.stdout
+    )

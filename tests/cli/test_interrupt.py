@@ -1,6 +1,8 @@
-"""Signals at a new process: a second Ctrl-C, one during the first index, SIGTERM before start-up has finished.
+"""Signals at a new process: a second Ctrl-C, one during the first index, SIGTERM before start-up
+has finished.
 
-Turns that are interrupted while they judge or answer are proved in `tests/proof/test_faults_killed.py`.
+Turns that are interrupted while they judge or answer are proved in
+`tests/proof/test_faults_killed.py`.
 """
 
 import json
@@ -41,7 +43,9 @@ run_interruptible(work(), notify=say, cleanup=lambda: say("left"))
 
 def test_the_second_press_ends_at_once() -> None:
     """A second press exits with 130, even while the loop is busy for longer than the wait."""
-    with subprocess.Popen([sys.executable, "-c", BUSY], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         for said in ("begun", STOPPING):
             assert process.stderr.readline() == f"{said}\n"
@@ -49,10 +53,15 @@ def test_the_second_press_ends_at_once() -> None:
         assert (process.stderr.read(), process.wait(30)) == ("left\n", 130)
 
 
-def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: MakeRepo, process: Run) -> None:
+def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(
+    make_repo: MakeRepo, process: Run
+) -> None:
     """The whole process group is interrupted, as a terminal does; the next run indexes the rest."""
-    body = "\n\n".join(f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(200))
-    root = make_repo({f"m{n}.py": f"# {n}\n{body}" for n in range(450)})  # enough for parsing processes
+    body = "\n\n".join(
+        f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(200)
+    )
+    # Enough for parsing processes.
+    root = make_repo({f"m{n}.py": f"# {n}\n{body}" for n in range(450)})
     begun = begin("ask", "do 7", "--judge", "lexical", "--no-answer", cwd=root)
     wait_until(lambda: count_rows(root, "memory") > 0, begun)
     os.killpg(begun.pid, signal.SIGINT)
@@ -65,7 +74,8 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: Mak
 
 @pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5])
 def test_sigterm_at_the_very_start_is_an_interrupt(make_repo: MakeRepo, after_s: float) -> None:
-    """SIGTERM at any time exits with 130 and, under --json, one object, unless Python itself had not started."""
+    """SIGTERM at any time exits with 130 and, under --json, one object, unless Python itself had
+    not started."""
     root = make_repo({"a.py": "def f() -> int:\n    return 1\n"})
     asked = ("ask", "-", "--judge", "lexical", "--no-answer", "--json")
     process = begin(*asked, cwd=root, stdin=subprocess.PIPE)

@@ -40,7 +40,8 @@ def mine(text: str, **more: object) -> Memory:
 
 
 def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
-    """L03: a dry run reports and changes nothing; the run does the same; the next one has nothing to do."""
+    """L03: a dry run reports and changes nothing; the run does the same; the next one has nothing
+    to do."""
     one, two = (
         fresh("Retries use tenacity everywhere here", confidence=1.0),
         fresh("Retries use tenacity, everywhere here.", confidence=1.0),
@@ -51,10 +52,14 @@ def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
     assert "merge" in dry.stdout
     assert "2 say the same; seen 2 times in all" in dry.stdout
     assert "would do" in dry.stdout
-    told = json.loads(xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout)
+    told = json.loads(
+        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout
+    )
     assert (told["schema"], told["dry_run"], told["counts"]["merge"]) == (1, False, 1)
     assert set(told["actions"][0]["memory_ids"]) == {one.id, two.id}
-    again = json.loads(xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout)
+    again = json.loads(
+        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout
+    )
     assert "merge" not in again["counts"]
 
 
@@ -69,7 +74,8 @@ def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
 
 
 def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: Path) -> None:
-    """H25: one sentence about what the project leaves open; never what is muted, known here or doubtful."""
+    """H25: one sentence about what the project leaves open; never what is muted, known here or
+    doubtful."""
     put(
         here,
         mine("Usually uses Prisma.", key="orm", confidence=0.9),

@@ -24,11 +24,17 @@ from xscore.cli.main import COMMANDS
         (("audit",), "Did you mean 'memory audit'?"),
         (("config", "list"), "`xscore config` has: show, completion."),
         (("why is a store refused",), 'Did you mean `xscore ask "why is a store refused"`?'),
-        (("why", "is", "it", "refused", "--json"), 'Did you mean `xscore ask "why is it refused"`?'),
+        (
+            ("why", "is", "it", "refused", "--json"),
+            'Did you mean `xscore ask "why is it refused"`?',
+        ),
     ],
 )
-def test_a_misspelt_command_is_named_with_the_nearest(words: tuple[str, ...], named: str, xscore: Run) -> None:
-    """A command spelled nearly so, or one that belongs below a group, is suggested; `ask` for a question."""
+def test_a_misspelt_command_is_named_with_the_nearest(
+    words: tuple[str, ...], named: str, xscore: Run
+) -> None:
+    """A command spelled nearly so, or one that belongs below a group, is suggested; `ask` for a
+    question."""
     done = xscore(*words)
     said = done.stderr or json.loads(done.stdout)["error"]["message"]
     assert done.returncode == 2 and named in said
@@ -40,7 +46,10 @@ def test_a_group_alone_lists_what_it_has(group: str, xscore: Run, make_repo: Mak
     repo = make_repo({"a.py": "def a(): pass\n"})
     whole = xscore(group, next(iter(COMMANDS[group].commands)), "--json", cwd=repo)
     alone = xscore(group, "--json", cwd=repo)
-    assert (alone.returncode, alone.stdout) == (whole.returncode, whole.stdout) and whole.returncode in (0, 1)
+    assert (alone.returncode, alone.stdout) == (
+        whole.returncode,
+        whole.stdout,
+    ) and whole.returncode in (0, 1)
     assert "Commands:" in xscore(group, "--help", cwd=repo).stdout
 
 

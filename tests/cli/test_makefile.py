@@ -26,7 +26,8 @@ def outermost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with the Makefile and an installed environment, whose `xscore` echoes its standard input."""
+    """A folder with the Makefile and an installed environment, whose `xscore` echoes its standard
+    input."""
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     shutil.copy(MAKEFILE, tmp_path)
@@ -48,7 +49,12 @@ def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -
     given = [f"Q={question}"] if way == "argument" else []
     environment = {**os.environ, "Q": question}
     done = subprocess.run(
-        ["make", "ask", *given], cwd=checkout, env=environment, capture_output=True, text=True, check=True
+        ["make", "ask", *given],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == f"{question} [ask - --judge lexical --no-answer]"
     assert not [path for path in checkout.iterdir() if path.name.startswith("made-by")]
@@ -59,5 +65,7 @@ def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -
 def test_finding_nothing_is_no_error_of_make(ends: int, fails: bool, checkout: Path) -> None:
     """Exit code 1 says that nothing was found; any other of xscore's is make's as well."""
     (checkout / ".venv" / "bin" / "xscore").write_text(f"#!/bin/sh\nexit {ends}\n")
-    done = subprocess.run(["make", "ask", "Q=x"], cwd=checkout, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "ask", "Q=x"], cwd=checkout, capture_output=True, text=True, check=False
+    )
     assert (done.returncode != 0) == fails and ("Error" in done.stderr) == fails

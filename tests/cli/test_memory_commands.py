@@ -20,7 +20,9 @@ from xscore.store.remembering import remember
 @pytest.fixture
 def repo(make_repo: MakeRepo) -> Path:
     """A small repository."""
-    return make_repo({"src/net/retry.py": "".join(f"line_{number} = {number}\n" for number in range(1, 51))})
+    return make_repo(
+        {"src/net/retry.py": "".join(f"line_{number} = {number}\n" for number in range(1, 51))}
+    )
 
 
 def said(xscore: Run, repo: Path, *arguments: str, stdin: str = "") -> dict[str, Any]:
@@ -33,25 +35,39 @@ def said(xscore: Run, repo: Path, *arguments: str, stdin: str = "") -> dict[str,
 
 
 def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
-    """P06: `add --json` prints the record with its id; list and show find it; it goes stale with the cited code."""
+    """P06: `add --json` prints the record with its id; list and show find it; it goes stale with
+    the cited code."""
     told = said(
-        xscore, repo, *("memory", "add", "we use tenacity, not backoff", "--kind", "decision", "--key", "retry"),
-        *("--because", "it composes", "--alternative", "backoff", "--cite", "src/net/retry.py:10-40"),
-    )  # fmt: skip
+        xscore,
+        repo,
+        *("memory", "add", "we use tenacity, not backoff", "--kind", "decision", "--key", "retry"),
+        *(
+            "--because",
+            "it composes",
+            "--alternative",
+            "backoff",
+            "--cite",
+            "src/net/retry.py:10-40",
+        ),
+    )
     assert (told["layer"], told["kind"], told["became"]) == ("governance", "decision", "stored")
     assert told["particulars"]["alternatives"] == ["backoff"]
     assert told["citations"][0]["path"] == "src/net/retry.py"
     listed = xscore("memory", "list", "--kind", "decision", cwd=repo)
     assert listed.stdout.startswith(told["id"]) and "we use tenacity" in listed.stdout
     shown = xscore("memory", "show", told["id"], cwd=repo)
-    assert "Because: it composes" in shown.stdout and "cites       src/net/retry.py:10-40" in shown.stdout
+    assert (
+        "Because: it composes" in shown.stdout
+        and "cites       src/net/retry.py:10-40" in shown.stdout
+    )
     (repo / "src/net/retry.py").write_text("gone = True\n")
     assert "(stale, key retry)" in xscore("memory", "list", cwd=repo).stdout
     assert "changed since" in xscore("memory", "show", told["id"], cwd=repo).stdout
 
 
 def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
-    """Adding with the key of an active memory names on stderr what it replaces; the same words twice are one memory."""
+    """Adding with the key of an active memory names on stderr what it replaces; the same words
+    twice are one memory."""
     first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")["id"]
     done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
@@ -69,7 +85,8 @@ def test_an_empty_list_says_that_nothing_is_remembered_yet(xscore: Run, repo: Pa
 
 
 def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Path) -> None:
-    """P06: --layer, --scope and --kind filter; no match exits with 1 and an empty stdout or list."""
+    """P06: --layer, --scope and --kind filter; no match exits with 1 and an empty stdout or
+    list."""
     said(xscore, repo, "memory", "add", "tabs", "--kind", "preference", "--key", "indent")
     said(xscore, repo, "memory", "add", "-", "--kind", "todo", stdin="lint before pushing\n")
     for chosen, texts in {
@@ -100,7 +117,9 @@ def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Pat
         ("user", "user", "global"),
     ],
 )
-def test_a_memory_reaches_as_far_as_is_said(scope: str, layer: str, reach: str, xscore: Run, repo: Path) -> None:
+def test_a_memory_reaches_as_far_as_is_said(
+    scope: str, layer: str, reach: str, xscore: Run, repo: Path
+) -> None:
     """P06: `add --scope` takes every scope that `list --scope` knows, and is found by it."""
     told = said(xscore, repo, "memory", "add", "use tabs", "--key", "indent", "--scope", scope)
     assert (told["layer"], told["scope"]) == (layer, reach)
@@ -111,8 +130,23 @@ def test_a_memory_reaches_as_far_as_is_said(scope: str, layer: str, reach: str, 
 def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
     """`update` changes the named fields; without any it is a usage error."""
     identifier = said(xscore, repo, "memory", "add", "use A", "--because", "fast")["id"]
-    after = said(xscore, repo, "memory", "update", identifier, "--text", "-", "--importance", "0.9", stdin="use B")
-    assert (after["id"], after["text"], after["importance"]) == (identifier, "use B\n\nBecause: fast", 0.9)
+    after = said(
+        xscore,
+        repo,
+        "memory",
+        "update",
+        identifier,
+        "--text",
+        "-",
+        "--importance",
+        "0.9",
+        stdin="use B",
+    )
+    assert (after["id"], after["text"], after["importance"]) == (
+        identifier,
+        "use B\n\nBecause: fast",
+        0.9,
+    )
     assert xscore("memory", "update", identifier, cwd=repo).returncode == 2
 
 
@@ -130,7 +164,9 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     other = tmp_path / "elsewhere"
     other.mkdir()
     assert said(xscore, other, "memory", "import", "--snapshot", str(file))["added"] == 1
-    _, there = map(json.loads, xscore("memory", "export", "--snapshot", cwd=other).stdout.splitlines())
+    _, there = map(
+        json.loads, xscore("memory", "export", "--snapshot", cwd=other).stdout.splitlines()
+    )
     assert (there["text"], there["source"]) == (memory["text"], "import")
 
 
@@ -146,14 +182,19 @@ def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:
 
 
 def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: Path) -> None:
-    """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on stderr."""
+    """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on
+    stderr."""
     with own_store(repo) as store:
         for number in range(60):
             kind = Kind.DECISION if number % 2 else Kind.CONVENTION
-            remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)
+            remember(
+                store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number
+            )
     listed = xscore("memory", "list", cwd=repo)
     assert len(listed.stdout.splitlines()) == 50
-    assert "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
+    assert (
+        "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
+    )
     assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
     assert len(xscore("memory", "list", "--limit", "3", cwd=repo).stdout.splitlines()) == 3
     whole = xscore("memory", "list", "--limit", "60", cwd=repo)
@@ -161,7 +202,8 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: 
 
 
 def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, repo: Path) -> None:
-    """A first line with more below it, and a long text, end in an ellipsis; a short text does not."""
+    """A first line with more below it, and a long text, end in an ellipsis; a short text does
+    not."""
     for text in ("Waits a minute.\n\nThe vendor says so.", "Waits " + "and waits " * 20, "Waits."):
         xscore("memory", "add", text, "--kind", "decision", cwd=repo)
     listed = xscore("memory", "list", cwd=repo).stdout.splitlines()
@@ -169,7 +211,8 @@ def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, repo: Path) -
 
 
 def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> None:
-    """A05: `memory list --match --reference` prints what matches, scored, best first, and nothing else."""
+    """A05: `memory list --match --reference` prints what matches, scored, best first, and nothing
+    else."""
     for text, links in (
         ("we use tenacity", ("src/net/retry.py", "docs/net.md")),
         ("tenacity is pinned", ()),
@@ -179,15 +222,25 @@ def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> Non
         xscore("memory", "add", text, "--importance", "1", *options, cwd=repo)
     asked = ("--match", "tenacity", "--reference", "src/net/retry.py", "--reference", "docs/net.md")
     listed = xscore("memory", "list", *asked, cwd=repo)
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["1.60", "1.00"], listed.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [
+        "1.60",
+        "1.00",
+    ], listed.stderr
     found = json.loads(xscore("memory", "list", *asked, "--json", cwd=repo).stdout)["memories"]
-    assert [(one["text"], one["score"]) for one in found] == [("we use tenacity", 1.6), ("tenacity is pinned", 1.0)]
+    assert [(one["text"], one["score"]) for one in found] == [
+        ("we use tenacity", 1.6),
+        ("tenacity is pinned", 1.0),
+    ]
     assert xscore("memory", "list", "--match", "nowhere", cwd=repo).returncode == 1
 
 
 def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, tmp_path: Path) -> None:
-    """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the old content."""
-    assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the
+    old content."""
+    assert (
+        xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode
+        == 0
+    )
     file = tmp_path / "out.jsonl"
     file.write_text("before\n")
     file.chmod(0o644)
@@ -221,21 +274,43 @@ def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
 
 
 def test_lines_or_one_object(xscore: Run, tmp_path: Path) -> None:
-    """P06: `--json` prints one object with the same memories; an empty store is no error, an unmatched filter is."""
-    assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    """P06: `--json` prints one object with the same memories; an empty store is no error, an
+    unmatched filter is."""
+    assert (
+        xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode
+        == 0
+    )
     (line,) = xscore("memory", "export", cwd=tmp_path).stdout.splitlines()
-    assert json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)["memories"] == [json.loads(line)]
+    assert json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)["memories"] == [
+        json.loads(line)
+    ]
     nothing = xscore("memory", "export", "--kind", "decision", cwd=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (1, "")
     (tmp_path / "empty" / ".git").mkdir(parents=True)
     assert xscore("memory", "export", cwd=tmp_path / "empty").returncode == 0
 
 
-def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path) -> None:
+def test_a_file_writes_the_users_own_layer_only_when_that_is_named(
+    xscore: Run, tmp_path: Path
+) -> None:
     """P06: a line of the user layer (valid everywhere) is refused, and accepted when named."""
-    xscore("memory", "add", "run what README says", "--kind", "preference", "--key", "runner", cwd=tmp_path)
-    (tmp_path / "theirs.jsonl").write_text(line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout)
+    xscore(
+        "memory",
+        "add",
+        "run what README says",
+        "--kind",
+        "preference",
+        "--key",
+        "runner",
+        cwd=tmp_path,
+    )
+    (tmp_path / "theirs.jsonl").write_text(
+        line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+    )
     assert xscore("memory", "delete", json.loads(line)["id"], "--yes", cwd=tmp_path).returncode == 0
     refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
     assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
-    assert "imported 1" in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout
+    assert (
+        "imported 1"
+        in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout
+    )

@@ -34,7 +34,11 @@ TEXT = "The heron keeps the ochre ledger of everyone"
 @pytest.fixture
 def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
     """Make a store in this folder with two project memories, one of the user and one of a file."""
-    made = [said(TEXT, ordinal=1), said("Another one, to stay", ordinal=2, kind=Kind.TODO), function()]
+    made = [
+        said(TEXT, ordinal=1),
+        said("Another one, to stay", ordinal=2, kind=Kind.TODO),
+        function(),
+    ]
     own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
     with own_store(tmp_path) as store:
         put(store.connection, *made)
@@ -44,8 +48,11 @@ def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
     return [*made[:2], own]
 
 
-def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]) -> None:
-    """P06: exact ids are erased, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
+def test_delete_erases_and_proves(
+    xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]
+) -> None:
+    """P06: exact ids are erased, the proof is printed, the bytes are gone; a second time nothing
+    matches (exit 1)."""
     done = xscore("memory", "delete", kept[0].id, "--verify", "--yes", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == f"erased 1 memory: {kept[0].id}"
@@ -60,14 +67,22 @@ def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memor
     before = (store_file(tmp_path)).read_bytes()
     done = xscore("memory", "delete", kept[0].id, "m_nope", "--dry-run", "--json", cwd=tmp_path)
     body = json.loads(done.stdout)
-    assert (done.returncode, body["schema"], body["ids"], body["missing"]) == (0, 1, [kept[0].id], ["m_nope"])
+    assert (done.returncode, body["schema"], body["ids"], body["missing"]) == (
+        0,
+        1,
+        [kept[0].id],
+        ["m_nope"],
+    )
     assert (body["memories"], body["dry_run"], body["proof"]) == (1, True, None)
     assert xscore("memory", "wipe", "--kind", "todo", "--dry-run", cwd=tmp_path).returncode == 0
     assert (store_file(tmp_path)).read_bytes() == before
 
 
-def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
-    """Issue: while another process reads the journal, erasure cannot be verified: exit 6 and a remedy."""
+def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(
+    xscore: Run, tmp_path: Path, kept: list[Memory]
+) -> None:
+    """Issue: while another process reads the journal, erasure cannot be verified: exit 6 and a
+    remedy."""
     database = store_file(tmp_path)
     with reading(database):
         done = xscore("memory", "delete", kept[0].id, "--verify", "--json", "--yes", cwd=tmp_path)
@@ -93,7 +108,12 @@ def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_pat
     ],
 )
 def test_several_options_never_widen_a_wipe(
-    xscore: Run, tmp_path: Path, kept: list[Memory], chosen: tuple[str, ...], code: int, erased: list[int]
+    xscore: Run,
+    tmp_path: Path,
+    kept: list[Memory],
+    chosen: tuple[str, ...],
+    code: int,
+    erased: list[int],
 ) -> None:
     """P06: filters intersect: erased is exactly what `memory list` shows with them."""
     listed = xscore("memory", "list", *chosen, "--json", cwd=tmp_path)
@@ -112,23 +132,32 @@ def test_several_options_never_widen_a_wipe(
         (("--kind", "todo"), "no terminal to ask on"),
     ],
 )
-def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], why: str) -> None:
-    """Without a choice, for a layer made from files, or without a terminal to ask on, nothing is wiped (exit 2)."""
+def test_wipe_refuses(
+    xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], why: str
+) -> None:
+    """Without a choice, for a layer made from files, or without a terminal to ask on, nothing is
+    wiped (exit 2)."""
     done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and why in done.stderr
     assert b"Another one, to stay" in raw(tmp_path)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
-def test_delete_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
+def test_delete_asks_on_a_terminal(
+    tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int
+) -> None:
     """It is for good, as a wipe is: answering no changes nothing."""
     delete = ["-m", "xscore", "memory", "delete", kept[0].id]
-    shown, ended = shown_on_terminal(delete, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n")
+    shown, ended = shown_on_terminal(
+        delete, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n"
+    )
     assert (ended, "Erase 1 memory" in shown) == (code, True)
     assert (b"ochre ledger" in raw(tmp_path)) == (answer == "n")
 
 
-def test_delete_without_a_terminal_needs_a_yes(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
+def test_delete_without_a_terminal_needs_a_yes(
+    xscore: Run, tmp_path: Path, kept: list[Memory]
+) -> None:
     """Exit 2 with the option to say, and nothing is erased."""
     done = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
     assert done.returncode == 2 and "--yes" in done.stderr
@@ -136,16 +165,23 @@ def test_delete_without_a_terminal_needs_a_yes(xscore: Run, tmp_path: Path, kept
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
-def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
+def test_wipe_asks_on_a_terminal(
+    tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int
+) -> None:
     """Issue: on a terminal wipe asks, and answering no changes nothing."""
     wipe = ["-m", "xscore", "memory", "wipe", "--kind", "todo"]
-    _, ended = shown_on_terminal(wipe, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n")
+    _, ended = shown_on_terminal(
+        wipe, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n"
+    )
     assert ended == code
     assert (b"Another one, to stay" in raw(tmp_path)) == (answer == "n")
 
 
-def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """P06, L02: `--scope user` finds, counts and erases only observations, also of deleted projects."""
+def test_wiping_ones_own_layer_takes_what_projects_noted(
+    xscore: Run, tmp_path: Path, own_home: Path
+) -> None:
+    """P06, L02: `--scope user` finds, counts and erases only observations, also of deleted
+    projects."""
     value = "the crimson otter prefers tabs everywhere"
     with own_store(tmp_path) as store:
         user = store.user_connection(create=True)
@@ -167,23 +203,31 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
 
 
 def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """One turn is erased by id or time, only with a yes and never while it runs; recorded spending stays."""
+    """One turn is erased by id or time, only with a yes and never while it runs; recorded spending
+    stays."""
     (tmp_path / "shop.py").write_text("def total(lines):\n    return sum(lines)\n")
     models = script_flags(tmp_path / "script.json", {"default": 0.9, "answer": "It is there."})
-    for question in ("Where does the vermilion heron keep its ledger?", "Which brass lantern is the oldest one?"):
+    for question in (
+        "Where does the vermilion heron keep its ledger?",
+        "Which brass lantern is the oldest one?",
+    ):
         assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
 
     assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turn was named"
     assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
-    assert xscore("history", "delete", older["id"], cwd=tmp_path).returncode == 2, "no confirmation was given"
+    assert xscore("history", "delete", older["id"], cwd=tmp_path).returncode == 2, (
+        "no confirmation was given"
+    )
     assert b"vermilion heron" in raw(tmp_path, own_home)
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
     left = raw(tmp_path, own_home)
     assert b"vermilion heron" not in left and b"brass lantern" in left
-    assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, "its receipt is gone"
+    assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, (
+        "its receipt is gone"
+    )
     _, erased = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     assert erased["task_is_erased"] and erased["spent"] == older["spent"]
 
@@ -194,11 +238,15 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
         assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
         abandon_turn(store.connection, running)
     done = xscore(*every, "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["turns"] == [running, newer["id"]], "the erased one says nothing any more"
+    assert json.loads(done.stdout)["turns"] == [running, newer["id"]], (
+        "the erased one says nothing any more"
+    )
     assert xscore(*every, cwd=tmp_path).returncode == 1
 
 
-def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_path: Path, own_home: Path) -> None:
+def test_what_cannot_be_searched_for_is_not_called_verified(
+    xscore: Run, tmp_path: Path, own_home: Path
+) -> None:
     """A memory of a few letters is erased, but `--verify` cannot prove it: exit 6."""
     short = said("so be it", ordinal=5)
     with own_store(tmp_path) as store:
@@ -208,16 +256,29 @@ def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_pat
     assert b"so be it" not in raw(tmp_path)
 
 
-def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """Erased here, but exit 6 says it may remain on the server; a later erasure retries, --here-only gives up."""
+def test_an_unreachable_server_is_named_and_asked_again(
+    xscore: Run, tmp_path: Path, own_home: Path
+) -> None:
+    """Erased here, but exit 6 says it may remain on the server; a later erasure retries,
+    --here-only gives up."""
     url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
-    environ = {"XSCORE_SHARED_URL": url, "XSCORE_SHARED_TENANT": "t", "XSCORE_SHARED_TIMEOUT_S": "0.2"}
+    environ = {
+        "XSCORE_SHARED_URL": url,
+        "XSCORE_SHARED_TENANT": "t",
+        "XSCORE_SHARED_TIMEOUT_S": "0.2",
+    }
     name = shared_server_name(SharedSettings(url=Secret(url), tenant="t"))
-    made = [said(TEXT, ordinal=1), said("Another that goes as well", ordinal=2), said("And a third one", ordinal=3)]
+    made = [
+        said(TEXT, ordinal=1),
+        said("Another that goes as well", ordinal=2),
+        said("And a third one", ordinal=3),
+    ]
     with own_store(tmp_path) as store:
         put(store.connection, *made)
         note_shared_server(store.connection, name)
-    done = xscore("memory", "delete", made[0].id, "--verify", "--json", "--yes", cwd=tmp_path, environ=environ)
+    done = xscore(
+        "memory", "delete", made[0].id, "--verify", "--json", "--yes", cwd=tmp_path, environ=environ
+    )
     body = json.loads(done.stdout)
     assert (done.returncode, body["proof"]["holds"], body["ids"]) == (6, True, [made[0].id])
     assert body["servers"][0]["problem"] and "not erased at redis://127.0.0.1" in done.stderr

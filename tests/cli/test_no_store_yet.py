@@ -50,7 +50,8 @@ def everything(*folders: Path) -> set[Path]:
 @pytest.mark.parametrize(
     ("arguments", "code", "is_repository"),
     [
-        pytest.param(given, code, number % 2 == 0, id=" ".join(given))  # in a repository and in a plain folder, in turn
+        # In a repository and in a plain folder, in turn.
+        pytest.param(given, code, number % 2 == 0, id=" ".join(given))
         for number, (given, code) in enumerate(READING)
     ],
 )
@@ -63,7 +64,8 @@ def test_a_reading_command_makes_no_store(
     tmp_path: Path,
     own_home: Path,
 ) -> None:
-    """It says once that there is no store and how to make one, exits as for an empty store, and writes no file."""
+    """It says once that there is no store and how to make one, exits as for an empty store, and
+    writes no file."""
     folder = make_repo(SOURCE) if is_repository else tmp_path / "empty"
     folder.mkdir(exist_ok=True)
     before = everything(folder, own_home)
@@ -74,11 +76,16 @@ def test_a_reading_command_makes_no_store(
 
 
 @pytest.mark.parametrize("command", ["index", "ask what", "context what", "estimate what"])
-@pytest.mark.parametrize("files", [{}, {"a.png": b"\x89PNG", "b": bytes(range(256)) * 9}], ids=["empty", "binary"])
+@pytest.mark.parametrize(
+    "files", [{}, {"a.png": b"\x89PNG", "b": bytes(range(256)) * 9}], ids=["empty", "binary"]
+)
 def test_a_folder_without_text_gets_no_store(
     command: str, files: dict[str, bytes], xscore: Run, tmp_path: Path, own_home: Path
 ) -> None:
-    """It says that there is nothing to read and why; exit 1, nothing written. One text file is enough."""
+    """It says that there is nothing to read and why; exit 1, nothing written.
+
+    One text file is enough.
+    """
     folder = tmp_path / "folder"
     folder.mkdir()
     for name, data in files.items():
@@ -103,14 +110,20 @@ def test_a_bare_repository_is_not_called_empty(xscore: Run, tmp_path: Path) -> N
 
 
 def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:
-    """The doctor (once), a turn without a key, README and action name every key; one that only judges says so."""
+    """The doctor (once), a turn without a key, README and action name every key; one that only
+    judges says so."""
     folder = make_repo(SOURCE)
     texts = [xscore("doctor", cwd=folder).stdout, xscore("ask", "what", cwd=folder).stderr]
-    texts += [(CHECKOUT / name).read_text("utf-8") for name in ("README.md", "action.yml", "docs/ci.md")]
+    texts += [
+        (CHECKOUT / name).read_text("utf-8") for name in ("README.md", "action.yml", "docs/ci.md")
+    ]
     assert [key for key in JUDGE_KEYS for text in texts if key not in text] == []
     assert RUNNER_KEYS == JUDGE_KEYS and texts[0].count("OPENAI_API_KEY") == 1
     keyed = {"TYPESAFE_API_KEY": "sk-test-0123456789abcdef"}
-    assert "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, or" in xscore("doctor", cwd=folder, environ=keyed).stdout
+    assert (
+        "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, or"
+        in xscore("doctor", cwd=folder, environ=keyed).stdout
+    )
 
 
 def test_a_report_of_free_turns_compares_no_prices(xscore: Run, make_repo: MakeRepo) -> None:
@@ -123,7 +136,9 @@ def test_a_report_of_free_turns_compares_no_prices(xscore: Run, make_repo: MakeR
 
 
 @pytest.mark.parametrize("command", ["report", "status"])
-def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, make_repo: MakeRepo) -> None:
+def test_a_program_gets_what_an_empty_store_gives(
+    command: str, xscore: Run, make_repo: MakeRepo
+) -> None:
     """The object without a store has the same fields as for an empty store."""
     folder = make_repo(SOURCE)
     without = json.loads(xscore(command, "--json", cwd=folder).stdout)
@@ -142,7 +157,8 @@ def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
 
 
 def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> None:
-    """status, a turn over no memory and `index -v` agree on the files kept out, also where they are all of them."""
+    """status, a turn over no memory and `index -v` agree on the files kept out, also where they are
+    all of them."""
     (tmp_path / "a.png").write_bytes(b"\x89PNG")
     (tmp_path / "yarn.lock").write_text("x\n")
     assert "a.png: binary\nyarn.lock: lockfile\n" in xscore("index", "-v", cwd=tmp_path).stderr
@@ -150,7 +166,10 @@ def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> 
     xscore("index", cwd=tmp_path)
     counted = {"binary": 1, "lockfile": 1}
     assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == counted
-    assert "2 kept out: 1 binary, 1 lockfile; `xscore index -v`" in xscore("status", cwd=tmp_path).stdout
+    assert (
+        "2 kept out: 1 binary, 1 lockfile; `xscore index -v`"
+        in xscore("status", cwd=tmp_path).stdout
+    )
     (tmp_path / "b.py").unlink()
     assert "(2 kept out: 1 binary, 1 lockfile;" in xscore("ask", "what", cwd=tmp_path).stderr
     (tmp_path / "yarn.lock").unlink()
@@ -160,9 +179,12 @@ def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> 
 
 
 def test_a_store_being_indexed_is_not_said_to_be_empty(xscore: Run, make_repo: MakeRepo) -> None:
-    """While the background process indexes, status does not ask for `xscore index`; when none runs, it does."""
+    """While the background process indexes, status does not ask for `xscore index`; when none runs,
+    it does."""
     folder = make_repo(SOURCE)
-    assert xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
+    assert (
+        xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
+    )
     assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
     with closing(connect_store(store_file(folder), key_source(user_data_dir(None)))) as connection:
         enter_worktree(connection)

@@ -12,8 +12,13 @@ from xscore.platform.paths import user_data_dir
 from xscore.store.opening import user_store_path
 
 OPENED: list[str] = []
-"""Every file that this process opened; some commands skip an unreadable store, which would hide the opening."""
-sys.addaudithook(lambda event, given: OPENED.append(str(given[0])) if event in ("open", "sqlite3.connect") else None)
+"""Every file that this process opened; some commands skip an unreadable store, which would hide the
+opening."""
+sys.addaudithook(
+    lambda event, given: (
+        OPENED.append(str(given[0])) if event in ("open", "sqlite3.connect") else None
+    )
+)
 POISON = b"this is no database, and to open it would be an error" * 100
 
 
@@ -59,7 +64,10 @@ OFTEN = {"ask", "memory add", "memory list", "memory wipe", "session show"}
 def commands() -> list[str]:
     """Return every command that has the flag."""
     offered = (
-        (name.removeprefix("xscore "), {option for parameter in command.params for option in parameter.opts})
+        (
+            name.removeprefix("xscore "),
+            {option for parameter in command.params for option in parameter.opts},
+        )
         for name, command in reference.all_commands()
     )
     return [name for name, options in offered if "--no-user-learning" in options]
@@ -67,10 +75,16 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize(
     "command",
-    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.verify) for name in commands()],
+    [
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.verify)
+        for name in commands()
+    ],
 )
-def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
-    """P07: with the flag, or a repository's setting, an invalid user.db is no error and is not even read."""
+def test_the_users_store_is_never_opened(
+    xscore: Run, tmp_path: Path, poisoned: Path, command: str
+) -> None:
+    """P07: with the flag, or a repository's setting, an invalid user.db is no error and is not even
+    read."""
     (tmp_path / "a.py").write_text("x = 1\n")
     given = (*command.split(), *ARGUMENTS.get(command, ()))
     OPENED.clear()
@@ -79,4 +93,6 @@ def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: 
     (tmp_path / ".xscore.toml").write_text("[memory]\nuser_learning = false\n")
     assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
-    assert sorted(place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")) == ["user.db"]
+    assert sorted(
+        place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")
+    ) == ["user.db"]

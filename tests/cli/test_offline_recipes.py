@@ -72,12 +72,17 @@ def merged(machine: Machine, name: str) -> "subprocess.CompletedProcess[str]":
     path.write_text(path.read_text() + f"\n\ndef {name}() -> int:\n    return 1\n")
     git(machine.root, "commit", "-qam", name)
     git(machine.root, "checkout", "-q", "main")
-    return machine.run(f"git -c user.name=t -c user.email=t@example.invalid merge -q --no-ff -m {name} {name}")
+    return machine.run(
+        f"git -c user.name=t -c user.email=t@example.invalid merge -q --no-ff -m {name} {name}"
+    )
 
 
 @pytest.mark.verify
-def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(machine: Machine, server: OpenAIServer) -> None:
-    """The merge returns before the judging; its changes are judged for the recent task; failures are in the log."""
+def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(
+    machine: Machine, server: OpenAIServer
+) -> None:
+    """The merge returns before the judging; its changes are judged for the recent task; failures
+    are in the log."""
     hook = machine.root / ".git" / "hooks" / "post-merge"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(block("sh"))
@@ -99,7 +104,9 @@ def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(machine: Machin
 
 
 @pytest.mark.verify
-def test_the_line_for_cron_works_in_an_empty_environment(machine: Machine, server: OpenAIServer) -> None:
+def test_the_line_for_cron_works_in_an_empty_environment(
+    machine: Machine, server: OpenAIServer
+) -> None:
     """cron provides only a home and a path; the second night costs nothing."""
     line = block("crontab").strip()
     fields = line.split(maxsplit=5)
@@ -122,14 +129,19 @@ def test_the_line_for_cron_works_in_an_empty_environment(machine: Machine, serve
 
 
 @pytest.mark.verify
-def test_the_job_for_ci_judges_and_keeps_its_store(machine: Machine, server: OpenAIServer, tmp_path: Path) -> None:
+def test_the_job_for_ci_judges_and_keeps_its_store(
+    machine: Machine, server: OpenAIServer, tmp_path: Path
+) -> None:
     """Its steps pass on a new machine with a restored store."""
     job = yaml.safe_load(block("yaml"))["jobs"]["rescore"]
     steps = {step.get("name", ""): step for step in job["steps"]}
     judge = steps["Judge"]["run"]
     temp = tmp_path / "runner"
     temp.mkdir()
-    trust = {"XSCORE_TRUST_STORE": steps["Judge"]["env"]["XSCORE_TRUST_STORE"], "RUNNER_TEMP": str(temp)}
+    trust = {
+        "XSCORE_TRUST_STORE": steps["Judge"]["env"]["XSCORE_TRUST_STORE"],
+        "RUNNER_TEMP": str(temp),
+    }
     for home in ("one", "two"):  # a runner has a new home each time; the store is restored
         (tmp_path / home).mkdir()
         done = machine.run(judge, **trust, HOME=str(tmp_path / home))

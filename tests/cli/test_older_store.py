@@ -1,4 +1,5 @@
-"""Commands on a store of an older or a newer xscore: one line, nothing paid twice, nothing touched."""
+"""Commands on a store of an older or a newer xscore: one line, nothing paid twice, nothing
+touched."""
 
 import json
 import sqlite3
@@ -24,7 +25,11 @@ from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA
 
 WITHOUT_INDEX = (
-    *("DELETE FROM memory_row WHERE version <> 0", "DELETE FROM file_row", "DELETE FROM file_version"),
+    *(
+        "DELETE FROM memory_row WHERE version <> 0",
+        "DELETE FROM file_row",
+        "DELETE FROM file_version",
+    ),
     *("DELETE FROM edge_row WHERE file <> 0", "DELETE FROM mentioned_name"),
     "DELETE FROM worktree_meta WHERE key GLOB 'index_*'",
 )
@@ -74,7 +79,13 @@ def test_a_newer_store_ends_every_command(older: Path, xscore: Run) -> None:
     """Exit 6 with both numbers; neither the store nor its folder changes, a rebuild included."""
     set_version(store_file(older), SCHEMA.version + 7)
     before = {file.name: file.read_bytes() for file in (store_dir(older)).iterdir()}
-    for command in (("status",), ("ask", "eggs"), ("memory", "add", "x"), ("store", "rebuild"), ("doctor",)):
+    for command in (
+        ("status",),
+        ("ask", "eggs"),
+        ("memory", "add", "x"),
+        ("store", "rebuild"),
+        ("doctor",),
+    ):
         done = xscore(*command, cwd=older)
         assert done.returncode == 6, done
         assert f"(schema {SCHEMA.version + 7}; this one reads {SCHEMA.version})" in done.stderr
@@ -83,7 +94,12 @@ def test_a_newer_store_ends_every_command(older: Path, xscore: Run) -> None:
 
 def test_a_hook_on_an_older_store_is_silent(older: Path, process: Run) -> None:
     """An agent's hook reads nothing of the migration."""
-    event = {"session_id": "s", "cwd": str(older), "hook_event_name": "SessionStart", "source": "startup"}
+    event = {
+        "session_id": "s",
+        "cwd": str(older),
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+    }
     done = process("hook", "session-start", cwd=older, stdin=json.dumps(event))
     assert done.returncode == 0
     assert "schema" not in done.stdout + done.stderr
@@ -92,9 +108,15 @@ def test_a_hook_on_an_older_store_is_silent(older: Path, process: Run) -> None:
 
 @pytest.mark.verify
 def test_a_hook_leaves_a_long_migration_to_the_background(older: Path, process: Run) -> None:
-    """A hook whose time is up before the store is migrated ends in time; the background process goes on."""
+    """A hook whose time is up before the store is migrated ends in time; the background process
+    goes on."""
     path = store_file(older)
-    event = {"session_id": "s", "cwd": str(older), "hook_event_name": "SessionStart", "source": "startup"}
+    event = {
+        "session_id": "s",
+        "cwd": str(older),
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+    }
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert process("hook", "session-start", cwd=older, stdin=json.dumps(event)).returncode == 0
@@ -119,8 +141,12 @@ def test_nothing_is_paid_again_after_a_migration(
         for statement in WITHOUT_INDEX:
             connection.execute(statement)
 
-    def to_next(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> Migration | None:
-        return migrate(connection, path, raised, {**STEPS, raised.version: Step(drop_index, {})}, keys)
+    def to_next(
+        connection: sqlite3.Connection, path: Path, keys: KeySource | None
+    ) -> Migration | None:
+        return migrate(
+            connection, path, raised, {**STEPS, raised.version: Step(drop_index, {})}, keys
+        )
 
     raised = replace(SCHEMA, version=SCHEMA.version + 1, migrate=to_next)
     monkeypatch.setattr(opening, "SCHEMA", raised)
@@ -132,7 +158,8 @@ def test_nothing_is_paid_again_after_a_migration(
 
 
 def test_judgments_wait_until_all_is_indexed_again(older: Path, xscore: Run) -> None:
-    """Pruning before the index is complete would take paid judgments for useless, so it is refused."""
+    """Pruning before the index is complete would take paid judgments for useless, so it is
+    refused."""
     xscore("status", cwd=older)
     with own_store(older) as store, pytest.raises(UsageError, match="still being built"):
         store.connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_profile', 'p')")

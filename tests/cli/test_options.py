@@ -9,7 +9,14 @@ from ci.reference import all_commands
 from xscore.cli.options import Flags, period_s
 from xscore.settings import setting_names
 
-BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "glob": (), "type": (), "layer": ()}
+BARE: dict[str, object] = {
+    "file": None,
+    "errors": None,
+    "recent": (),
+    "glob": (),
+    "type": (),
+    "layer": (),
+}
 
 
 def flags(**given: object) -> Flags:
@@ -19,13 +26,25 @@ def flags(**given: object) -> Flags:
 
 def test_every_override_names_a_setting() -> None:
     """Every setting that an option overrides exists."""
-    sets = {setting for _, command in all_commands() for one in command.params for setting in getattr(one, "sets", ())}
+    sets = {
+        setting
+        for _, command in all_commands()
+        for one in command.params
+        for setting in getattr(one, "sets", ())
+    }
     assert len(sets) > 20 and sets <= set(setting_names())
 
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [("30s", 30), ("90m", 5_400), ("2min", 120), ("24h", 86_400), (" 7 d ", 604_800), ("2w", 1_209_600)],
+    [
+        ("30s", 30),
+        ("90m", 5_400),
+        ("2min", 120),
+        ("24h", 86_400),
+        (" 7 d ", 604_800),
+        ("2w", 1_209_600),
+    ],
 )
 def test_a_stretch_of_time(given: str, seconds: int) -> None:
     """Seconds, minutes, hours, days, weeks."""

@@ -1,4 +1,5 @@
-"""Secrets of every kind, planted at every input, appear in no stored, printed or sent byte (P01)."""
+"""Secrets of every kind, planted at every input, appear in no stored, printed or sent byte
+(P01)."""
 
 import json
 import sqlite3
@@ -48,7 +49,11 @@ class Planting:
             for prefix in PREFIXES:
                 bare = bare.removeprefix(prefix)
             self.planted[bare.encode()] = f"{family} at {entrance}"
-            lines.append(f'DB_PASSWORD = "{key}"' if family == "password" else f"the one in use here: {key} so far")
+            lines.append(
+                f'DB_PASSWORD = "{key}"'
+                if family == "password"
+                else f"the one in use here: {key} so far"
+            )
         return "\n".join(lines)
 
     def one(self, entrance: str) -> str:
@@ -71,23 +76,36 @@ class Planting:
 
 
 def _plant_files(root: Path, planting: Planting) -> None:
-    """Plant in code, names, settings and an edit, and where most people forget: `.env`, escapes, notebook outputs."""
+    """Plant in code, names, settings and an edit, and where most people forget: `.env`, escapes,
+    notebook outputs."""
     code = planting.at("code")
-    (root / "code.py").write_text(f'"""Reads."""\n\n\ndef read():\n    """\n{code}\n    """\n    return 1\n')
-    (root / "README.md").write_text(f"# Read\n\n{planting.at('docs')}\n\n## {planting.one('a heading')}\n\nmore\n")
+    (root / "code.py").write_text(
+        f'"""Reads."""\n\n\ndef read():\n    """\n{code}\n    """\n    return 1\n'
+    )
+    (root / "README.md").write_text(
+        f"# Read\n\n{planting.at('docs')}\n\n## {planting.one('a heading')}\n\nmore\n"
+    )
     (root / "app.ini").write_text(f"[app]\n{planting.at('config')}\n")
     (root / f"{planting.one('a file name')}.py").write_text("def other():\n    return 2\n")
     lines = [line + "\n" for line in planting.at("a notebook's output").split("\n")]
     source = ["def plot():\n", f"    '''{planting.one('a notebook')}'''\n"]
     output = {"output_type": "stream", "name": "stdout", "text": lines}
-    cell = {"cell_type": "code", "source": source, "metadata": {}, "execution_count": 1, "outputs": [output]}
+    cell = {
+        "cell_type": "code",
+        "source": source,
+        "metadata": {},
+        "execution_count": 1,
+        "outputs": [output],
+    }
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (root / "plot.ipynb").write_text(json.dumps(notebook))
     (root / ".env").write_text(f"DB_PASSWORD={planting.word('.env')}\n{planting.at('.env')}\n")
     escaped = planting.at("an escaped text").replace("\n", r"\n").replace('"', r"\"")
     glued = "".join(rf"\t{planting.one(f'glued {n}')}\n" for n in range(5))
     colored = "\\x1b[31m" + planting.one("a color")
-    (root / "escaped.py").write_text(f'def escaped():\n    return "{escaped}" + "{glued}" + "{colored}"\n')
+    (root / "escaped.py").write_text(
+        f'def escaped():\n    return "{escaped}" + "{glued}" + "{colored}"\n'
+    )
     git(root, "add", "-Af")
     git(root, "commit", "-qm", f"start with {planting.one('a commit message')}")
     git(root, "checkout", "-qb", f"fix/{planting.one('a branch')}")
@@ -104,40 +122,65 @@ def _say(root: Path, planting: Planting) -> None:
                 key=f"key.{kind}",
                 title=f"title {planting.one(f'the title of a {kind}')}",
                 because=planting.at(f"because of a {kind}") if kind is Kind.DECISION else "",
-                alternatives=(planting.one("an alternative"), f"password={planting.word('another')}", "vault")
-                if kind is Kind.DECISION
-                else (),
+                alternatives=(
+                    (
+                        planting.one("an alternative"),
+                        f"password={planting.word('another')}",
+                        "vault",
+                    )
+                    if kind is Kind.DECISION
+                    else ()
+                ),
                 links=(planting.one("a link"),),
             )
             remember(store, statement, now=1.0)
         failures.record_failure(
             store,
             text=planting.at("a failure"),
-            details=MemoryDetails(rationale=planting.at("its cause"), resolution=planting.at("its mending")),
+            details=MemoryDetails(
+                rationale=planting.at("its cause"), resolution=planting.at("its mending")
+            ),
         )
         thread = resume_session(store.connection, branch="main", now=1.0).thread
         note, goal = planting.at("a checkpoint's note"), planting.one("a goal")
         checkpoints.save_checkpoint(
-            store.connection, planting.one("a name"), thread=thread, notes=[note[:900]], goals=[goal], now=2.0
+            store.connection,
+            planting.one("a name"),
+            thread=thread,
+            notes=[note[:900]],
+            goals=[goal],
+            now=2.0,
         )
 
 
 def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
     """One session of each agent, and one compressed by its agent."""
     log = ClaudeLog(root).user("please mend it " + planting.at("a past session's task"))
-    log.runs("make " + planting.one("a command"), "Error: boom\n" + planting.at("a command's output"), failed=True)
+    log.runs(
+        "make " + planting.one("a command"),
+        "Error: boom\n" + planting.at("a command's output"),
+        failed=True,
+    )
     log.says("I did. " + planting.at("a past session's answer")).write(home)
     for name in ("rollout-a.jsonl", "rollout-b.jsonl.zst"):
-        codex = CodexLog(root, name).event("user_message", message="mend " + planting.at(f"a task in {name}"))
+        codex = CodexLog(root, name).event(
+            "user_message", message="mend " + planting.at(f"a task in {name}")
+        )
         call = {"call_id": "c", "command": ["make", planting.one(f"a command in {name}")]}
         codex.event("exec_command_begin", **call)
         output = "Error: boom\n" + planting.at(f"an output in {name}")
         codex.event("exec_command_end", **call, exit_code=2, aggregated_output=output)
-        codex.event("agent_message", message="I did. " + planting.at(f"an answer in {name}")).write(home, name)
+        codex.event("agent_message", message="I did. " + planting.at(f"an answer in {name}")).write(
+            home, name
+        )
     asked = planting.at("a task of Aider").replace("\n", "\n#### ")
-    answer = planting.at("an answer of Aider").replace("\n", "\n" + "so it goes on\n" * 300)  # cut between its secrets
+    # Cut between its secrets.
+    answer = planting.at("an answer of Aider").replace("\n", "\n" + "so it goes on\n" * 300)
     edited = f"> Applied edit to src/{planting.one('a path of Aider')}.py"
-    told = f"# aider chat started at 2026-11-20 09:00:00\n\n#### mend {asked}\n\nI did.\n{answer}\n\n{edited}\n"
+    told = (
+        f"# aider chat started at 2026-11-20 09:00:00\n\n#### mend {asked}\n\nI"
+        f" did.\n{answer}\n\n{edited}\n"
+    )
     (root / ".aider.chat.history.md").write_text(told)
     messages = [
         say("task", "mend " + planting.at("a task of Cline")),
@@ -149,21 +192,55 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
 
 
 def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple[str, ...], str]]:
-    """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a file gives."""
+    """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a
+    file gives."""
     said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
-    prompt = said | {"hook_event_name": "UserPromptSubmit", "prompt": "what is more? " + planting.at("a prompt")}
+    prompt = said | {
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "what is more? " + planting.at("a prompt"),
+    }
     start = said | {"hook_event_name": "SessionStart", "source": "startup"}
-    asked, refused, errors = (root.parent / name for name in ("asked.jsonl", "refused.jsonl", "errors.txt"))
-    question = {"task": "what does plot hold? " + planting.at("a question"), "errors": planting.at("its errors")}
+    asked, refused, errors = (
+        root.parent / name for name in ("asked.jsonl", "refused.jsonl", "errors.txt")
+    )
+    question = {
+        "task": "what does plot hold? " + planting.at("a question"),
+        "errors": planting.at("its errors"),
+    }
     asked.write_text(json.dumps({"id": "q1", **question}) + "\n")
-    refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
+    refused.write_text(
+        json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n"
+    )
     errors.write_text("Traceback:\n" + planting.at("errors"))
-    task = ("ask", "mend the reader " + planting.at("a task"), "--model", "openai:strong-1", "--max-usd", "50")
+    task = (
+        "ask",
+        "mend the reader " + planting.at("a task"),
+        "--model",
+        "openai:strong-1",
+        "--max-usd",
+        "50",
+    )
     scores = str(outside / "scores.jsonl")
     return [
         (("memory", "import-sessions", "--json"), ""),
-        ((*task, "--errors", str(errors), "--judge-sees", "full", "--file", "code.py", "--all-scores", scores,
-          "--threshold", "0", "-y", "--json"), ""),
+        (
+            (
+                *task,
+                "--errors",
+                str(errors),
+                "--judge-sees",
+                "full",
+                "--file",
+                "code.py",
+                "--all-scores",
+                scores,
+                "--threshold",
+                "0",
+                "-y",
+                "--json",
+            ),
+            "",
+        ),
         (("context", "what does read hold? " + planting.at("another task"), "-v", "-y"), ""),
         (("hook", "prompt"), json.dumps(prompt)),
         (("hook", "session-start"), json.dumps(start)),
@@ -187,11 +264,14 @@ def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple
         (("doctor", "-v"), ""),
         (("ask", "--no-such-option", planting.one("a wrong command")), ""),
         (("memory", "delete", planting.one("a wrong id")), ""),
-    ]  # fmt: skip
+    ]
 
 
-def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """P01: whichever way a secret enters, no file, stream, report, tool or request contains it, with -v neither."""
+def test_no_planted_secret_is_stored_printed_or_sent(
+    process: Run, make_repo: MakeRepo, own_home: Path
+) -> None:
+    """P01: whichever way a secret enters, no file, stream, report, tool or request contains it,
+    with -v neither."""
     planting = Planting()
     root = make_repo({"start.txt": "start\n"})
     _plant_files(root, planting)
@@ -199,7 +279,9 @@ def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: Ma
     _past_sessions(root, own_home, planting)
     outside = root.parent / "outside"
     outside.mkdir()
-    with OpenAIBatchServer(score=lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))) as server:
+    with OpenAIBatchServer(
+        score=lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))
+    ) as server:
         server.answer = "Done. " + planting.at("the model's answer")
         environ = {
             "OPENAI_BASE_URL": server.url,
@@ -215,7 +297,9 @@ def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: Ma
             is_wrong = "refused.jsonl" in str(arguments) or arguments[-1].startswith("ghp_")
             assert done.returncode in (0, 1) or is_wrong, (arguments[:2], done.stderr)
             leaked = planting.found_in((done.stdout + done.stderr).encode())
-            assert not {place for place in leaked if "the model's answer" not in place}, arguments[:2]
+            assert not {place for place in leaked if "the model's answer" not in place}, arguments[
+                :2
+            ]
             assert not leaked or arguments[0] == "ask", "the answer alone is as it came"
             printed[arguments[:2]] = done.stdout
         with started(root, **environ) as (client, _):
@@ -223,7 +307,9 @@ def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: Ma
             task = "what does escaped hold? " + planting.at("a tool's task")
             answer = json.dumps(client.answer(client.call({"task": task})), ensure_ascii=False)
         assert "<SECRET:" in answer and planting.found_in(answer.encode()) == set()
-        sent = json.dumps([server.counts.bodies, [str(one) for one in server.files.values()]], ensure_ascii=False)
+        sent = json.dumps(
+            [server.counts.bodies, [str(one) for one in server.files.values()]], ensure_ascii=False
+        )
     origins = json.loads(printed["memory", "import-sessions"])["by_origin"]
     assert origins == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}
     assert printed["hook", "prompt"].count("additionalContext") == server.batches.created == 1
@@ -232,7 +318,8 @@ def test_no_planted_secret_is_stored_printed_or_sent(process: Run, make_repo: Ma
     assert planting.found_in(sent.encode()) == set()
     ours = [place for place in own_home.iterdir() if place.name not in AGENTS]
     stored = raw(outside, store_dir(root), *ours)
-    with closing(sqlite3.connect(store_file(root))) as connection:  # the texts of files are compressed
+    # The texts of files are compressed.
+    with closing(sqlite3.connect(store_file(root))) as connection:
         stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
     assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
     assert planting.found_in(stored) == set()

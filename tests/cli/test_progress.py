@@ -74,14 +74,18 @@ def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_long_index_counts_apart_from_judging(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a log, a long index has its line every ten seconds; judging, begun after it, has none at its first call."""
+    """In a log, a long index has its line every ten seconds; judging, begun after it, has none at
+    its first call."""
     watch = TurnObserver(Terminal())
     watch._last_line -= 11
     watch.on(IndexProgress(files=1_000, of=2_000, elapsed_s=20.0))
     watch._last_line -= 11
     watch.on(StageBegan("judge"))
     watch.on(HALF)
-    assert capsys.readouterr().err == "bringing the index up to date: 1,000 of 2,000 files · 50/s · 20 s left\n"
+    assert (
+        capsys.readouterr().err
+        == "bringing the index up to date: 1,000 of 2,000 files · 50/s · 20 s left\n"
+    )
 
 
 def test_rich_is_for_terminals() -> None:

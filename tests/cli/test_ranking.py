@@ -9,9 +9,14 @@ from tests.cli.terminals import shown_on_terminal
 from tests.conftest import MakeRepo
 
 FILES = {
-    "shop/basket.py": "class Basket:\n    def total(\n        self,\n        cents: bool,\n    ) -> int:\n"
-    '        """Return a number."""\n\n        # the prices of a basket are summed\n        return sum(self.prices)\n',
-    "shop/greet.py": 'def greet(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n',
+    "shop/basket.py": (
+        "class Basket:\n    def total(\n        self,\n        cents: bool,\n    ) -> int:\n       "
+        ' """Return a number."""\n\n        # the prices of a basket are summed\n        return'
+        " sum(self.prices)\n"
+    ),
+    "shop/greet.py": (
+        'def greet(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n'
+    ),
 }
 TASK = "where are the prices of a basket summed by `Basket.total`?"
 PLAIN = {"TERM": "dumb", "NO_COLOR": "1"}
@@ -26,16 +31,21 @@ def shop(make_repo: MakeRepo) -> Path:
 def asked(shop: Path, home: Path, *arguments: str, columns: int = 80) -> tuple[str, int]:
     """Ask on a terminal without a key."""
     environ = {**PLAIN, "HOME": str(home)}
-    return shown_on_terminal(["-m", "xscore", "ask", *arguments], cwd=shop, environ=environ, columns=columns)
+    return shown_on_terminal(
+        ["-m", "xscore", "ask", *arguments], cwd=shop, environ=environ, columns=columns
+    )
 
 
 def test_a_terminal_is_shown_the_ranking(shop: Path, own_home: Path) -> None:
-    """Score, place, name and reason; the first line of text and the two closest to the task; no XML."""
+    """Score, place, name and reason; the first line of text and the two closest to the task; no
+    XML."""
     seen, code = asked(shop, own_home, TASK)
     lines = seen.splitlines()
     at = next(number for number, line in enumerate(lines) if "Basket.total" in line)
     assert code == 0, seen
-    assert lines[at].split()[1:] == ["shop/basket.py:2-9", "Basket.total"] and "names" in lines[at + 1]
+    assert (
+        lines[at].split()[1:] == ["shop/basket.py:2-9", "Basket.total"] and "names" in lines[at + 1]
+    )
     entry = [line.strip() for line in lines[at + 1 : at + 6]]
     assert "def total(" in entry and "# the prices of a basket are summed" in entry
     assert "self," not in entry and "<" not in seen
@@ -74,7 +84,9 @@ def test_index_and_answer_are_timed_apart() -> None:
     latency = receipts.ANSWER.latency
     slow = replace(receipts.ANSWER, latency=replace(latency, index=20.0, total=20.5))
     assert "index 20 s + 0.5 s" in render_cost_line(slow)
-    assert "index" not in render_cost_line(replace(slow, latency=replace(latency, index=0.2, total=0.7)))
+    assert "index" not in render_cost_line(
+        replace(slow, latency=replace(latency, index=0.2, total=0.7))
+    )
 
 
 def test_how_to_get_a_model_is_said_once_a_day(shop: Path, xscore: Run) -> None:

@@ -15,7 +15,9 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 @pytest.mark.parametrize("name", ["cli.md", "settings.md", "errors.md"])
 def test_no_drift(name: str) -> None:
     """The pages match the program; `make docs` updates them."""
-    assert (FOLDER / name).read_text("utf-8") == reference.reference_pages()[name], "run `make docs`"
+    assert (FOLDER / name).read_text("utf-8") == reference.reference_pages()[name], (
+        "run `make docs`"
+    )
 
 
 def test_every_command_and_option_is_documented() -> None:
@@ -25,7 +27,9 @@ def test_every_command_and_option_is_documented() -> None:
         assert f"\n## {path}\n" in page
         own = page.split(f"\n## {path}\n")[1].split("\n## ")[0]
         for parameter in command.params:
-            assert parameter.opts[0] in own or parameter.human_readable_name.upper() in own.upper(), (
+            assert (
+                parameter.opts[0] in own or parameter.human_readable_name.upper() in own.upper()
+            ), (
                 path,
                 parameter.name,
             )
@@ -34,8 +38,17 @@ def test_every_command_and_option_is_documented() -> None:
 def test_what_is_not_published_is_installed_from_the_checkout() -> None:
     """No hint or page gives pip a package name that someone else could register."""
     root = FOLDER.parents[1]
-    pages = [*root.glob("xscore/**/*.py"), *root.glob("docs/**/*.md"), root / "README.md", root / "CHANGELOG.md"]
-    told = [page.name for page in pages if re.search(r"pip install (-\S+ )*['\"]?xscore\b", page.read_text("utf-8"))]
+    pages = [
+        *root.glob("xscore/**/*.py"),
+        *root.glob("docs/**/*.md"),
+        root / "README.md",
+        root / "CHANGELOG.md",
+    ]
+    told = [
+        page.name
+        for page in pages
+        if re.search(r"pip install (-\S+ )*['\"]?xscore\b", page.read_text("utf-8"))
+    ]
     assert (INSTALL_FROM, told) == (".", [])
     assert "pip install '.[ray]'" in install_hint("ray")
 

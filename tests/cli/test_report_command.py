@@ -1,4 +1,5 @@
-"""`xscore report` as a user and CI run it, over real turns and prepared ledgers, and where it writes."""
+"""`xscore report` as a user and CI run it, over real turns and prepared ledgers, and where it
+writes."""
 
 import json
 from collections.abc import Iterator
@@ -69,15 +70,19 @@ def fill(ledger: Connection, *, task: str = "Mend it.") -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_nonsense_is_a_usage_error_with_an_example(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
-    """Contradictory options exit with 2 and say what is valid; the repository itself may be named again."""
+def test_nonsense_is_a_usage_error_with_an_example(
+    shop: Path, xscore: Run, arguments: list[str], words: str
+) -> None:
+    """Contradictory options exit with 2 and say what is valid; the repository itself may be named
+    again."""
     ran = xscore("report", *arguments, cwd=shop)
     assert ran.returncode == (2 if words else 0)
     assert words in ran.stderr + ran.stdout
 
 
 def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """A pipe gets whole lines without color; a terminal's lines are wrapped to its width, whatever a name contains."""
+    """A pipe gets whole lines without color; a terminal's lines are wrapped to its width, whatever
+    a name contains."""
     fill(ledger, task="\x1b[31m" + "long name " * 30)
     ran = xscore("report", "--by", "turn", cwd=shop)
     for width in (80, 120):
@@ -87,7 +92,8 @@ def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run) -
 
 
 def test_a_line_breaks_between_its_parts() -> None:
-    """A figure is not parted from its word where a line has room for both; a sentence breaks between words."""
+    """A figure is not parted from its word where a line has room for both; a sentence breaks
+    between words."""
     assert (
         wrapped("kinds  131k block · 25k method · 40 class", 24)
         == "kinds  131k block ·\n       25k method ·\n       40 class"
@@ -97,24 +103,33 @@ def test_a_line_breaks_between_its_parts() -> None:
         wrapped("hit rate  24 % of 9 in all · 24 % of 9 today", 30)
         == "hit rate  24 % of 9 in all ·\n          24 % of 9 today"
     )
-    assert wrapped(f"{bold('0.10')}  a name of words", 21) == f"{bold('0.10')}  a name of words", "colors take no room"
+    assert wrapped(f"{bold('0.10')}  a name of words", 21) == f"{bold('0.10')}  a name of words", (
+        "colors take no room"
+    )
     assert (
-        wrapped(f"{bold('0.10')}  {bold('a name')} of words", 18) == f"{bold('0.10')}  {bold('a name')} of\n      words"
+        wrapped(f"{bold('0.10')}  {bold('a name')} of words", 18)
+        == f"{bold('0.10')}  {bold('a name')} of\n      words"
     )
 
 
 def test_a_label_stays_beside_what_it_labels() -> None:
-    """Also beside a path that is wider than the window, which ends its lines behind a slash, a dot or before colons."""
+    """Also beside a path that is wider than the window, which ends its lines behind a slash, a dot
+    or before colons."""
     path = "src/" + "folder/" * 5 + "file.ts:13-76"
     shown = f"0.23  src/{'folder/' * 4}\n      folder/file.ts:13-76  name"
     assert wrapped(f"0.23  {path}  name", 40) == shown
-    assert wrapped("commons.io.filters::ArchiveItself", 20) == "commons.io.filters\n  ::ArchiveItself"
+    assert (
+        wrapped("commons.io.filters::ArchiveItself", 20) == "commons.io.filters\n  ::ArchiveItself"
+    )
     assert wrapped("a commons.io.filters", 14) == "a commons.io.\n  filters"
 
 
 def test_no_figure_is_cut_in_a_narrow_window() -> None:
     """Where a table's figures would be cut, each row is a block; a column of text alone is cut."""
-    heads, row = ("way", "model", "dollars", "calls"), ("chat cold", "openai:gpt-6-luna", "~$0.0123", "1,407")
+    heads, row = (
+        ("way", "model", "dollars", "calls"),
+        ("chat cold", "openai:gpt-6-luna", "~$0.0123", "1,407"),
+    )
     narrow = unstyle(render_table(heads, [row], right={"dollars", "calls"}, width=30))
     assert narrow.splitlines() == [
         "way      chat cold",
@@ -126,8 +141,11 @@ def test_no_figure_is_cut_in_a_narrow_window() -> None:
     assert "…" in cut[1] and cut[1].endswith("~$0.0123  1,407") and len(cut[1]) <= 42
 
 
-def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
-    """CSV and Parquet have one line for a turn or a group; text that looks like a formula is escaped in CSV."""
+def test_tables_for_other_programs(
+    shop: Path, ledger: Connection, xscore: Run, tmp_path: Path
+) -> None:
+    """CSV and Parquet have one line for a turn or a group; text that looks like a formula is
+    escaped in CSV."""
     fill(ledger, task=HOSTILE)
     ledger.execute("UPDATE turn_figures SET judge_s = 0.1234567891")
     to = tmp_path / "table"
@@ -139,25 +157,39 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, 
     assert all(task.startswith("=") for task in parquet["task"])
     assert str(parquet["cost_usd"].sum()) == "0.001234567890"
     for table in (csv, parquet):
-        assert table["kept"].to_list() == [None, 5], "an unfinished turn has an unknown number of kept memories"
+        assert table["kept"].to_list() == [None, 5], (
+            "an unfinished turn has an unknown number of kept memories"
+        )
         assert table["total_s"].to_list() == [None, 1.0]
-        assert table["primary_s"].to_list() == [None, None], "no answering call took no time, which is not 0 s"
+        assert table["primary_s"].to_list() == [None, None], (
+            "no answering call took no time, which is not 0 s"
+        )
         assert table["judge_s"].to_list() == [None, 0.123457]
-    assert parquet["at"].to_list() == [datetime.fromtimestamp(DAY + 86_400, UTC), datetime.fromtimestamp(DAY, UTC)]
-    assert csv["at"].to_list() == [datetime.fromtimestamp(at, UTC).isoformat() for at in (DAY + 86_400, DAY)]
+    assert parquet["at"].to_list() == [
+        datetime.fromtimestamp(DAY + 86_400, UTC),
+        datetime.fromtimestamp(DAY, UTC),
+    ]
+    assert csv["at"].to_list() == [
+        datetime.fromtimestamp(at, UTC).isoformat() for at in (DAY + 86_400, DAY)
+    ]
     out = xscore("report", "--format", "csv", "--by", "day", cwd=shop).stdout
     assert pl.read_csv(out.encode())["day"].to_list() == ["2025-10-11", "2025-10-10"]
-    stages = pl.read_csv(xscore("report", "--format", "csv", "--by", "stage", cwd=shop).stdout.encode())
+    stages = pl.read_csv(
+        xscore("report", "--format", "csv", "--by", "stage", cwd=shop).stdout.encode()
+    )
     assert set(stages["candidates"]) == set(stages["kept"]) == {None}, "a stage is a part of turns"
 
 
 def failing(out: str) -> set[str]:
     """Return the names of failed gates."""
-    return {line["what"] for line in json.loads(out)["gate"]["lines"] if line["verdict"] == "failed"}
+    return {
+        line["what"] for line in json.loads(out)["gate"]["lines"] if line["verdict"] == "failed"
+    }
 
 
 def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """A new baseline passes; with more calls it fails with 5, except within what `[gates]` allows."""
+    """A new baseline passes; with more calls it fails with 5, except within what `[gates]`
+    allows."""
     fill(ledger)
     baseline = ("--baseline", "b.json")
     assert xscore("report", "--update-baseline", *baseline, cwd=shop).returncode == 0
@@ -167,7 +199,10 @@ def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
     ran = xscore("report", "--check", *baseline, "--json", cwd=shop)
     assert ran.returncode == 5
     assert failing(ran.stdout) >= {"calls", "attempts", "dollars"}
-    assert "### Gates" in xscore("report", "--check", *baseline, "--format", "markdown", cwd=shop).stdout
+    assert (
+        "### Gates"
+        in xscore("report", "--check", *baseline, "--format", "markdown", cwd=shop).stdout
+    )
     before = (shop / "b.json").read_bytes()
     assert xscore("report", "--check", "--update-baseline", *baseline, cwd=shop).returncode == 2
     assert (shop / "b.json").read_bytes() == before, "a check never writes"
@@ -177,7 +212,8 @@ def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
 
 
 def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """Invalid rows are in `warnings` and on stderr; a turn whose own row is invalid is damage (6), not unknown."""
+    """Invalid rows are in `warnings` and on stderr; a turn whose own row is invalid is damage (6),
+    not unknown."""
     fill(ledger)
     add_call(ledger, "bad", "t_1", duration_s=float("inf"))
     ran = xscore("report", "--json", cwd=shop)
@@ -223,7 +259,10 @@ def asked(shop: Path, xscore: Run) -> Path:
         (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
         (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
         (["-o", "x.csv", "-o", "link/x.csv"], "name the same file"),
-        (["-o", "x.csv", "--check", "--baseline", "./x.csv"], "--output and --baseline name the same file"),
+        (
+            ["-o", "x.csv", "--check", "--baseline", "./x.csv"],
+            "--output and --baseline name the same file",
+        ),
         (["-o", ".xscore/page.html"], "is inside a store's folder"),
         (["--update-baseline", "--baseline", "store/new/b.json"], "is inside a store's folder"),
         (["-o", "loop/a.html"], "cannot be written"),
@@ -231,7 +270,9 @@ def asked(shop: Path, xscore: Run) -> Path:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_written_is_refused_first(asked: Path, xscore: Run, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_written_is_refused_first(
+    asked: Path, xscore: Run, arguments: list[str], words: str
+) -> None:
     """Exit 2 with a message, nothing on stdout, and every file is unchanged."""
     (asked / "folder").mkdir()
     (asked / "notes.md").write_text("my notes")
@@ -247,7 +288,8 @@ def test_what_cannot_be_written_is_refused_first(asked: Path, xscore: Run, argum
 
 
 def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:
-    """Each output may overwrite its earlier file, as a daily script does; an empty file may be filled."""
+    """Each output may overwrite its earlier file, as a daily script does; an empty file may be
+    filled."""
     every = ("-o", "p.html", "-o", "t.csv", "-o", "t.parquet", "-o", "r.md")
     (asked / "p.html").touch()
     for grouped in ((), ("--by", "model"), ()):
@@ -277,5 +319,7 @@ def test_a_turn_of_another_repository_is_found(asked: Path, xscore: Run, tmp_pat
     away = xscore("history", "list", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
     ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--format", "csv", cwd=asked)
     assert ran.stdout.splitlines()[1].startswith(away)
-    latest = xscore("report", "--repo", str(other), "--turn", "latest", "--format", "csv", cwd=asked)
+    latest = xscore(
+        "report", "--repo", str(other), "--turn", "latest", "--format", "csv", cwd=asked
+    )
     assert "the total" in latest.stdout

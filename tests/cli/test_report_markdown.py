@@ -16,7 +16,16 @@ MADE_OF_PLAIN_TEXT = re.compile(
 )
 """What GitHub turns into a mention, a reference or a link, anywhere in a page."""
 PIECES = (
-    *("@octocat", "@org/team", "#12", "GH-7", "org/repo#3", "https://x.example/p.png", "www.x.example", "a@b.example"),
+    *(
+        "@octocat",
+        "@org/team",
+        "#12",
+        "GH-7",
+        "org/repo#3",
+        "https://x.example/p.png",
+        "www.x.example",
+        "a@b.example",
+    ),
     *(
         "![x](https://x.example/p.png)",
         "[x](javascript:0)",
@@ -25,7 +34,27 @@ PIECES = (
         "&lt;",
         "mailto:a@b",
     ),
-    *("|", "`", "``", "*", "**", "_", "~~", "\\", "$x$", "$", "![", "](", "\n", "\r", " ", "word", "é", "表", "\u200d"),
+    *(
+        "|",
+        "`",
+        "``",
+        "*",
+        "**",
+        "_",
+        "~~",
+        "\\",
+        "$x$",
+        "$",
+        "![",
+        "](",
+        "\n",
+        "\r",
+        " ",
+        "word",
+        "é",
+        "表",
+        "\u200d",
+    ),
 )
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 

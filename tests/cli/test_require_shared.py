@@ -1,4 +1,5 @@
-"""`--require-shared` at every command that has it: without a configured or reachable server nothing is sent."""
+"""`--require-shared` at every command that has it: without a configured or reachable server nothing
+is sent."""
 
 from pathlib import Path
 
@@ -27,9 +28,13 @@ SENDING_NOTHING = {
 def run(xscore: Run, server: OpenAIServer, shop: Path) -> Run:
     """Run a command in the shop, with a judge and optionally a shared server."""
     (shop / "q.jsonl").write_text(LIST)
-    (shop / "gold.jsonl").write_text('{"id": "a", "query": "why?", "gold": [{"path": "README.md"}]}\n')
+    (shop / "gold.jsonl").write_text(
+        '{"id": "a", "query": "why?", "gold": [{"path": "README.md"}]}\n'
+    )
     return lambda *arguments, **environ: xscore(
-        *arguments, cwd=shop, environ={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000", **environ}
+        *arguments,
+        cwd=shop,
+        environ={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000", **environ},
     )
 
 
@@ -42,11 +47,18 @@ def test_without_a_server_it_is_refused(run: Run, server: OpenAIServer, name: st
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "run" else pytest.mark.verify) for name in COMMANDS]
+    "name",
+    [pytest.param(name, marks=() if name == "run" else pytest.mark.verify) for name in COMMANDS],
 )
-def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServer, name: str) -> None:
+def test_with_a_server_that_is_away_nothing_is_sent(
+    run: Run, server: OpenAIServer, name: str
+) -> None:
     """An unreachable server ends the command with exit 6, whatever the settings say."""
-    away = {"XSCORE_SHARED_URL": "redis://127.0.0.1:1", "XSCORE_SHARED_TIMEOUT_S": "0.2", "XSCORE_JUDGE_PROBE": "false"}
+    away = {
+        "XSCORE_SHARED_URL": "redis://127.0.0.1:1",
+        "XSCORE_SHARED_TIMEOUT_S": "0.2",
+        "XSCORE_JUDGE_PROBE": "false",
+    }
     done = run(*COMMANDS[name], **away)
     assert done.returncode == 6, done.stdout + done.stderr
     assert not server.counts.requests

@@ -29,8 +29,11 @@ def asleep(root: Path, hours: float) -> None:
     connection.close()
 
 
-def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """H04, H28: after two hours one line on stderr, safe for a terminal; not with --quiet; a field of --json."""
+def test_ask_says_what_was_worked_on_once_and_only_to_people(
+    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+) -> None:
+    """H04, H28: after two hours one line on stderr, safe for a terminal; not with --quiet; a field
+    of --json."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     git(root, "checkout", "-q", "-b", "feat/ABC-7")
     first = xscore("ask", EVIL, *flags, cwd=root)
@@ -48,18 +51,31 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo
     told = xscore("ask", "last", "--json", *flags, cwd=root)
     session = json.loads(told.stdout)["session"]
     assert "You were working" not in told.stderr
-    assert (session["branch"], session["resumed"], session["last_task"]) == ("feat/ABC-7", True, "quiet")
+    assert (session["branch"], session["resumed"], session["last_task"]) == (
+        "feat/ABC-7",
+        True,
+        "quiet",
+    )
     assert set(session) == {"thread", "branch", "resumed", "last_task", "last_updated"}
 
 
-def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+def test_a_session_is_shown_resumed_and_closed(
+    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+) -> None:
     """H04, L01: show, fresh, resume and close work without a model, also as JSON."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout) == {"schema": 1, "session": None}
+    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout) == {
+        "schema": 1,
+        "session": None,
+    }
     assert xscore("session", "close", cwd=root).returncode == 1
     xscore("ask", "Goal: speed\nis add_one fast?", "--file", "a.py:2", *flags, cwd=root)
     shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
-    assert (shown["goals"], shown["entities"], shown["pending"]) == (["speed"], ["a.py::add_one"], ["measure it"])
+    assert (shown["goals"], shown["entities"], shown["pending"]) == (
+        ["speed"],
+        ["a.py::add_one"],
+        ["measure it"],
+    )
     assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == ("main", "a.py", 2, 1)
     page = xscore("session", "show", cwd=root).stdout
     assert "You were working on" in page and "a.py:2" in page and "measure it" in page
@@ -68,7 +84,10 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
     listed = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
     assert {one["thread"] for one in listed} == {begun, shown["thread"]}
     assert xscore("session", "resume", shown["thread"][:10], cwd=root).returncode == 0
-    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]["thread"] == shown["thread"]
+    assert (
+        json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]["thread"]
+        == shown["thread"]
+    )
     closed = json.loads(xscore("session", "close", "--json", cwd=root).stdout)
     assert (closed["thread"], closed["exchanges"]) == (shown["thread"], 1)
     assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"] is None
@@ -78,7 +97,8 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
 def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     make_repo: MakeRepo, tmp_path: Path, xscore: Run
 ) -> None:
-    """L01: the hook of docs/memories.md, run by git itself: main continues, and so does a branch just created."""
+    """L01: the hook of docs/memories.md, run by git itself: main continues, and so does a branch
+    just created."""
     docs = (Path(__file__).parents[2] / "docs" / "memories.md").read_text()
     (recipe,) = (line for line in docs.splitlines() if "> .git/hooks/post-merge" in line)
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
@@ -100,30 +120,51 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     by_name = xscore("session", "close", "--branch", "feat/begun", "-q", cwd=root)
     assert (by_name.returncode, by_name.stdout, by_name.stderr) == (0, "", "")
     assert xscore("session", "close", "--branch", "feat/begun", cwd=root).returncode == 1
-    assert json.loads(xscore("session", "close", "--merged", "--json", cwd=root).stdout)["closed"] == []
+    assert (
+        json.loads(xscore("session", "close", "--merged", "--json", cwd=root).stdout)["closed"]
+        == []
+    )
 
 
-def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 1."""
+def test_a_checkpoint_goes_from_hand_to_hand(
+    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+) -> None:
+    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name
+    exits with 1."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     assert xscore("session", "save", "x", cwd=root).returncode == 1, "there is no session yet"
     xscore("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
-        xscore("session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
+        xscore(
+            "session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root
+        ).stdout
     )
-    assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
+    assert (saved["goals"], saved["notes"], saved["pending"]) == (
+        ["faster"],
+        ["ask Ann"],
+        ["measure it"],
+    )
     taken = xscore("session", "save", "speed", cwd=root)
     assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
     assert json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
+    assert (
+        xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode
+        == 0
+    )
     saved = json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout)
     assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
     assert "ask Bob" in xscore("session", "load", "speed", cwd=root).stdout
-    (listed,) = json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
+    (listed,) = json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)[
+        "checkpoints"
+    ]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
-    asked = json.loads(xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
+    asked = json.loads(
+        xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout
+    )
     assert asked["checkpoint"] == "speed"
-    bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
+    bundle = xscore(
+        "context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root
+    ).stdout
     assert bundle.index("ask Bob") < bundle.index("def add_one")
     wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
     assert wrong.returncode == 1 and "speed" in wrong.stderr
@@ -131,17 +172,31 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
     gone = json.loads(xscore("session", "delete", "speed", "--json", cwd=root).stdout)
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
     assert xscore("session", "delete", "speed", cwd=root).returncode == 1
-    assert json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
+    assert (
+        json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
+    )
 
 
-def test_a_thread_is_followed_by_name_or_from_the_latest_turn(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """`--thread` and `--continue` carry judgments and name the source; `--fresh` carries none; all are counted."""
-    parts = {f"part_{at}.py": "".join(f"def f{at}_{n}():\n    return {n}\n\n\n" for n in range(9)) for at in range(5)}
+def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
+    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+) -> None:
+    """`--thread` and `--continue` carry judgments and name the source; `--fresh` carries none; all
+    are counted."""
+    parts = {
+        f"part_{at}.py": "".join(f"def f{at}_{n}():\n    return {n}\n\n\n" for n in range(9))
+        for at in range(5)
+    }
     root, script = make_repo({**parts, "a.py": CODE}), tmp_path / "script.json"
-    script.write_text(json.dumps({"rules": [{"entity": "add_one", "score": 0.9}], "answer": "Fine."}))
+    script.write_text(
+        json.dumps({"rules": [{"entity": "add_one", "score": 0.9}], "answer": "Fine."})
+    )
     flags = ["--judge", f"scripted:{script}", "--no-answer"]
-    first = json.loads(xscore("ask", "add one", "--thread", "sums/1", "--json", *flags, cwd=root).stdout)
-    guess = json.loads(xscore("estimate", "and two?", "--continue", "--json", *flags[:2], cwd=root).stdout)["judge"]
+    first = json.loads(
+        xscore("ask", "add one", "--thread", "sums/1", "--json", *flags, cwd=root).stdout
+    )
+    guess = json.loads(
+        xscore("estimate", "and two?", "--continue", "--json", *flags[:2], cwd=root).stdout
+    )["judge"]
     told = xscore("ask", "and two?", "--continue", *flags, cwd=root)
     assert f'carried: {guess["carried"]} from {first["turn_id"]} "add one"' in told.stderr
     assert f"{guess['carried']} carried" in xscore("session", "list", cwd=root).stdout

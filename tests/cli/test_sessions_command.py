@@ -24,19 +24,28 @@ def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
     return root
 
 
-def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """End to end: after an import the lexical judge keeps the exchange whose answer fits, and drops the other."""
+def test_ask_keeps_the_right_past_exchange(
+    xscore: Run, make_repo: MakeRepo, own_home: Path
+) -> None:
+    """End to end: after an import the lexical judge keeps the exchange whose answer fits, and drops
+    the other."""
     root = imported(xscore, make_repo, own_home)
     task = "the zebra importer loses the umlaut in latin-1"
     done = xscore("ask", task, "--judge", "lexical", "--no-answer", "--json", cwd=root)
     assert done.returncode == 0, done.stderr
-    kept = [memory for memory in json.loads(done.stdout)["selected"] if memory["kind"] == "exchange"]
-    assert [memory["title"] for memory in kept] == ["why does the zebra importer drop the trailing umlaut?"]
+    kept = [
+        memory for memory in json.loads(done.stdout)["selected"] if memory["kind"] == "exchange"
+    ]
+    assert [memory["title"] for memory in kept] == [
+        "why does the zebra importer drop the trailing umlaut?"
+    ]
     listed = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)
     assert {one["session"] for one in listed["sessions"]} == {"s-claude", "s-codex"}
 
 
-def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+def test_import_says_what_was_taken_and_left(
+    xscore: Run, make_repo: MakeRepo, own_home: Path
+) -> None:
     """A second import adds nothing; a broken file is named on stderr, exit code 1."""
     root = imported(xscore, make_repo, own_home)
     again = xscore("memory", "import-sessions", cwd=root)
@@ -45,7 +54,10 @@ def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, o
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
     broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1
-    assert "not read: ~/.claude/projects/" in broken.stderr and "line 2: expected `message`" in broken.stderr
+    assert (
+        "not read: ~/.claude/projects/" in broken.stderr
+        and "line 2: expected `message`" in broken.stderr
+    )
 
 
 def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
@@ -56,7 +68,11 @@ def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home
     looked = xscore("memory", "wipe", "--session", "s-claude", "--dry-run", cwd=root)
     assert looked.returncode == 0 and "would erase 1 memory" in looked.stdout
     assert xscore("memory", "wipe", "--session", "s-claude", "--yes", cwd=root).returncode == 0
-    log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?").says("Because.")
+    log = (
+        ClaudeLog(root, "s-claude")
+        .user("why does the zebra importer drop the trailing umlaut?")
+        .says("Because.")
+    )
     log.user("and now?").says("Fixed.").write(own_home)
     report = json.loads(xscore("memory", "import-sessions", "--json", cwd=root).stdout)
     assert (report["added"], report["forgotten"]) == (1, 1)

@@ -37,9 +37,12 @@ def silent() -> Iterator[str]:
 def test_a_process_ends_at_a_short_deadline(
     xscore: Run, make_repo: MakeRepo, tmp_path: Path, silent: str, dialect: str, import_s: float
 ) -> None:
-    """With a silent host on its first turn, words rank with exit 1, without waiting for an import."""
+    """With a silent host on its first turn, words rank with exit 1, without waiting for an
+    import."""
     root = make_repo({"a.py": "def f():\n    return 1\n"})
-    (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT.format(dialect=dialect, import_s=import_s))
+    (tmp_path / "sitecustomize.py").write_text(
+        SLOW_IMPORT.format(dialect=dialect, import_s=import_s)
+    )
     name = dialect.upper()
     models = ("--judge", f"{dialect}:judge-2", "--model", f"{dialect}:strong-1")
     begun = time.monotonic()

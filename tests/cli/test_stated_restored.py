@@ -19,11 +19,16 @@ from tests.statements import decide
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.store import opening
 
-FILES = {"till.py": "def total(prices):\n    return sum(prices)\n\n\ndef change(paid, due):\n    return paid - due\n"}
+FILES = {
+    "till.py": (
+        "def total(prices):\n    return sum(prices)\n\n\ndef change(paid, due):\n    return paid -"
+        " due\n"
+    )
+}
 COLUMNS = (
-    "id, layer, kind, scope, status, content_hash, text_hash, tokens, text_tokens, updated_at, importance, confidence,"
-    " thread, key, evidence_count, source, superseded_by, created_at, accessed_at, access_count, title, attrs, card,"
-    " text, terms"
+    "id, layer, kind, scope, status, content_hash, text_hash, tokens, text_tokens, updated_at,"
+    " importance, confidence, thread, key, evidence_count, source, superseded_by, created_at,"
+    " accessed_at, access_count, title, attrs, card, text, terms"
 )
 
 
@@ -35,8 +40,26 @@ def folder(make_repo: MakeRepo, xscore: Run) -> Path:
     def add(*arguments: str) -> None:
         assert xscore("memory", "add", *arguments, cwd=folder).returncode == 0
 
-    add("Prices are summed in cents", "--kind", "decision", "--key", "sums", "--because", "floats lie", "--by", "Ada")
-    add("Prices are summed as decimals", "--kind", "decision", "--key", "sums", "--cite", "till.py:1-2")
+    add(
+        "Prices are summed in cents",
+        "--kind",
+        "decision",
+        "--key",
+        "sums",
+        "--because",
+        "floats lie",
+        "--by",
+        "Ada",
+    )
+    add(
+        "Prices are summed as decimals",
+        "--kind",
+        "decision",
+        "--key",
+        "sums",
+        "--cite",
+        "till.py:1-2",
+    )
     add("OperationalError: the till is locked", "--kind", "failure")
     add("Change is given by `change`", "--kind", "convention", "--cite", "till.py:5-6")
     add("tabs", "--kind", "preference", "--key", "indent")
@@ -47,11 +70,16 @@ def stated_rows(folder: Path) -> dict[str, Any]:
     """Return every stated memory of the store, its citations and its links to code."""
     with own_store(folder) as store:
         read = store.connection.execute
-        memories = read(f"SELECT {COLUMNS} FROM memory WHERE source <> 'index' ORDER BY id").fetchall()
-        cited = read(
-            "SELECT memory_id, path, span_hash, start_line, end_line, changed FROM evidence ORDER BY 1, 2"
+        memories = read(
+            f"SELECT {COLUMNS} FROM memory WHERE source <> 'index' ORDER BY id"
         ).fetchall()
-        links = read("SELECT source, target FROM edge WHERE relation = 'references' ORDER BY 1, 2").fetchall()
+        cited = read(
+            "SELECT memory_id, path, span_hash, start_line, end_line, changed FROM evidence ORDER"
+            " BY 1, 2"
+        ).fetchall()
+        links = read(
+            "SELECT source, target FROM edge WHERE relation = 'references' ORDER BY 1, 2"
+        ).fetchall()
         occurrences = read("SELECT * FROM occurrence ORDER BY 1").fetchall()
     return {"memories": memories, "cited": cited, "links": links, "occurrences": occurrences}
 
@@ -73,14 +101,22 @@ def holding(words: str) -> list[Path]:
 
 
 def test_a_lost_store_comes_back_row_for_row(folder: Path, xscore: Run) -> None:
-    """After its folder is deleted, a rebuild restores every stated memory as it was, with citations and links."""
+    """After its folder is deleted, a rebuild restores every stated memory as it was, with citations
+    and links."""
     assert xscore("index", cwd=folder).returncode == 0
     with own_store(folder) as store:
         failure = "SELECT 'o_1', id, '' FROM memory WHERE kind = 'failure'"
-        store.connection.execute(f"INSERT INTO occurrence (id, memory_id, source_exchange) {failure}")
+        store.connection.execute(
+            f"INSERT INTO occurrence (id, memory_id, source_exchange) {failure}"
+        )
         decide(store, "Tills close at six")
     before = stated_rows(folder)
-    assert len(before["memories"]) == 5 and len(before["cited"]) == 2 and before["links"] and before["occurrences"]
+    assert (
+        len(before["memories"]) == 5
+        and len(before["cited"]) == 2
+        and before["links"]
+        and before["occurrences"]
+    )
     lose_store(folder)
     rebuilt = xscore("store", "rebuild", "--yes", "--json", cwd=folder)
     assert rebuilt.returncode == 0, rebuilt.stderr
@@ -90,11 +126,16 @@ def test_a_lost_store_comes_back_row_for_row(folder: Path, xscore: Run) -> None:
 
 
 def test_a_new_store_says_once_what_an_earlier_one_held(folder: Path, xscore: Run) -> None:
-    """The command that makes a store where one was lost names the way back; the copy waits for the decision."""
+    """The command that makes a store where one was lost names the way back; the copy waits for the
+    decision."""
     before = stated_rows(folder)["memories"]
     lose_store(folder)
     line = "you stated 4 memories here before: restore with `xscore store rebuild --stated`"
-    assert line in xscore("memory", "list", "--kind", "todo", cwd=folder).stderr + xscore("index", cwd=folder).stderr
+    assert (
+        line
+        in xscore("memory", "list", "--kind", "todo", cwd=folder).stderr
+        + xscore("index", cwd=folder).stderr
+    )
     added = xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder)
     assert added.returncode == 0 and line not in added.stderr
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
@@ -130,7 +171,16 @@ def test_on_a_terminal_a_rebuild_asks(folder: Path, answer: str, count: int) -> 
 def test_what_was_stated_since_is_not_replaced(folder: Path, xscore: Run) -> None:
     """An older decision with the key of a newer one comes back as superseded by it."""
     lose_store(folder)
-    assert xscore("memory", "add", "Prices are summed in halves", "--kind", "decision", "--key", "sums", cwd=folder)
+    assert xscore(
+        "memory",
+        "add",
+        "Prices are summed in halves",
+        "--kind",
+        "decision",
+        "--key",
+        "sums",
+        cwd=folder,
+    )
     assert xscore("store", "rebuild", "--stated", "--yes", cwd=folder).returncode == 0
     with own_store(folder) as store:
         decisions = store.connection.execute(
@@ -141,12 +191,24 @@ def test_what_was_stated_since_is_not_replaced(folder: Path, xscore: Run) -> Non
 
 
 def test_an_erasure_reaches_every_copy(folder: Path, xscore: Run) -> None:
-    """An erased memory is in no file of the user's folder, not even in the copy of an earlier store, and stays away."""
+    """An erased memory is in no file of the user's folder, not even in the copy of an earlier
+    store, and stays away."""
     lose_store(folder)
     assert xscore("store", "rebuild", cwd=folder).returncode == 0
-    assert xscore("memory", "add", "Prices are summed as decimals", "--kind", "decision", "--key", "sums", cwd=folder)
+    assert xscore(
+        "memory",
+        "add",
+        "Prices are summed as decimals",
+        "--kind",
+        "decision",
+        "--key",
+        "sums",
+        cwd=folder,
+    )
     with own_store(folder) as store:
-        (identifier,) = store.connection.execute("SELECT id FROM memory WHERE title GLOB 'Prices*'").fetchone()
+        (identifier,) = store.connection.execute(
+            "SELECT id FROM memory WHERE title GLOB 'Prices*'"
+        ).fetchone()
     assert len(holding("Prices are summed as decimals")) == 2
     erased = xscore("memory", "delete", identifier, "--verify", "--yes", cwd=folder)
     assert erased.returncode == 0, erased.stderr
@@ -174,14 +236,17 @@ def test_trust_needs_no_copy(folder: Path) -> None:
 
 
 def test_a_killed_statement_is_copied_by_the_next_command(folder: Path, xscore: Run) -> None:
-    """A process that is killed between the commit and the copy leaves a copy that is behind, and the next mends it."""
+    """A process that is killed between the commit and the copy leaves a copy that is behind, and
+    the next mends it."""
     stating = (
         "import os, signal, sys; from pathlib import Path\n"
         "from tests.cli.conftest import own_store; from tests.statements import decide\n"
         "store = own_store(Path(sys.argv[1])); decide(store, 'The heron counts the change')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    killed = subprocess.run([sys.executable, "-c", stating, folder], env=dict(os.environ), check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", stating, folder], env=dict(os.environ), check=False
+    )
     assert killed.returncode == -signal.SIGKILL
     assert holding("The heron counts") == []
     assert xscore("memory", "list", cwd=folder).returncode == 0
@@ -191,12 +256,14 @@ def test_a_killed_statement_is_copied_by_the_next_command(folder: Path, xscore: 
 def test_two_processes_that_state_at_once_are_both_copied(folder: Path) -> None:
     """Of eight processes that state at once the copy holds every statement."""
     stating = (
-        "import sys; from pathlib import Path\n"
-        "from tests.cli.conftest import own_store; from tests.statements import decide\n"
-        "for number in range(3):\n"
-        "    with own_store(Path(sys.argv[1])) as store: decide(store, f'Decision {number} of {sys.argv[2]}')\n"
+        "import sys; from pathlib import Path\nfrom tests.cli.conftest import own_store; from"
+        " tests.statements import decide\nfor number in range(3):\n    with"
+        " own_store(Path(sys.argv[1])) as store: decide(store, f'Decision {number} of"
+        " {sys.argv[2]}')\n"
     )
-    running = [subprocess.Popen([sys.executable, "-c", stating, folder, str(name)]) for name in range(4)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", stating, folder, str(name)]) for name in range(4)
+    ]
     assert [process.wait(timeout=60) for process in running] == [0] * 4
     before = stated_rows(folder)
     assert len(before["memories"]) == 16
@@ -204,7 +271,9 @@ def test_two_processes_that_state_at_once_are_both_copied(folder: Path) -> None:
 
     (copy,) = [copy for copy in copies() if b"Decision 0" in copy.read_bytes()]
     contents = read_copy(copy, opening.key_source(user_data_dir(None)))
-    assert {stated.memory.id for stated in contents.memories} == {row[0] for row in before["memories"]}
+    assert {stated.memory.id for stated in contents.memories} == {
+        row[0] for row in before["memories"]
+    }
 
 
 def test_a_moved_repository_takes_its_copy_along(folder: Path, xscore: Run) -> None:
@@ -216,23 +285,34 @@ def test_a_moved_repository_takes_its_copy_along(folder: Path, xscore: Run) -> N
     assert len(copies()) == count
     assert holding("Moved with care") == holding("Prices are summed as decimals")
     lose_store(moved)
-    assert json.loads(xscore("store", "rebuild", "--yes", "--json", cwd=moved).stdout)["restored"] == 5
+    assert (
+        json.loads(xscore("store", "rebuild", "--yes", "--json", cwd=moved).stdout)["restored"] == 5
+    )
 
 
-def test_a_store_that_is_not_the_users_is_not_copied(folder: Path, xscore: Run, tmp_path: Path) -> None:
+def test_a_store_that_is_not_the_users_is_not_copied(
+    folder: Path, xscore: Run, tmp_path: Path
+) -> None:
     """A store that is used without trust for one run leaves nothing in the user's folder."""
     cloned = tmp_path / "cloned"
     shutil.copytree(folder, cloned, symlinks=True)
     before = copies()
     added = xscore(
-        "memory", "add", "A stranger's word", "--kind", "todo", cwd=cloned, environ={"XSCORE_TRUST_STORE": "1"}
+        "memory",
+        "add",
+        "A stranger's word",
+        "--kind",
+        "todo",
+        cwd=cloned,
+        environ={"XSCORE_TRUST_STORE": "1"},
     )
     assert added.returncode == 0, added.stderr
     assert copies() == before and holding("A stranger's word") == []
 
 
 def test_a_damaged_copy_is_named_and_made_again(folder: Path, xscore: Run) -> None:
-    """A copy that cannot be read stops no command: it is made again from the store, and the command says so."""
+    """A copy that cannot be read stops no command: it is made again from the store, and the command
+    says so."""
     (copy,) = holding("Prices are summed as decimals")
     copy.write_bytes(b"no database at all " * 500)
     added = xscore("memory", "add", "After the damage", "--kind", "todo", cwd=folder)
@@ -277,11 +357,15 @@ def test_copies_are_private(folder: Path) -> None:
 
 
 def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run) -> None:
-    """Encrypting a store encrypts its copy, decrypting decrypts it; a lost encrypted store comes back encrypted."""
+    """Encrypting a store encrypts its copy, decrypting decrypts it; a lost encrypted store comes
+    back encrypted."""
     assert xscore("store", "encrypt", "--all", cwd=folder).returncode == 0
     words = ("Prices are summed", "the till is locked", "tabs")
     assert [holding(text) for text in words] == [[], [], []]
-    assert xscore("memory", "add", "The heron is secret", "--kind", "decision", cwd=folder).returncode == 0
+    assert (
+        xscore("memory", "add", "The heron is secret", "--kind", "decision", cwd=folder).returncode
+        == 0
+    )
     assert holding("heron") == [] and len(copies()) == 2
     before = stated_rows(folder)["memories"]
     lose_store(folder)
@@ -299,12 +383,16 @@ def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run
 
 
 def test_an_encrypted_copy_is_not_put_back_in_plain(folder: Path, xscore: Run) -> None:
-    """Where a plain store was made in place of a lost encrypted one, it is to be encrypted first."""
+    """Where a plain store was made in place of a lost encrypted one, it is to be encrypted
+    first."""
     assert xscore("store", "encrypt", "--all", cwd=folder).returncode == 0
     lose_store(folder)
     assert xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder).returncode == 0
     refused = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
-    assert json.loads(refused.stdout)["restored"] == 0 and "run `xscore store encrypt`" in refused.stderr
+    assert (
+        json.loads(refused.stdout)["restored"] == 0
+        and "run `xscore store encrypt`" in refused.stderr
+    )
     assert xscore("store", "encrypt", cwd=folder).returncode == 0
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
     assert json.loads(back.stdout)["restored"] == 4

@@ -1,4 +1,5 @@
-"""Where a repository's store is: no commit of others reaches it; one in the tree is taken over or left alone."""
+"""Where a repository's store is: no commit of others reaches it; one in the tree is taken over or
+left alone."""
 
 import json
 import shutil
@@ -39,7 +40,8 @@ def decisions(xscore: Run, root: Path) -> list[str]:
 
 
 def plain_folder_with_store(basket: Path, xscore: Run, judge: Judge) -> Path:
-    """Make a store where versions before schema 2 had it: of a folder that becomes a repository afterwards."""
+    """Make a store where versions before schema 2 had it: of a folder that becomes a repository
+    afterwards."""
     (basket / ".git").rename(basket.parent / "git")
     assert coverage(xscore, basket, judge)["judged"] > 0
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
@@ -47,9 +49,14 @@ def plain_folder_with_store(basket: Path, xscore: Run, judge: Judge) -> Path:
     return basket / ".xscore"
 
 
-@pytest.mark.parametrize("brought", [".xscore/memory.db", ".xscore/memory.db-wal", ".XSCORE/memory.db"])
-def test_a_branch_that_tracks_a_store_changes_nothing(brought: str, basket: Path, xscore: Run, judge: Judge) -> None:
-    """A commit that brings a store, or a journal, is neither opened nor overwrites what was paid and stated."""
+@pytest.mark.parametrize(
+    "brought", [".xscore/memory.db", ".xscore/memory.db-wal", ".XSCORE/memory.db"]
+)
+def test_a_branch_that_tracks_a_store_changes_nothing(
+    brought: str, basket: Path, xscore: Run, judge: Judge
+) -> None:
+    """A commit that brings a store, or a journal, is neither opened nor overwrites what was paid
+    and stated."""
     assert coverage(xscore, basket, judge)["cached"] == 0
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
     paid = coverage(xscore, basket, judge)["cached"]
@@ -69,7 +76,8 @@ def test_a_branch_that_tracks_a_store_changes_nothing(brought: str, basket: Path
 def test_a_poisoned_store_in_a_branch_plants_nothing(
     basket: Path, xscore: Run, judge: Judge, tmp_path: Path, make_poison: Path
 ) -> None:
-    """A tracked store and its journal plant no score and no decision, not even in hooks; the user is told once."""
+    """A tracked store and its journal plant no score and no decision, not even in hooks; the user
+    is told once."""
     shutil.copytree(make_poison, basket / ".xscore")
     git(basket, "add", "-f", ".xscore")
     git(basket, "commit", "-qm", "poison")
@@ -78,20 +86,31 @@ def test_a_poisoned_store_in_a_branch_plants_nothing(
     assert "git tracks files under .xscore/" in first.stderr
     assert "git tracks" not in xscore("context", TASK, *judge, cwd=basket).stderr
     assert decisions(xscore, basket) == []
-    message = {"session_id": "s", "cwd": str(basket), "hook_event_name": "SessionStart", "source": "startup"}
+    message = {
+        "session_id": "s",
+        "cwd": str(basket),
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+    }
     # A process of its own, since a hook ends its process.
-    started = run("hook", "session-start", "--client", "claude-code", cwd=basket, stdin=json.dumps(message))
+    started = run(
+        "hook", "session-start", "--client", "claude-code", cwd=basket, stdin=json.dumps(message)
+    )
     assert started.returncode == 0
     assert PLANTED not in started.stdout
 
 
 @pytest.fixture
 def make_poison(tmp_path: Path, xscore: Run) -> Path:
-    """Return the folder of another user's store with a decision, and with a journal that holds pages of it."""
+    """Return the folder of another user's store with a decision, and with a journal that holds
+    pages of it."""
     folder = tmp_path / "attacker"
     write_files(folder, {"a.py": "A = 1\n"})
     home = {"HOME": str(tmp_path / "attackers-home")}
-    assert xscore("memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home).returncode == 0
+    assert (
+        xscore("memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home).returncode
+        == 0
+    )
     poison = tmp_path / "poison"
     with closing(sqlite3.connect(folder / ".xscore" / "memory.db")) as writer:
         writer.execute("PRAGMA wal_autocheckpoint = 0")
@@ -103,7 +122,8 @@ def make_poison(tmp_path: Path, xscore: Run) -> Path:
 
 
 def test_a_store_in_the_tree_is_taken_over_once(basket: Path, xscore: Run, judge: Judge) -> None:
-    """The first command moves an own store of the tree to the git folder, with all it holds, and says so once."""
+    """The first command moves an own store of the tree to the git folder, with all it holds, and
+    says so once."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     first = xscore("memory", "list", cwd=basket)
     assert first.returncode == 0 and "was taken over" in first.stderr
@@ -114,14 +134,20 @@ def test_a_store_in_the_tree_is_taken_over_once(basket: Path, xscore: Run, judge
     assert counts["cached"] > 0 and counts["judged"] <= 1  # the decision alone is new
 
 
-SPOILT = {"tracked": "git tracks", "journal": "journal", "foreign": "not made by you", "link": "symbolic link"}
+SPOILT = {
+    "tracked": "git tracks",
+    "journal": "journal",
+    "foreign": "not made by you",
+    "link": "symbolic link",
+}
 
 
 @pytest.mark.parametrize(("spoil", "reason"), SPOILT.items())
 def test_what_is_not_surely_the_users_own_is_not_taken_over(
     spoil: str, reason: str, basket: Path, xscore: Run, judge: Judge, own_home: Path
 ) -> None:
-    """What is tracked, has a journal, is another user's or a link stays unopened; a new store is made."""
+    """What is tracked, has a journal, is another user's or a link stays unopened; a new store is
+    made."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     if spoil == "tracked":
         git(basket, "add", "-f", ".xscore")
@@ -141,10 +167,16 @@ def test_what_is_not_surely_the_users_own_is_not_taken_over(
 
 
 def test_the_user_can_accept_a_store_of_the_tree(basket: Path, xscore: Run, judge: Judge) -> None:
-    """`store trust` takes over a store that is not known, its rows beside those that the new store has already."""
+    """`store trust` takes over a store that is not known, its rows beside those that the new store
+    has already."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     (user_data_dir(None) / "trust.json").unlink()
-    assert xscore("memory", "add", "--kind", "decision", "baskets expire after a day", cwd=basket).returncode == 0
+    assert (
+        xscore(
+            "memory", "add", "--kind", "decision", "baskets expire after a day", cwd=basket
+        ).returncode
+        == 0
+    )
     accepted = xscore("store", "trust", cwd=basket)
     assert accepted.returncode == 0, accepted.stderr
     assert not earlier.exists()
@@ -153,13 +185,19 @@ def test_the_user_can_accept_a_store_of_the_tree(basket: Path, xscore: Run, judg
 
 
 def test_stores_of_two_worktrees_become_one(basket: Path, xscore: Run, judge: Judge) -> None:
-    """Each worktree's store of the tree is added to the repository's, which then is that of both."""
+    """Each worktree's store of the tree is added to the repository's, which then is that of
+    both."""
     git(basket, "worktree", "add", "-q", "../second")
     second = basket.parent / "second"
     plain_folder_with_store(basket, xscore, judge)
     link = (second / ".git").read_text()
     (second / ".git").unlink()
-    assert xscore("memory", "add", "--kind", "decision", "refunds take three days", cwd=second).returncode == 0
+    assert (
+        xscore(
+            "memory", "add", "--kind", "decision", "refunds take three days", cwd=second
+        ).returncode
+        == 0
+    )
     (second / ".git").write_text(link)
     for root in (basket, second, basket):
         xscore("status", cwd=root)
@@ -168,8 +206,11 @@ def test_stores_of_two_worktrees_become_one(basket: Path, xscore: Run, judge: Ju
     assert not (second / ".xscore").exists() and not (basket / ".xscore").exists()
 
 
-def test_a_foreign_journal_is_not_replayed(basket: Path, xscore: Run, judge: Judge, tmp_path: Path) -> None:
-    """A journal that came with an archive is refused beside a known store, until the user accepts it."""
+def test_a_foreign_journal_is_not_replayed(
+    basket: Path, xscore: Run, judge: Judge, tmp_path: Path
+) -> None:
+    """A journal that came with an archive is refused beside a known store, until the user accepts
+    it."""
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
     store = store_file(basket)
     with closing(sqlite3.connect(store)) as writer:  # what an archive of another day may hold
@@ -185,7 +226,9 @@ def test_a_foreign_journal_is_not_replayed(basket: Path, xscore: Run, judge: Jud
     for command in (("status",), ("context", TASK, *judge), ("memory", "list")):
         refused = xscore(*command, "--json", cwd=basket)
         assert refused.returncode == 6, refused.stdout
-        assert "was not left by an xscore of yours" in json.loads(refused.stdout)["error"]["message"]
+        assert (
+            "was not left by an xscore of yours" in json.loads(refused.stdout)["error"]["message"]
+        )
     assert store.read_bytes() == before
     assert xscore("store", "trust", cwd=basket).returncode == 0
     assert xscore("memory", "list", cwd=basket).returncode == 0
@@ -200,7 +243,9 @@ def test_a_moved_repository_keeps_its_store(basket: Path, xscore: Run, judge: Ju
     assert coverage(xscore, moved, judge)["cached"] == paid
 
 
-def test_new_stores_note_their_journals_and_forget_them(basket: Path, xscore: Run, judge: Judge) -> None:
+def test_new_stores_note_their_journals_and_forget_them(
+    basket: Path, xscore: Run, judge: Judge
+) -> None:
     """After commands that end well no note of a journal is left."""
     coverage(xscore, basket, judge)
     assert not list(store_dir(basket).glob("memory.db-*"))
@@ -220,7 +265,8 @@ def test_a_store_that_a_commit_had_waits_for_trust(basket: Path, xscore: Run, ju
 
 
 def test_nothing_of_an_older_store_stays_in_the_tree(basket: Path, xscore: Run) -> None:
-    """The copy from before a migration leaves the tree too, also where the repository has one already."""
+    """The copy from before a migration leaves the tree too, also where the repository has one
+    already."""
     write_older_store(store_file(basket), 1)
     opening.accept_store(store_dir(basket), user_data_dir=user_data_dir(None))
     assert xscore("status", cwd=basket).returncode == 0
@@ -231,20 +277,27 @@ def test_nothing_of_an_older_store_stays_in_the_tree(basket: Path, xscore: Run) 
     assert "was taken over" in xscore("status", cwd=basket).stderr
     assert not earlier.exists()
     assert git(basket, "status", "--porcelain") == ""
-    assert sorted(place.name for place in store_dir(basket).glob("aside-*")) == ["aside-1", "aside-2"]
+    assert sorted(place.name for place in store_dir(basket).glob("aside-*")) == [
+        "aside-1",
+        "aside-2",
+    ]
 
 
 def test_what_was_kept_elsewhere_comes_home(basket: Path, xscore: Run, judge: Judge) -> None:
     """What was stated while the git folder could not be written is there once it can be."""
     fallback = fallback_store_dir(basket)
-    with Store.open(replace(find_root(basket), store_dir=fallback), user_data_dir=user_data_dir(None)) as store:
+    with Store.open(
+        replace(find_root(basket), store_dir=fallback), user_data_dir=user_data_dir(None)
+    ) as store:
         decide(store, DECISION)
     assert "was taken over" in xscore("status", cwd=basket).stderr
     assert decisions(xscore, basket) == [DECISION]
     assert not (fallback / "memory.db").exists()
 
 
-def test_a_store_can_be_accepted_where_git_is_not_asked(basket: Path, xscore: Run, judge: Judge) -> None:
+def test_a_store_can_be_accepted_where_git_is_not_asked(
+    basket: Path, xscore: Run, judge: Judge
+) -> None:
     """Where git cannot say what a commit brought, the user can."""
     plain_folder_with_store(basket, xscore, judge)
     git(basket, "config", "include.path", "../elsewhere")
@@ -254,13 +307,15 @@ def test_a_store_can_be_accepted_where_git_is_not_asked(basket: Path, xscore: Ru
 
 
 def test_a_killed_process_leaves_no_note_behind_its_recovery(basket: Path, xscore: Run) -> None:
-    """Once its journal is recovered, the note of a killed process could only vouch for somebody else's."""
+    """Once its journal is recovered, the note of a killed process could only vouch for somebody
+    else's."""
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
     script = f"""
 import os, signal
 from pathlib import Path
 from xscore.store.opening import connect_store, key_source
-connection = connect_store(Path({str(store_file(basket))!r}), key_source(Path({str(user_data_dir(None))!r})))
+connection = connect_store(Path({str(store_file(basket))!r}),
+  key_source(Path({str(user_data_dir(None))!r})))
 connection.execute("INSERT INTO muted_key (key, at) VALUES ('mine', 1.0)")
 os.kill(os.getpid(), signal.SIGKILL)
 """

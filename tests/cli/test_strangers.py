@@ -24,8 +24,11 @@ def with_judge(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
     return ("--judge", "openai:judge-2", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
 
 
-def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A clone's store is refused with 6; a rebuild sets it aside, reuses nothing and pays for every candidate."""
+def test_planted_scores_are_neither_used_nor_salvaged(
+    xscore: Run, make_repo: MakeRepo, tmp_path: Path
+) -> None:
+    """A clone's store is refused with 6; a rebuild sets it aside, reuses nothing and pays for every
+    candidate."""
     root = make_repo(FILES)
     with OpenAIServer() as server:
         flags, environ = with_judge(server)
@@ -39,7 +42,9 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         rebuilt = xscore("store", "rebuild", cwd=clone, environ=environ)
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert "salvaged nothing: nothing shows that you made it here" in rebuilt.stdout
-        paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
+        paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)[
+            "coverage"
+        ]
     assert paid["cached"] == 0 and paid["judged"] == paid["candidates"] > 0
     assert (store_dir(clone) / "aside-1" / "memory.db").is_file()
 
@@ -54,8 +59,11 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         "[store]\ntrust = true",
     ],
 )
-def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo: MakeRepo, line: str) -> None:
-    """A host, model, budget, plugin or trust set by the repository is ignored; a warning names it."""
+def test_a_repositorys_settings_cannot_redirect_or_spend(
+    xscore: Run, make_repo: MakeRepo, line: str
+) -> None:
+    """A host, model, budget, plugin or trust set by the repository is ignored; a warning names
+    it."""
     with OpenAIServer() as chosen, OpenAIServer() as planted:
         root = make_repo({**FILES, ".xscore.toml": line.format(url=planted.url) + "\n"})
         flags, environ = with_judge(chosen)
@@ -89,7 +97,8 @@ ask(read_only)
 
 
 def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:
-    """Where the git folder is read-only the store is in the user's own folder, and asking again is free.
+    """Where the git folder is read-only the store is in the user's own folder, and asking again is
+    free.
 
     Nothing is read-only to root, so root asks as the user `nobody`.
     """
@@ -105,7 +114,15 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
         with OpenAIServer() as server:
             flags, environ = with_judge(server)
             done = subprocess.run(
-                [sys.executable, "-c", ASK_AS_NOBODY, *map(str, (writable, root, home)), "ask", TASK, *flags],
+                [
+                    sys.executable,
+                    "-c",
+                    ASK_AS_NOBODY,
+                    *map(str, (writable, root, home)),
+                    "ask",
+                    TASK,
+                    *flags,
+                ],
                 env={**os.environ, **environ},
                 capture_output=True,
                 text=True,
@@ -160,8 +177,11 @@ command("status", "--json")
 """
 
 
-def test_a_read_only_store_is_read_and_keeps_nothing(make_repo: MakeRepo, open_ground: Path) -> None:
-    """In a sandbox that may write neither git folder nor home, turns use what is paid; stating and erasing fail."""
+def test_a_read_only_store_is_read_and_keeps_nothing(
+    make_repo: MakeRepo, open_ground: Path
+) -> None:
+    """In a sandbox that may write neither git folder nor home, turns use what is paid; stating and
+    erasing fail."""
     root, home = open_ground / "repo", open_ground / "home"
     shutil.copytree(make_repo(FILES), root)
     home.mkdir()
@@ -184,7 +204,10 @@ def test_a_read_only_store_is_read_and_keeps_nothing(make_repo: MakeRepo, open_g
     codes = [json.loads(line)["exit"] for line in after.splitlines() if line.startswith('{"exit"')]
     assert codes == [0, 0, 6, 6, 0], after + done.stderr
     status = json.loads("{" + after.rsplit("\n{", 2)[1])
-    assert (status["store"], status["trusted"]) == (str(root / ".git" / "xscore" / "memory.db"), True)
+    assert (status["store"], status["trusted"]) == (
+        str(root / ".git" / "xscore" / "memory.db"),
+        True,
+    )
     paid = json.loads("{" + before.split("\n{")[0].split("{", 1)[1])["coverage"]["judged"]
     assert paid > 0
     assert '"cached": ' + str(paid) in after

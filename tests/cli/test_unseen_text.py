@@ -1,4 +1,5 @@
-"""Text of a repository on its way out: no command hands on what moves a cursor or is not seen, into a pipe either."""
+"""Text of a repository on its way out: no command hands on what moves a cursor or is not seen, into
+a pipe either."""
 
 import json
 import re
@@ -35,16 +36,25 @@ def poisoned(make_repo: MakeRepo) -> Path:
             "docs/guide.md": f"# Guide {SAID}\n\nThe total of a basket {SAID}\n",
             "setup.toml": f'[basket]\nname = "{NEEDED}"\n',
             f"src/{NAME}.js": f"// {SAID}\nexport function sum() {{ return 1 }}\n",
-            "src/uses.js": f'import {{ sum }} from "./{NAME}.js"\n\nfunction pay() {{ return sum() }}\n',
+            "src/uses.js": (
+                f'import {{ sum }} from "./{NAME}.js"\n\nfunction pay() {{ return sum() }}\n'
+            ),
         }
     )
     with own_store(root) as store:
         remember(
             store,
-            Statement(kind=Kind.DECISION, text=f"Totals are cents. {SAID}", because=SAID, key=f"totals {POISON}"),
+            Statement(
+                kind=Kind.DECISION,
+                text=f"Totals are cents. {SAID}",
+                because=SAID,
+                key=f"totals {POISON}",
+            ),
         )
         remember(store, Statement(kind=Kind.TODO, text=f"Round the total. {SAID}"))
-        record_failure(store, text=f"pytest\nKeyError: {SAID}", details=MemoryDetails(rationale=SAID))
+        record_failure(
+            store, text=f"pytest\nKeyError: {SAID}", details=MemoryDetails(rationale=SAID)
+        )
     return root
 
 
@@ -64,7 +74,9 @@ def _context(form: str) -> Arguments:
 
 
 COMMANDS: dict[str, Arguments] = {
-    **{f"context {form}": _context(form) for form in ("xml", "markdown", "memory", "json", "lines")},
+    **{
+        f"context {form}": _context(form) for form in ("xml", "markdown", "memory", "json", "lines")
+    },
     "context -l": lambda flags: ("context", TASK, "-l", *flags[:2]),
     "context by words": lambda _: ("context", TASK, "--judge", "lexical"),
     "ask": lambda flags: ("ask", f"{TASK} {SAID}", *flags),
@@ -105,7 +117,8 @@ def memory_ids(root: Path) -> list[str]:
 
 
 def test_no_command_prints_it(xscore: Run, poisoned: Path, flags: tuple[str, ...]) -> None:
-    """Each command that prints text of the repository, in each form; in color, where each field escapes its own."""
+    """Each command that prints text of the repository, in each form; in color, where each field
+    escapes its own."""
     assert xscore("ask", f"{TASK} {SAID}", *flags, cwd=poisoned).returncode == 0
     printed = ""
     for name, arguments in COMMANDS.items():
@@ -121,7 +134,9 @@ def test_no_command_prints_it(xscore: Run, poisoned: Path, flags: tuple[str, ...
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
-def test_a_pipe_gets_what_a_file_gets(xscore: Run, poisoned: Path, flags: tuple[str, ...], form: str) -> None:
+def test_a_pipe_gets_what_a_file_gets(
+    xscore: Run, poisoned: Path, flags: tuple[str, ...], form: str
+) -> None:
     """Pipes and `-o` hold the same bytes, with what text needs; JSON still means the same."""
     asked = ("context", TASK, "--format", form, *flags[:2])
     piped = xscore(*asked, cwd=poisoned).stdout
@@ -136,15 +151,20 @@ def test_a_pipe_gets_what_a_file_gets(xscore: Run, poisoned: Path, flags: tuple[
 
 
 @pytest.mark.parametrize("form", [(), ("--snapshot",)], ids=["lines", "snapshot"])
-def test_what_is_exported_comes_back_whole(xscore: Run, poisoned: Path, form: tuple[str, ...]) -> None:
-    """Exported lines are safe to print, and an import of what a pipe got restores every character."""
+def test_what_is_exported_comes_back_whole(
+    xscore: Run, poisoned: Path, form: tuple[str, ...]
+) -> None:
+    """Exported lines are safe to print, and an import of what a pipe got restores every
+    character."""
     exported = xscore("memory", "export", *form, cwd=poisoned).stdout
     assert not unsafe_in(exported)
     before = xscore("memory", "list", "--kind", "todo", "--json", cwd=poisoned).stdout
     assert xscore("memory", "wipe", "--kind", "todo", "--yes", cwd=poisoned).returncode == 0
     done = xscore("memory", "import", "-", *form, cwd=poisoned, stdin=exported)
     assert done.returncode == 0, done.stderr
-    (restored,) = json.loads(xscore("memory", "list", "--kind", "todo", "--json", cwd=poisoned).stdout)["memories"]
+    (restored,) = json.loads(
+        xscore("memory", "list", "--kind", "todo", "--json", cwd=poisoned).stdout
+    )["memories"]
     (memory,) = json.loads(before)["memories"]
     assert restored["text"] == memory["text"]
     assert all(character in memory["text"] for character in (*UNSEEN.values(), MOVING["override"]))

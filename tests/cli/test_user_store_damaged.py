@@ -28,7 +28,8 @@ COMMANDS = (
 
 @pytest.fixture
 def own(tmp_path: Path, own_home: Path) -> Path:
-    """Make a project store and a user store with a preference and an observation; return the latter's file."""
+    """Make a project store and a user store with a preference and an observation; return the
+    latter's file."""
     with own_store(tmp_path) as store:
         put(store.connection, said("The heron keeps the project's own ledger", ordinal=1))
         user = store.user_connection(create=True)
@@ -41,7 +42,8 @@ def own(tmp_path: Path, own_home: Path) -> Path:
 
 
 def tear(path: Path) -> None:
-    """Break the page size in the header: nothing can open it any more, but the bytes hold the text."""
+    """Break the page size in the header: nothing can open it any more, but the bytes hold the
+    text."""
     data = bytearray(path.read_bytes())
     data[16:18] = b"\x00\x03"
     path.write_bytes(data)
@@ -51,7 +53,8 @@ def tear(path: Path) -> None:
 def test_a_damaged_store_of_ones_own_never_looks_empty(
     xscore: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
 ) -> None:
-    """P06: each command names the damaged file and the remedy, and exits with 6; the bytes still hold the text."""
+    """P06: each command names the damaged file and the remedy, and exits with 6; the bytes still
+    hold the text."""
     tear(own)
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (6, "")
@@ -60,17 +63,23 @@ def test_a_damaged_store_of_ones_own_never_looks_empty(
 
 
 def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path, own: Path) -> None:
-    """H05: a fully or partly unreadable user store is reported, with the command that repairs it."""
+    """H05: a fully or partly unreadable user store is reported, with the command that repairs
+    it."""
     assert "your store" in xscore("doctor", cwd=tmp_path).stdout
     tear(own)
     done = xscore("doctor", cwd=tmp_path)
-    assert done.returncode == 3 and str(own) in done.stdout and "store rebuild --user" in done.stdout
+    assert (
+        done.returncode == 3 and str(own) in done.stdout and "store rebuild --user" in done.stdout
+    )
 
 
 def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Path) -> None:
-    """What is readable is kept, observations included; the old file is set aside, and the project's is unchanged."""
+    """What is readable is kept, observations included; the old file is set aside, and the project's
+    is unchanged."""
     with closing(sqlite3.connect(own)) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'event'"
+        ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
     data = bytearray(own.read_bytes())
     data[(page - 1) * size : page * size] = b"\xff" * size
@@ -78,8 +87,12 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
     project = store_file(tmp_path)
     before = project.read_bytes()
     done = xscore("store", "rebuild", "--user", cwd=tmp_path)
-    assert done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout, done
-    assert project.read_bytes() == before and (own.parent / "aside-1" / "user.db").read_bytes() == bytes(data)
+    assert (
+        done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout
+    ), done
+    assert project.read_bytes() == before and (
+        own.parent / "aside-1" / "user.db"
+    ).read_bytes() == bytes(data)
     assert TEXT in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
     with closing(sqlite3.connect(own)) as connection:
         assert [each.value for each in list_observations(connection)] == [TEXT]

@@ -41,7 +41,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_home_folder_is_refused_before_anything_is_read(home: Path, xscore: Run, command: tuple[str, ...]) -> None:
+def test_a_home_folder_is_refused_before_anything_is_read(
+    home: Path, xscore: Run, command: tuple[str, ...]
+) -> None:
     """Exit 2 with what to do, and no store is made."""
     done = xscore(*command, cwd=home)
     assert done.returncode == 2
@@ -57,8 +59,11 @@ def test_so_is_a_folder_above_and_the_library_says_the_same(home: Path) -> None:
     assert not (home.parent / ".xscore").exists()
 
 
-def test_a_user_without_a_home_may_use_any_project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An arbitrary user id in a container has no home: folders of its own are enough to work anywhere."""
+def test_a_user_without_a_home_may_use_any_project(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arbitrary user id in a container has no home: folders of its own are enough to work
+    anywhere."""
     write_files(tmp_path / "project", {"plan.md": "# Plan\n\nA plan for the shop.\n"})
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.delenv("HOME")
@@ -80,8 +85,11 @@ def test_a_hook_is_silent_there(home: Path) -> None:
     assert not (home / ".xscore").exists()
 
 
-def test_whoever_names_the_folder_has_it_indexed_without_its_secrets(home: Path, xscore: Run) -> None:
-    """`xscore index PATH` makes the store; keys, histories and xscore's own files stay out, then and later."""
+def test_whoever_names_the_folder_has_it_indexed_without_its_secrets(
+    home: Path, xscore: Run
+) -> None:
+    """`xscore index PATH` makes the store; keys, histories and xscore's own files stay out, then
+    and later."""
     done = xscore("index", str(home), "--json", cwd=home)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["files"]["indexed"] == 1
@@ -89,7 +97,8 @@ def test_whoever_names_the_folder_has_it_indexed_without_its_secrets(home: Path,
 
 
 def test_a_git_folder_that_is_elsewhere_makes_no_home_a_repository(home: Path, xscore: Run) -> None:
-    """Where git is not asked, the folder is read as a plain one, whatever `GIT_DIR` or a `.git` file names."""
+    """Where git is not asked, the folder is read as a plain one, whatever `GIT_DIR` or a `.git`
+    file names."""
     (home / ".git").write_text("gitdir: /nowhere\n")
     assert xscore("context", "the total", cwd=home).returncode == 2
 
@@ -100,7 +109,11 @@ def test_a_repository_at_home_is_one(home: Path) -> None:
     git(home, "add", ".config", ".ssh")
     with library.open(home) as repository:
         assert repository.index().files.indexed == 1
-    assert sorted(discover_files(find_root(home)).paths) == [".bash_history", ".ssh/config", "notes/plan.md"]
+    assert sorted(discover_files(find_root(home)).paths) == [
+        ".bash_history",
+        ".ssh/config",
+        "notes/plan.md",
+    ]
 
 
 def test_a_project_below_is_none_of_this(home: Path, xscore: Run) -> None:

@@ -1,4 +1,5 @@
-"""A second worktree shares the store of the first; a clone reuses, by content, what was paid for, without any text."""
+"""A second worktree shares the store of the first; a clone reuses, by content, what was paid for,
+without any text."""
 
 import json
 import shutil
@@ -28,8 +29,10 @@ from xscore.store.store import Store
 Spoil = Callable[[Path], object]
 DECISION = "the basket is emptied before the card is charged, never after"
 PARSED = (
-    "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, terms"
-    " FROM memory WHERE source = 'index' ORDER BY id",
+    (
+        "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash,"
+        " text_hash, terms FROM memory WHERE source = 'index' ORDER BY id"
+    ),
     "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
     "SELECT file.path, mentions, body FROM file JOIN file_version ON number = version ORDER BY 1",
     "SELECT path, name_crc FROM file JOIN mentioned_name USING (version) ORDER BY 1, 2",
@@ -82,10 +85,16 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     """Files with the same bytes are not parsed again, and every row equals a parse here."""
     index(xscore, basket)
     second = worktree(basket)
-    own = json.loads(xscore("memory", "add", f"{DECISION}: shop/till.py, shop/basket.py", "--json", cwd=second).stdout)
+    own = json.loads(
+        xscore(
+            "memory", "add", f"{DECISION}: shop/till.py, shop/basket.py", "--json", cwd=second
+        ).stdout
+    )
     own = own.get("memory", own)["id"]
     (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
-    (second / "shop" / "till.py").write_text("from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n")
+    (second / "shop" / "till.py").write_text(
+        "from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n"
+    )
     (second / "README.md").unlink()
     found = xscore("index", "--json", cwd=second)
     report = json.loads(found.stdout)
@@ -96,7 +105,9 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     git(fresh, "init", "-q")
     assert index(xscore, fresh)["files"]["indexed"] == 3
     with own_store(second) as store:
-        linked = store.connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
+        linked = store.connection.execute(
+            "SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)
+        ).fetchall()
     assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
     assert xscore("memory", "delete", own, "--yes", cwd=second).returncode == 0
     assert parsed(second) == parsed(fresh)
@@ -105,7 +116,8 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [worktree, clone])
 def test_a_takeover_cut_short(make: Callable[[Path], Path], xscore: Run, basket: Path) -> None:
-    """A copy cut short by a deadline is undone and started again; files it did not reach are not parsed."""
+    """A copy cut short by a deadline is undone and started again; files it did not reach are not
+    parsed."""
     index(xscore, basket)
     in_store(MANY_FILES)(basket)
     second = make(basket)
@@ -114,7 +126,12 @@ def test_a_takeover_cut_short(make: Callable[[Path], Path], xscore: Run, basket:
 
         def run(until: float | None) -> IndexReport:
             return index_repository(
-                store.connection, root, settings.index, now=time.time(), until=until, siblings=store.siblings
+                store.connection,
+                root,
+                settings.index,
+                now=time.time(),
+                until=until,
+                siblings=store.siblings,
             )
 
         assert run(time.monotonic()).files_left == 3
@@ -128,7 +145,8 @@ def test_a_takeover_cut_short(make: Callable[[Path], Path], xscore: Run, basket:
 
 
 def test_no_judgment_is_paid_twice(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
-    """The same task costs nothing in another worktree; an edited file is judged there and then known in the first."""
+    """The same task costs nothing in another worktree; an edited file is judged there and then
+    known in the first."""
     first = judged(xscore, basket, *judge)
     assert first["judged"] == first["candidates"]
     second = worktree(basket)
@@ -138,13 +156,18 @@ def test_no_judgment_is_paid_twice(xscore: Run, basket: Path, judge: tuple[str, 
     assert 0 < edited["judged"] < first["candidates"]
     shutil.copy(second / "shop" / "checkout.py", basket / "shop" / "checkout.py")
     assert judged(xscore, basket, *judge)["judged"] == 0
-    estimate = json.loads(xscore("estimate", TASK, *judge, "--json", cwd=worktree(basket, "third")).stdout)
+    estimate = json.loads(
+        xscore("estimate", TASK, *judge, "--json", cwd=worktree(basket, "third")).stdout
+    )
     assert estimate["judge"]["to_judge"] == 0
 
 
 @pytest.mark.parametrize("origin", ["path", "remote"])
-def test_clones(origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
-    """Another clone of the first, or of the same remote, reuses it too; another repository does not."""
+def test_clones(
+    origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Another clone of the first, or of the same remote, reuses it too; another repository does
+    not."""
     if origin == "remote":
         for folder in ("repo", "second"):
             git(tmp_path, "clone", "-q", "--bare", str(basket), f"{folder}.git")
@@ -160,8 +183,11 @@ def test_clones(origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], 
 
 
 def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
-    """Text of memories, questions, answers and reasons stays in its clone, so nothing erased comes back."""
-    added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=basket).stdout)
+    """Text of memories, questions, answers and reasons stays in its clone, so nothing erased comes
+    back."""
+    added = json.loads(
+        xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=basket).stdout
+    )
     judged(xscore, basket, *judge)
     second = clone(basket)
     done = xscore("context", TASK, *judge, cwd=second)
@@ -175,7 +201,10 @@ def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> No
     judged(xscore, second, *judge)
     judged(xscore, basket, *judge)
     for root in (basket, second):
-        assert all(DECISION.encode() not in file.read_bytes() for file in (store_dir(root)).glob("memory.db*"))
+        assert all(
+            DECISION.encode() not in file.read_bytes()
+            for file in (store_dir(root)).glob("memory.db*")
+        )
 
 
 def in_store(*statements: str) -> Spoil:
@@ -201,7 +230,9 @@ def _moved(root: Path) -> None:
 
 UNUSABLE: dict[str, Spoil] = {
     "damaged": _damaged,
-    "changed text": in_store("UPDATE memory_row SET text = 'run this'", "UPDATE judgment SET score = 1"),
+    "changed text": in_store(
+        "UPDATE memory_row SET text = 'run this'", "UPDATE judgment SET score = 1"
+    ),
     "other schema": in_store("PRAGMA user_version = 99"),
     "moved": _moved,
     "another user's": lambda _: (user_data_dir(None) / "trust.json").unlink(),
@@ -211,7 +242,9 @@ UNUSABLE: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE)
-def test_unusable_sibling(spoil: Spoil, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
+def test_unusable_sibling(
+    spoil: Spoil, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
+) -> None:
     """A damaged, foreign, linked, encrypted or missing sibling lends nothing and breaks nothing."""
     judged(xscore, basket, *judge)
     second = clone(basket)
@@ -235,7 +268,8 @@ def test_unusable_sibling(spoil: Spoil, xscore: Run, basket: Path, judge: tuple[
     ids=["changed_mentions", "lost_mentions", "unreadable_path"],
 )
 def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, basket: Path) -> None:
-    """Damage that text and hashes do not show is not copied: a new worktree parses its files, and edits work."""
+    """Damage that text and hashes do not show is not copied: a new worktree parses its files, and
+    edits work."""
     index(xscore, basket)
     in_store(damage)(basket)
     second = clone(basket)
@@ -260,7 +294,9 @@ def test_sibling_at_work(xscore: Run, basket: Path, judge: tuple[str, ...]) -> N
     judged(xscore, basket, *judge)
     store = str(store_file(basket))
     command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "held\n"
         second = clone(basket)
         assert index(xscore, second)["files"]["indexed"] == 0
@@ -269,8 +305,11 @@ def test_sibling_at_work(xscore: Run, basket: Path, judge: tuple[str, ...]) -> N
     assert parsed(second) == parsed(basket)
 
 
-def test_planted_worktrees(xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
-    """A folder cannot claim the store of a repository that does not list it, by its lists or by `commondir`."""
+def test_planted_worktrees(
+    xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A folder cannot claim the store of a repository that does not list it, by its lists or by
+    `commondir`."""
     judged(xscore, basket, *judge)
     crafted = tmp_path / "crafted"
     shutil.copytree(basket, crafted, ignore=shutil.ignore_patterns("xscore"))
@@ -286,7 +325,11 @@ def test_status_shows_its_own_head(xscore: Run, basket: Path) -> None:
     """`status` names branch and commit of its own worktree: loose, packed and detached."""
     second = worktree(basket)
     commit = git(basket, "rev-parse", "HEAD").strip()
-    assert xscore("status", cwd=second).stdout.splitlines()[1].split() == ["head", "second", commit[:10]]
+    assert xscore("status", cwd=second).stdout.splitlines()[1].split() == [
+        "head",
+        "second",
+        commit[:10],
+    ]
     git(basket, "pack-refs", "--all")
     told = json.loads(xscore("status", "--json", cwd=basket).stdout)
     assert (told["branch"], told["commit"]) == ("main", commit)

@@ -1,4 +1,5 @@
-"""A loopback host of both chat dialects that records every judging request; it imports nothing from the package."""
+"""A loopback host of both chat dialects that records every judging request; it imports nothing from
+the package."""
 
 import json
 import re
@@ -11,7 +12,8 @@ WORTH = {"discount": 92, "total": 81, "checkout": 74, "tax": 55}
 
 
 class Host(ThreadingHTTPServer):
-    """Answers by a fixed rule; `requests` holds each raw body, `fault` is the HTTP status to answer with."""
+    """Answers by a fixed rule; `requests` holds each raw body, `fault` is the HTTP status to answer
+    with."""
 
     daemon_threads = True
 
@@ -19,7 +21,9 @@ class Host(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.fault = 0
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        ).start()
 
     @property
     def url(self) -> str:
@@ -41,7 +45,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append((self.path, body))
         if self.server.fault:
-            self._send(self.server.fault, {"error": {"message": "no", "type": "x", "code": "invalid_api_key"}})
+            self._send(
+                self.server.fault,
+                {"error": {"message": "no", "type": "x", "code": "invalid_api_key"}},
+            )
         elif self.path.endswith("/messages"):
             self._anthropic(body)
         else:
@@ -52,32 +59,74 @@ class _Handler(BaseHTTPRequestHandler):
         text = reply(schema, json.dumps(body["messages"]))
         usage = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
         if body.get("stream"):
-            piece = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
-            choice = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
+            piece = {
+                "id": "c",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": body["model"],
+            }
+            choice = {
+                "index": 0,
+                "delta": {"role": "assistant", "content": text},
+                "finish_reason": None,
+            }
             end = {"index": 0, "delta": {}, "finish_reason": "stop"}
-            rows = [piece | {"choices": [choice]}, piece | {"choices": [end]}, piece | {"choices": [], "usage": usage}]
+            rows = [
+                piece | {"choices": [choice]},
+                piece | {"choices": [end]},
+                piece | {"choices": [], "usage": usage},
+            ]
             self._stream([f"data: {json.dumps(row)}\n\n" for row in rows] + ["data: [DONE]\n\n"])
             return
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
-        whole = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
+        whole = {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": body["model"],
+            "choices": [choice],
+        }
         self._send(200, whole | {"usage": usage})
 
     def _anthropic(self, body: dict[str, Any]) -> None:
         schema = body.get("output_config", {}).get("format", {}).get("schema")
         text = reply(schema, json.dumps(body["messages"]))
         usage = {"input_tokens": 1000, "output_tokens": 50}
-        head = {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "stop_sequence": None}
+        head = {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "stop_sequence": None,
+        }
         if body.get("stream"):
             events: list[dict[str, Any]] = [
-                {"type": "message_start", "message": head | {"content": [], "stop_reason": None, "usage": usage}},
-                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+                {
+                    "type": "message_start",
+                    "message": head | {"content": [], "stop_reason": None, "usage": usage},
+                },
+                {
+                    "type": "content_block_start",
+                    "index": 0,
+                    "content_block": {"type": "text", "text": ""},
+                },
+                {
+                    "type": "content_block_delta",
+                    "index": 0,
+                    "delta": {"type": "text_delta", "text": text},
+                },
                 {"type": "content_block_stop", "index": 0},
-                {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 50}},
+                {
+                    "type": "message_delta",
+                    "delta": {"stop_reason": "end_turn"},
+                    "usage": {"output_tokens": 50},
+                },
                 {"type": "message_stop"},
             ]
-            self._stream([f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events])
+            self._stream(
+                [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+            )
             return
         content = [{"type": "text", "text": text}]
         self._send(200, head | {"content": content, "stop_reason": "end_turn", "usage": usage})
@@ -111,5 +160,10 @@ def reply(schema: dict[str, Any] | None, prompt: str) -> str:
         worth = max((score for word, score in WORTH.items() if word in name), default=3)
         scores[code] = worth
     return json.dumps(
-        {"scores": scores, "reasons": [{"id": code, "reason": "by its name"} for code in codes if scores[code] > 50]}
+        {
+            "scores": scores,
+            "reasons": [
+                {"id": code, "reason": "by its name"} for code in codes if scores[code] > 50
+            ],
+        }
     )

@@ -1,7 +1,9 @@
-"""What must not change in a refactoring: bytes sent to the judge, JSON fields, receipts, exit codes.
+"""What must not change in a refactoring: bytes sent to the judge, JSON fields, receipts, exit
+codes.
 
-Everything is seen from outside: the installed command, a real git repository, a host on loopback. `expected.json` holds
-what was seen; `python -m tests.contract.test_contract` writes it again, for a change that is meant to be seen.
+Everything is seen from outside: the installed command, a real git repository, a host on loopback.
+`expected.json` holds what was seen; `python -m tests.contract.test_contract` writes it again, for a
+change that is meant to be seen.
 """
 
 import json
@@ -21,14 +23,23 @@ from tests.contract.host import Host
 EXPECTED = Path(__file__).with_name("expected.json")
 TASK = "Why is the discount taken twice at checkout?"
 FILES = {
-    "shop/cart.py": '"""Carts."""\n\nRATE = 0.1\n\n\ndef total(items):\n    """Sum the prices."""\n'
-    "    return sum(items)\n\n\ndef discount(items):\n    return total(items) * (1 - RATE)\n",
-    "shop/checkout.py": '"""Pay."""\n\nfrom shop.cart import discount\n\n\nclass Checkout:\n    """Takes money."""\n\n'
-    "    def checkout(self, items):\n        return discount(items)\n\n    def tax(self, items):\n        return 0\n",
-    "tests/test_cart.py": "from shop.cart import discount\n\n\ndef test_discount():\n    assert discount([10]) == 9\n",
+    "shop/cart.py": (
+        '"""Carts."""\n\nRATE = 0.1\n\n\ndef total(items):\n    """Sum the prices."""\n'
+        "    return sum(items)\n\n\ndef discount(items):\n    return total(items) * (1 - RATE)\n"
+    ),
+    "shop/checkout.py": (
+        '"""Pay."""\n\nfrom shop.cart import discount\n\n\nclass Checkout:\n    """Takes'
+        ' money."""\n\n    def checkout(self, items):\n        return discount(items)\n\n    def'
+        " tax(self, items):\n        return 0\n"
+    ),
+    "tests/test_cart.py": (
+        "from shop.cart import discount\n\n\ndef test_discount():\n    assert discount([10]) == 9\n"
+    ),
     "README.md": "# Shop\n\nSells things.\n\n## Discounts\n\nTen percent on everything.\n",
     "settings.toml": '[shop]\nrate = 0.1\npassword = "hunter2hunter2hunter2"\n',
-    "web/basket.js": "export function basketTotal(items) {\n  return items.reduce((a, b) => a + b, 0);\n}\n",
+    "web/basket.js": (
+        "export function basketTotal(items) {\n  return items.reduce((a, b) => a + b, 0);\n}\n"
+    ),
 }
 COMMANDS: dict[str, tuple[str, ...]] = {
     "ask": ("ask", TASK, "--json", "-y"),
@@ -52,9 +63,42 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """For each view: the command line that shows it."""
 VOLATILE = {
-    *("about", "at_s", "because", "bytes", "checks", "created", "detail", "duration_s", "fetch_ms", "fetched_at"),
-    *("hint", "host", "last_updated", "latency_s", "limits", "message", "notes", "origin", "path_of_store", "problem"),
-    *("prompt_cache_key", "root", "seconds", "settings", "started", "store", "store_id", "thread", "turn_id", "value"),
+    *(
+        "about",
+        "at_s",
+        "because",
+        "bytes",
+        "checks",
+        "created",
+        "detail",
+        "duration_s",
+        "fetch_ms",
+        "fetched_at",
+    ),
+    *(
+        "hint",
+        "host",
+        "last_updated",
+        "latency_s",
+        "limits",
+        "message",
+        "notes",
+        "origin",
+        "path_of_store",
+        "problem",
+    ),
+    *(
+        "prompt_cache_key",
+        "root",
+        "seconds",
+        "settings",
+        "started",
+        "store",
+        "store_id",
+        "thread",
+        "turn_id",
+        "value",
+    ),
     *("version", "warnings"),
 }
 """Fields that vary by run or machine, or are prose: only their type is compared."""
@@ -70,16 +114,32 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
             os.utime(path, (1_600_000_000, 1_600_000_000))
-        date = {"GIT_AUTHOR_DATE": "2020-09-13T12:26:40Z", "GIT_COMMITTER_DATE": "2020-09-13T12:26:40Z"}
+        date = {
+            "GIT_AUTHOR_DATE": "2020-09-13T12:26:40Z",
+            "GIT_COMMITTER_DATE": "2020-09-13T12:26:40Z",
+        }
         search = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.environ: dict[str, str] = {"PATH": search, "HOME": str(folder), "NO_COLOR": "1", **date}
+        self.environ: dict[str, str] = {
+            "PATH": search,
+            "HOME": str(folder),
+            "NO_COLOR": "1",
+            **date,
+        }
         for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "start")):
             identity = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
-            subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True, env=self.environ)
+            subprocess.run(
+                ["git", *identity, *arguments], cwd=self.root, check=True, env=self.environ
+            )
         if dialect == "openai":
-            self.environ |= {"OPENAI_API_KEY": "sk-test-000000000000", "OPENAI_BASE_URL": f"{self.host.url}/v1"}
+            self.environ |= {
+                "OPENAI_API_KEY": "sk-test-000000000000",
+                "OPENAI_BASE_URL": f"{self.host.url}/v1",
+            }
         else:
-            self.environ |= {"ANTHROPIC_API_KEY": "sk-test-000000000000", "ANTHROPIC_BASE_URL": self.host.url}
+            self.environ |= {
+                "ANTHROPIC_API_KEY": "sk-test-000000000000",
+                "ANTHROPIC_BASE_URL": self.host.url,
+            }
         for part in ("JUDGE", "PRIMARY"):
             self.environ[f"XSCORE_{part}_MODEL"] = f"{dialect}:{part.lower()}-model"
         if "PYTHONPATH" in os.environ:
@@ -88,7 +148,9 @@ class World:
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run the command; return its exit code and standard output."""
         command = [sys.executable, "-m", "xscore", *arguments]
-        done = subprocess.run(command, cwd=self.root, env=self.environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.root, env=self.environ, capture_output=True, text=True, check=False
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, done.stdout
 
@@ -101,7 +163,11 @@ def seen(folder: Path, dialect: str) -> dict[str, Any]:
         code, out = world.run(*arguments)
         sent = [body | {"path": path} for path, body in world.host.requests[before:]]
         value: object = fixed(json.loads(out)) if out.startswith("{") else words(out)
-        found[name] = {"exit": code, "out": value, "sent": sorted((request(b) for b in sent), key=json.dumps)}
+        found[name] = {
+            "exit": code,
+            "out": value,
+            "sent": sorted((request(b) for b in sent), key=json.dumps),
+        }
     world.host.fault = 401
     code, _ = world.run("ask", "What does a refused key do?", "--json", "-y")
     found["refused key"] = {"exit": code}
@@ -150,12 +216,15 @@ def words(text: str) -> str:
 
 # One worker runs the tests of a dialect, so that its commands run once.
 DIALECTS = [
-    pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}")) for name in ("openai", "anthropic")
+    pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}"))
+    for name in ("openai", "anthropic")
 ]
 
 
 @pytest.fixture(scope="module", params=DIALECTS)
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Any, Any]]:
     """The current results and the expected ones."""
     dialect = str(request.param)
     yield seen(tmp_path_factory.mktemp(dialect), dialect), json.loads(EXPECTED.read_text())[dialect]
@@ -171,11 +240,14 @@ def test_what_is_sent_to_a_model_has_not_moved(both: tuple[Any, Any]) -> None:
 def test_exit_codes_have_not_moved(both: tuple[Any, Any]) -> None:
     """Each command exits with its expected code."""
     now, then = both
-    assert {name: one["exit"] for name, one in now.items()} == {name: one["exit"] for name, one in then.items()}
+    assert {name: one["exit"] for name, one in now.items()} == {
+        name: one["exit"] for name, one in then.items()
+    }
 
 
 def test_what_is_printed_as_json_has_not_moved(both: tuple[Any, Any]) -> None:
-    """Every field keeps its type and, if it does not vary by run, its value; fields may be added."""
+    """Every field keeps its type and, if it does not vary by run, its value; fields may be
+    added."""
     now, then = both
     for name, one in then.items():
         assert "out" not in one or covers(now[name]["out"], one["out"]) == [], name
@@ -184,13 +256,24 @@ def test_what_is_printed_as_json_has_not_moved(both: tuple[Any, Any]) -> None:
 def covers(now: Any, then: Any, place: str = "") -> list[str]:
     """Return where `now` lacks what `then` has."""
     if isinstance(now, dict) and isinstance(then, dict):
-        return [fault for key in then for fault in covers(now.get(key, "MISSING"), then[key], f"{place}.{key}")]
+        return [
+            fault
+            for key in then
+            for fault in covers(now.get(key, "MISSING"), then[key], f"{place}.{key}")
+        ]
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
-        return [fault for one, two in zip(now, then, strict=True) for fault in covers(one, two, place + "[]")]
+        return [
+            fault
+            for one, two in zip(now, then, strict=True)
+            for fault in covers(one, two, place + "[]")
+        ]
     return [] if now == then else [f"{place}: {then!r} is {now!r}"]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        both_dialects = {"openai": seen(Path(one), "openai"), "anthropic": seen(Path(two), "anthropic")}
+        both_dialects = {
+            "openai": seen(Path(one), "openai"),
+            "anthropic": seen(Path(two), "anthropic"),
+        }
     EXPECTED.write_text(json.dumps(both_dialects, indent=1, sort_keys=True) + "\n")

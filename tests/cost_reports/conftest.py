@@ -29,7 +29,9 @@ def reader(path: Path) -> Iterator[Connection]:
 def dead() -> str:
     """Return the name (`processes.process`) of a process that has ended."""
     program = "from xscore.platform.processes import process_identity; print(process_identity())"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def alive() -> str:
@@ -40,4 +42,6 @@ def alive() -> str:
 def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> Budget:
     """Make the budget of turn `t`."""
     clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
-    return turn_budget(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)
+    return turn_budget(
+        commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock
+    )

@@ -12,24 +12,44 @@ DAY = 1_760_054_400.0
 ADOLLAR = 10**12
 
 
-def add_turn(connection: Connection, name: str, at: float, state: str = "done", task: str = "Mend it.") -> None:
+def add_turn(
+    connection: Connection, name: str, at: float, state: str = "done", task: str = "Mend it."
+) -> None:
     """Insert a turn without figures, as a running or killed one."""
     connection.execute(
-        "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?, ?)",
+        "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?,"
+        " ?, ?)",
         (name, name, task, at, state),
     )
 
 
 def add_figures(connection: Connection, name: str, **changes: object) -> None:
-    """Insert the figures of a model's turn: 40 candidates, 30 judged, 8 cached, 2 unjudged, 5 kept."""
+    """Insert the figures of a model's turn: 40 candidates, 30 judged, 8 cached, 2 unjudged, 5
+    kept."""
     values: dict[str, object] = {
-        "turn_id": name, "command": "ask", "judge": "openai:small", "is_model": 1, "candidates": 40, "judged": 30,
-        "cached": 8, "carried": 0, "unjudged": 2, "unjudged_by_cause": '{"budget": 2}', "kept": 5, "near": 3,
-        "threshold": 0.7, "scores": json.dumps([38] + [0] * 19), "primary_s": 0.0, "total_s": 1.0,
-        **{f"{stage}_s": 0.1 for stage in ("index", "pool", "cache", "judge", "select")}, **changes,
-    }  # fmt: skip
+        "turn_id": name,
+        "command": "ask",
+        "judge": "openai:small",
+        "is_model": 1,
+        "candidates": 40,
+        "judged": 30,
+        "cached": 8,
+        "carried": 0,
+        "unjudged": 2,
+        "unjudged_by_cause": '{"budget": 2}',
+        "kept": 5,
+        "near": 3,
+        "threshold": 0.7,
+        "scores": json.dumps([38] + [0] * 19),
+        "primary_s": 0.0,
+        "total_s": 1.0,
+        **{f"{stage}_s": 0.1 for stage in ("index", "pool", "cache", "judge", "select")},
+        **changes,
+    }
     names, marks = ", ".join(values), ", ".join("?" * len(values))
-    connection.execute(f"INSERT INTO turn_figures ({names}) VALUES ({marks})", tuple(values.values()))
+    connection.execute(
+        f"INSERT INTO turn_figures ({names}) VALUES ({marks})", tuple(values.values())
+    )
 
 
 def add_judged_turn(connection: Connection, name: str, at: float, **figures: object) -> None:
@@ -38,14 +58,35 @@ def add_judged_turn(connection: Connection, name: str, at: float, **figures: obj
     add_figures(connection, name, **figures)
 
 
-def add_call(connection: Connection, name: str, turn: str, at: object = DAY, **changes: object) -> None:
-    """Insert an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out, half a second."""
+def add_call(
+    connection: Connection, name: str, turn: str, at: object = DAY, **changes: object
+) -> None:
+    """Insert an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out,
+    half a second."""
     values: dict[str, object] = {
-        "id": name, "turn_id": turn, "stage": "judge", "provider": "openai", "host": "h", "model": "small",
-        "started_at": at, "duration_s": 0.5, "outcome": "ok", "candidates": 10, "input": 1_000, "cached": 400,
-        "write": 0, "write_1h": 0, "output": 100, "reasoning": 20, "cost": ADOLLAR, "plain": 2 * ADOLLAR,
-        "packless": 3 * ADOLLAR, "batch": ADOLLAR // 2, "estimated": 0, **changes,
-    }  # fmt: skip
+        "id": name,
+        "turn_id": turn,
+        "stage": "judge",
+        "provider": "openai",
+        "host": "h",
+        "model": "small",
+        "started_at": at,
+        "duration_s": 0.5,
+        "outcome": "ok",
+        "candidates": 10,
+        "input": 1_000,
+        "cached": 400,
+        "write": 0,
+        "write_1h": 0,
+        "output": 100,
+        "reasoning": 20,
+        "cost": ADOLLAR,
+        "plain": 2 * ADOLLAR,
+        "packless": 3 * ADOLLAR,
+        "batch": ADOLLAR // 2,
+        "estimated": 0,
+        **changes,
+    }
     connection.execute(CALL, tuple(values.values()))
 
 

@@ -24,13 +24,38 @@ from xscore.records.reports import EvaluationLine
 
 NOON = 1_795_348_800.0
 """22 November 2026, 12:00 UTC."""
-MODELS = ("openai:gpt-5-nano", "anthropic:claude-haiku-4-5", "openai:gpt-5", "openai:text-embedding-3-small")
+MODELS = (
+    "openai:gpt-5-nano",
+    "anthropic:claude-haiku-4-5",
+    "openai:gpt-5",
+    "openai:text-embedding-3-small",
+)
 SCORES = (
-    48_210, 21_005, 9_811, 5_020, 3_012, 2_007, 1_290, 801, 640, 410, 355, 290, 255, 210, 190, 170, 140, 90, 61, 17
-)  # fmt: skip
+    48_210,
+    21_005,
+    9_811,
+    5_020,
+    3_012,
+    2_007,
+    1_290,
+    801,
+    640,
+    410,
+    355,
+    290,
+    255,
+    210,
+    190,
+    170,
+    140,
+    90,
+    61,
+    17,
+)
 SPOKEN = (
-    "the limiter waits for what a host says in its headers before it sends another call so a retry never "
-    "lands inside the pause and the budget holds across processes that share one store on this machine"
+    "the limiter waits for what a host says in its headers before it sends another call so a retry"
+    " never lands inside the pause and the budget holds across processes that share one store on"
+    " this machine"
 )
 PATHS = ("xscore/providers/limits.py", "xscore/costs/reservation.py", "docs/providers.md")
 ENTITIES = ("TokenBucket.acquire", "Budget.reserve", "Limits > Stated by the host")
@@ -54,14 +79,35 @@ NASTY = (
 def empty() -> CostReport:
     """Return the report of an empty ledger."""
     return CostReport(
-        made_at=NOON, repositories=("shop",), since=None, until=None, turn_id="", turns_by_state={}, turns_cached=0,
-        coverage=NOTHING_JUDGED, unjudged_by_cause={}, kept=0, near=0, scores=(0,) * 20, threshold=0.7, spent=Spent(),
+        made_at=NOON,
+        repositories=("shop",),
+        since=None,
+        until=None,
+        turn_id="",
+        turns_by_state={},
+        turns_cached=0,
+        coverage=NOTHING_JUDGED,
+        unjudged_by_cause={},
+        kept=0,
+        near=0,
+        scores=(0,) * 20,
+        threshold=0.7,
+        spent=Spent(),
         comparison=Comparison(
-            actual_usd=Decimal(0), without_cache_usd=None, without_packs_usd=None, without_prefix_cache_usd=None,
+            actual_usd=Decimal(0),
+            without_cache_usd=None,
+            without_packs_usd=None,
+            without_prefix_cache_usd=None,
             by_batch_usd=None,
         ),
-        by_model=(), by="", groups=(), timings=(), accuracy=None, evaluations=(), turns=(),
-    )  # fmt: skip
+        by_model=(),
+        by="",
+        groups=(),
+        timings=(),
+        accuracy=None,
+        evaluations=(),
+        turns=(),
+    )
 
 
 def report_of(turns: int, details: int = 50, seed: int = 5) -> CostReport:
@@ -84,51 +130,95 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
     total = sum((line.spent.cost_usd for line in lines), Decimal(0))
     usage = sum((line.spent.usage for line in lines), Usage())
     spent = Spent(
-        calls=sum(line.spent.calls for line in lines), attempts=sum(line.spent.attempts for line in lines),
-        rate_limited=sum(line.spent.rate_limited for line in lines), failed=sum(line.spent.failed for line in lines),
-        usage=usage, cost_usd=total, unpriced=2, estimated=7,
-        otherwise=CounterfactualCost(without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2),
-    )  # fmt: skip
+        calls=sum(line.spent.calls for line in lines),
+        attempts=sum(line.spent.attempts for line in lines),
+        rate_limited=sum(line.spent.rate_limited for line in lines),
+        failed=sum(line.spent.failed for line in lines),
+        usage=usage,
+        cost_usd=total,
+        unpriced=2,
+        estimated=7,
+        otherwise=CounterfactualCost(
+            without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2
+        ),
+    )
     known = [line.coverage for line in lines if line.coverage]
     coverage = Coverage(
-        candidates=sum(one.candidates for one in known), judged=sum(one.judged for one in known),
-        cached=sum(one.cached for one in known), carried=sum(one.carried for one in known),
+        candidates=sum(one.candidates for one in known),
+        judged=sum(one.judged for one in known),
+        cached=sum(one.cached for one in known),
+        carried=sum(one.carried for one in known),
         unjudged=sum(one.unjudged for one in known),
-    )  # fmt: skip
-    guess = Expected(calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51"))
-    real = Expected(calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437"))
+    )
+    guess = Expected(
+        calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51")
+    )
+    real = Expected(
+        calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437")
+    )
     return CostReport(
-        made_at=NOON, repositories=("shop",), since=NOON - 14 * 86_400, until=None, turn_id="",
-        turns_by_state={"done": max(len(lines) - 2, 0), "partial": 1, "failed": 1}, turns_cached=len(lines) // 5,
-        coverage=coverage, unjudged_by_cause={"budget": 31, "deadline": 12, "too_long": 2}, kept=15 * len(lines),
+        made_at=NOON,
+        repositories=("shop",),
+        since=NOON - 14 * 86_400,
+        until=None,
+        turn_id="",
+        turns_by_state={"done": max(len(lines) - 2, 0), "partial": 1, "failed": 1},
+        turns_cached=len(lines) // 5,
+        coverage=coverage,
+        unjudged_by_cause={"budget": 31, "deadline": 12, "too_long": 2},
+        kept=15 * len(lines),
         near=4 * len(lines),
         scores=SCORES,
         histograms=(
             ScoreHistogram(judge=MODELS[0], turns=len(lines), scores=SCORES, threshold=0.7),
             ScoreHistogram(judge="lexical", turns=2, scores=SCORES[::-1], threshold=0.5),
         ),
-        threshold=0.7, spent=spent,
+        threshold=0.7,
+        spent=spent,
         comparison=Comparison(
-            actual_usd=total, without_cache_usd=total * Decimal("2.7"), without_packs_usd=total * 4,
-            without_prefix_cache_usd=total * 2, by_batch_usd=None,
+            actual_usd=total,
+            without_cache_usd=total * Decimal("2.7"),
+            without_packs_usd=total * 4,
+            without_prefix_cache_usd=total * 2,
+            by_batch_usd=None,
         ),
         by_model=tuple(
-            Group(name=name, turns=len(lines), spent=replace(spent, calls=900 // at, cost_usd=total / (at + 1)))
+            Group(
+                name=name,
+                turns=len(lines),
+                spent=replace(spent, calls=900 // at, cost_usd=total / (at + 1)),
+            )
             for at, name in enumerate(MODELS, start=1)
         ),
         by="command",
-        groups=(Group(name="ask", turns=len(lines), spent=spent, coverage=coverage, kept=15 * len(lines)),),
+        groups=(
+            Group(
+                name="ask", turns=len(lines), spent=spent, coverage=coverage, kept=15 * len(lines)
+            ),
+        ),
         timings=timings(),
         accuracy=Accuracy(turns=max(len(lines) - 3, 1), expected=guess, actual=real),
         evaluations=(
             EvaluationLine(
-                id="v_1", at=NOON - 4_000, questions="9f8e7d6c5b4a", judge=MODELS[0], cases=40, k=15, recall=0.93,
-                precision=0.41, hit=0.98, reciprocal_rank=0.81, ndcg=0.86, candidates=41_000, unjudged=3,
+                id="v_1",
+                at=NOON - 4_000,
+                questions="9f8e7d6c5b4a",
+                judge=MODELS[0],
+                cases=40,
+                k=15,
+                recall=0.93,
+                precision=0.41,
+                hit=0.98,
+                reciprocal_rank=0.81,
+                ndcg=0.86,
+                candidates=41_000,
+                unjudged=3,
             ),
         ),
-        turns=tuple(lines), details=tuple(details),
+        turns=tuple(lines),
+        details=tuple(details),
         warnings=("2 rows of the ledger are damaged and left out: `xscore doctor`",),
-    )  # fmt: skip
+    )
 
 
 def hostile(*texts: str) -> CostReport:
@@ -136,25 +226,57 @@ def hostile(*texts: str) -> CostReport:
     one, two, three = (texts * 3)[:3]
     base = report_of(2, 0)
     lines = tuple(
-        replace(line, task=one, repository=two, judge=three, cost_by_model={one: Decimal(1)}) for line in base.turns
+        replace(line, task=one, repository=two, judge=three, cost_by_model={one: Decimal(1)})
+        for line in base.turns
     )
     chosen = memory(
-        one, entity=two, path=three, kind=one, layer=two, title=three, below_threshold=True, is_stale=True, cached=True,
+        one,
+        entity=two,
+        path=three,
+        kind=one,
+        layer=two,
+        title=three,
+        below_threshold=True,
+        is_stale=True,
+        cached=True,
         boosts=(Boost(two, 0.05, three),),
-    )  # fmt: skip
-    details = tuple(TurnDetail(turn_id=line.id, selected=(chosen,), near_misses=(chosen,)) for line in lines)
+    )
+    details = tuple(
+        TurnDetail(turn_id=line.id, selected=(chosen,), near_misses=(chosen,)) for line in lines
+    )
     return replace(
-        with_turns(lines, details), repositories=(one, two), warnings=(three,), by="repo", turn_id=two,
-        groups=(Group(name=one, turns=1, spent=Spent(calls=1)),), by_model=(Group(name=three, turns=1, spent=Spent()),),
-        unjudged_by_cause={one: 3}, turns_by_state={two: 2},
+        with_turns(lines, details),
+        repositories=(one, two),
+        warnings=(three,),
+        by="repo",
+        turn_id=two,
+        groups=(Group(name=one, turns=1, spent=Spent(calls=1)),),
+        by_model=(Group(name=three, turns=1, spent=Spent()),),
+        unjudged_by_cause={one: 3},
+        turns_by_state={two: 2},
         evaluations=(replace(base.evaluations[0], judge=two, questions=three),),
-    )  # fmt: skip
+    )
 
 
 def timings() -> tuple[Timing, ...]:
     """Return percentiles of each stage, live and cached."""
-    live = {"index": 0.05, "pool": 0.03, "cache": 0.02, "judge": 6.0, "select": 0.004, "primary": 9.0, "total": 16.0}
-    cached = {"index": 0.04, "pool": 0.03, "cache": 0.02, "judge": 0.0, "select": 0.003, "total": 0.12}
+    live = {
+        "index": 0.05,
+        "pool": 0.03,
+        "cache": 0.02,
+        "judge": 6.0,
+        "select": 0.004,
+        "primary": 9.0,
+        "total": 16.0,
+    }
+    cached = {
+        "index": 0.04,
+        "pool": 0.03,
+        "cache": 0.02,
+        "judge": 0.0,
+        "select": 0.003,
+        "total": 0.12,
+    }
     made = [("turn", stage, "live", p50) for stage, p50 in live.items()]
     made += [("turn", stage, "cached", p50) for stage, p50 in cached.items()]
     made += [
@@ -164,7 +286,9 @@ def timings() -> tuple[Timing, ...]:
         ("call", "probe", "live", 0.9),
     ]
     return tuple(
-        Timing(of=of, stage=stage, kind=kind, count=412, p50_s=p50, p95_s=p50 * 2.1, p99_s=p50 * 3.4)
+        Timing(
+            of=of, stage=stage, kind=kind, count=412, p50_s=p50, p95_s=p50 * 2.1, p99_s=p50 * 3.4
+        )
         for of, stage, kind, p50 in made
     )
 
@@ -172,10 +296,21 @@ def timings() -> tuple[Timing, ...]:
 def memory(reason: str = "it waits", **fields: object) -> Selected:
     """Return one chosen memory."""
     known: dict[str, object] = {
-        "id": "m_1", "layer": "graph", "kind": "function", "path": PATHS[0], "entity": ENTITIES[0], "start_line": 12,
-        "end_line": 40, "language": "python", "raw_score": 0.85, "boosts": (), "score": 0.9, "cached": False,
-        "below_threshold": False, "threshold": 0.7,
-    }  # fmt: skip
+        "id": "m_1",
+        "layer": "graph",
+        "kind": "function",
+        "path": PATHS[0],
+        "entity": ENTITIES[0],
+        "start_line": 12,
+        "end_line": 40,
+        "language": "python",
+        "raw_score": 0.85,
+        "boosts": (),
+        "score": 0.9,
+        "cached": False,
+        "below_threshold": False,
+        "threshold": 0.7,
+    }
     return Selected(reason=reason, **{**known, **fields})  # type: ignore[arg-type]  # fields of the record, by name
 
 
@@ -185,7 +320,10 @@ def _turn(dice: random.Random, index: int, of: int) -> TurnLine:
     cached = round(candidates * dice.choice((0.0, 0.9, 0.97, 1.0)))
     unjudged = dice.choice((0, 0, 0, 12)) if cached < candidates else 0
     judged = candidates - cached - unjudged
-    by_model = {MODELS[0]: Decimal(judged) / 200_000, MODELS[2]: Decimal(dice.randint(9_000, 31_000)) / 1_000_000}
+    by_model = {
+        MODELS[0]: Decimal(judged) / 200_000,
+        MODELS[2]: Decimal(dice.randint(9_000, 31_000)) / 1_000_000,
+    }
     if index % 7 == 0:
         by_model[MODELS[1]] = Decimal("0.0123")
     limited = dice.choice((0, 0, 0, 3))
@@ -196,15 +334,29 @@ def _turn(dice: random.Random, index: int, of: int) -> TurnLine:
         output_tokens=judged * 9 + 500,
     )
     return TurnLine(
-        id=f"t_{index:012x}", at=NOON - age, repository="shop", task=TASKS[index % len(TASKS)], command="ask",
-        state="done" if not unjudged else "partial", judge=MODELS[0],
-        coverage=Coverage(candidates, judged, cached, 0, unjudged), kept=15, near=4, threshold=0.7,
+        id=f"t_{index:012x}",
+        at=NOON - age,
+        repository="shop",
+        task=TASKS[index % len(TASKS)],
+        command="ask",
+        state="done" if not unjudged else "partial",
+        judge=MODELS[0],
+        coverage=Coverage(candidates, judged, cached, 0, unjudged),
+        kept=15,
+        near=4,
+        threshold=0.7,
         spent=Spent(
-            calls=calls, attempts=calls + limited + 1, rate_limited=limited, failed=1, usage=usage,
+            calls=calls,
+            attempts=calls + limited + 1,
+            rate_limited=limited,
+            failed=1,
+            usage=usage,
             cost_usd=sum(by_model.values(), Decimal(0)),
         ),
-        cost_by_model=by_model, latency=Latency(judge=4.0, primary=7.0, total=dice.uniform(3, 21)), expected=None,
-    )  # fmt: skip
+        cost_by_model=by_model,
+        latency=Latency(judge=4.0, primary=7.0, total=dice.uniform(3, 21)),
+        expected=None,
+    )
 
 
 def _memory(dice: random.Random, score: float) -> Selected:
@@ -214,9 +366,16 @@ def _memory(dice: random.Random, score: float) -> Selected:
         Boost("recency", 0.02, "changed 2 days ago"),
     )[: dice.choice((0, 1, 1, 2))]
     return memory(
-        " ".join(dice.choices(SPOKEN.split(" "), k=15)), id=f"m_{dice.getrandbits(48):012x}",
-        path=PATHS[at], entity=ENTITIES[at],
-        start_line=start, end_line=start + 30, boosts=boosts, score=score,
-        raw_score=max(score - sum(boost.amount for boost in boosts), 0.0), cached=dice.random() < 0.5,
-        below_threshold=score < 0.7, is_stale=dice.random() < 0.05,
-    )  # fmt: skip
+        " ".join(dice.choices(SPOKEN.split(" "), k=15)),
+        id=f"m_{dice.getrandbits(48):012x}",
+        path=PATHS[at],
+        entity=ENTITIES[at],
+        start_line=start,
+        end_line=start + 30,
+        boosts=boosts,
+        score=score,
+        raw_score=max(score - sum(boost.amount for boost in boosts), 0.0),
+        cached=dice.random() < 0.5,
+        below_threshold=score < 0.7,
+        is_stale=dice.random() < 0.05,
+    )

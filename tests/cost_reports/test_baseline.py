@@ -42,12 +42,15 @@ def test_what_is_written_is_read_back(path: Path) -> None:
 
 
 def test_the_file_is_made_for_diffs(path: Path) -> None:
-    """Sorted keys, one figure on each line, a final newline; the same figures give the same bytes."""
+    """Sorted keys, one figure on each line, a final newline; the same figures give the same
+    bytes."""
     text = path.read_text()
     assert text.endswith("}\n") and not text.endswith("\n\n")
     assert list(json.loads(text)) == sorted(json.loads(text))
     assert '  "cost_usd": "0.0213",\n' in text
-    other = replace(MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe")))
+    other = replace(
+        MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe"))
+    )
     turned = replace(other, timings=tuple(reversed(other.timings)))
     assert gate.baseline_json(other) == gate.baseline_json(turned)
 
@@ -89,7 +92,8 @@ def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> None:
-    """Not JSON, not UTF-8, too deep, too long, another or a newer schema: each has its own message."""
+    """Not JSON, not UTF-8, too deep, too long, another or a newer schema: each has its own
+    message."""
     path.write_bytes(data)
     with pytest.raises(UsageError, match=says) as caught:
         gate.read_baseline(path)
@@ -108,8 +112,16 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
         {"coverage": {"candidates": 9, "judged": 1, "cached": 1, "carried": 1, "unjudged": 1}},
         {"recall": {"questions": "q", "judge": "lexical", "cases": 1, "k": 1, "recall": 1.01}},
         {"recall": {"questions": "q", "cases": 1, "k": 1, "recall": 0.5}},
-        {"timings": [{"of": "@everyone", "stage": "judge", "kind": "live", "count": 3, "p95_s": 0.1}]},
-        {"timings": [{"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}]},
+        {
+            "timings": [
+                {"of": "@everyone", "stage": "judge", "kind": "live", "count": 3, "p95_s": 0.1}
+            ]
+        },
+        {
+            "timings": [
+                {"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}
+            ]
+        },
         {"timings": [{"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": 1e300}]},
@@ -119,7 +131,8 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
     ],
 )
 def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, Any]) -> None:
-    """Negative, malformed, boolean, textual, infinite or unknown figures are named and never compared."""
+    """Negative, malformed, boolean, textual, infinite or unknown figures are named and never
+    compared."""
     put(path, **changes)
     with pytest.raises(UsageError, match=r"cannot be understood|does not add up|is not JSON"):
         gate.read_baseline(path)
@@ -155,10 +168,13 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_our_own_baseline_can_be_held() -> None:
-    """The committed baseline is complete: priced calls, an evaluation, and enough calls for a p95."""
+    """The committed baseline is complete: priced calls, an evaluation, and enough calls for a
+    p95."""
     found = gate.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
     assert found is not None and found.recall is not None
     assert found.cost_usd > 0 == found.unpriced
     assert 0 < found.recall.recall < 1
-    judged = [timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")]
+    judged = [
+        timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")
+    ]
     assert min(judged) >= GateSettings().min_samples

@@ -29,7 +29,8 @@ async def test_what_would_pass_the_cap_is_refused_before_it_is_sent(path: Path) 
 
 
 async def test_near_the_cap_a_call_waits_for_those_in_flight(path: Path) -> None:
-    """Waiting calls use what calls in flight leave over; a refusal comes when nothing more can be released."""
+    """Waiting calls use what calls in flight leave over; a refusal comes when nothing more can be
+    released."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         first = await budget.reserve(Decimal("0.9"))
@@ -56,7 +57,8 @@ async def test_settling_gives_back_what_was_not_used(path: Path, reader: Connect
 
 
 async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Connection) -> None:
-    """An overrun leaves the rest of the cap, to the cent, to the others; a call that does not tell stays charged."""
+    """An overrun leaves the rest of the cap, to the cent, to the others; a call that does not tell
+    stays charged."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         waiting = await budget.reserve(Decimal("0.1"))
@@ -70,7 +72,8 @@ async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Con
 
 
 async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
-    """Without a cap nothing is refused; an unpriced call counts as zero, as loopback does, and a cap of 0 allows it."""
+    """Without a cap nothing is refused; an unpriced call counts as zero, as loopback does, and a
+    cap of 0 allows it."""
     async with GroupCommit(path) as commits:
         free = turn_budget(commits, turn_id="free", caps=Caps())
         await free.settle(await free.reserve(Decimal(10**6)), Decimal(10**6))
@@ -82,19 +85,24 @@ async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
     assert spent_in_period(reader, "t") == 0
 
 
-async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, reader: Connection) -> None:
+async def test_a_lease_taken_back_is_still_charged_when_it_settles(
+    path: Path, reader: Connection
+) -> None:
     """A slow call whose reservation another process reclaimed is still charged."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         reservation = await budget.reserve(Decimal("0.5"))
-        await commits.submit(lambda connection: connection.execute("DELETE FROM reservation").rowcount)
+        await commits.submit(
+            lambda connection: connection.execute("DELETE FROM reservation").rowcount
+        )
         await budget.settle(reservation, Decimal("0.4"))
     assert spent_in_period(reader, "t") == Decimal("0.4")
 
 
 @pytest.mark.parametrize("amount", ["abc", -5])
 @pytest.mark.parametrize(
-    "entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', '', '{process}', 2000.0, ?)"]
+    "entry",
+    ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', '', '{process}', 2000.0, ?)"],
 )
 async def test_an_amount_that_makes_no_sense_is_damage(
     path: Path, reader: Connection, entry: str, amount: object
@@ -119,7 +127,8 @@ async def test_a_cancelled_reservation_is_given_back(path: Path, reader: Connect
 
 
 async def test_sixty_four_in_flight_never_pass_the_cap(path: Path) -> None:
-    """At every moment charged plus reserved is at most the cap, with 64 tasks reserving and settling."""
+    """At every moment charged plus reserved is at most the cap, with 64 tasks reserving and
+    settling."""
     outstanding, worst, sent = Decimal(0), Decimal(0), 0
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
@@ -143,8 +152,11 @@ async def test_sixty_four_in_flight_never_pass_the_cap(path: Path) -> None:
     assert Decimal("0.9") < worst <= Decimal("1.00")
 
 
-async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(path: Path, reader: Connection) -> None:
-    """Most calls need no database access; the reservation covers all calls in flight and is fully returned."""
+async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(
+    path: Path, reader: Connection
+) -> None:
+    """Most calls need no database access; the reservation covers all calls in flight and is fully
+    returned."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         reservations = [await budget.reserve(Decimal("0.001")) for _ in range(40)]
@@ -159,7 +171,8 @@ async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(path: Path
 
 
 async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -> None:
-    """A process wrongly presumed dead makes a new reservation before its next call, within the remaining budget."""
+    """A process wrongly presumed dead makes a new reservation before its next call, within the
+    remaining budget."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         first, second = await budget.reserve(Decimal("0.01")), await budget.reserve(Decimal("0.01"))
@@ -176,15 +189,21 @@ async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
-async def test_a_reservation_is_renewed_long_before_its_lease_ends(path: Path, reader: Connection) -> None:
+async def test_a_reservation_is_renewed_long_before_its_lease_ends(
+    path: Path, reader: Connection
+) -> None:
     """A call borrows only from a reservation that outlasts the call."""
     now = [1000.0]
     async with GroupCommit(path) as commits:
-        budget = turn_budget(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
+        budget = turn_budget(
+            commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100
+        )
         first = await budget.reserve(Decimal("0.001"))
         now[0] += 60
         second = await budget.reserve(Decimal("0.001"))
-        leases = [row[0] for row in reader.execute("SELECT leased_until FROM reservation ORDER BY 1")]
+        leases = [
+            row[0] for row in reader.execute("SELECT leased_until FROM reservation ORDER BY 1")
+        ]
         assert leases == [1100.0, 1160.0]
         await budget.settle(first, Decimal("0.001"))
         await budget.settle(second, Decimal("0.001"))

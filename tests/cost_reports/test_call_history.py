@@ -1,4 +1,5 @@
-"""What recent calls show: minutes at the current limits, reply lengths, whether keeping a prefix pays."""
+"""What recent calls show: minutes at the current limits, reply lengths, whether keeping a prefix
+pays."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,14 +48,16 @@ REPOSITORY = Workload(calls=150, input_tokens=450_000, output_tokens=30_000)
     ],
 )
 def test_the_slowest_clock_binds(limits: RateLimits, seconds: float, binding: str) -> None:
-    """Calls, tokens, input and output each give a duration; the longest is the estimate and is named."""
+    """Calls, tokens, input and output each give a duration; the longest is the estimate and is
+    named."""
     took = expected_duration(REPOSITORY, limits, latency_s=2.0, concurrency=32)
     assert took.binding_limit == binding
     assert took.seconds == pytest.approx(seconds)
 
 
 def test_what_a_host_has_just_handled_at_once(reader: Connection) -> None:
-    """Overlapping calls of the last hour count; a few may have failed, but not more than one in ten."""
+    """Overlapping calls of the last hour count; a few may have failed, but not more than one in
+    ten."""
     mine = {"host": "api", "model": "small"}
     for number in range(40):
         add_call(reader, f"now{number}", "t", DAY + number % 4, duration_s=1.0, **mine)
@@ -75,7 +78,9 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
         add_call(reader, f"old{number}", "t", DAY - 1_000 + number, duration_s=99.0)
     for number in range(LATENCY_SAMPLES):
         add_call(reader, f"new{number}", "t", DAY + number, duration_s=(1.0, 3.0, 4.0)[number % 3])
-    for name, changes in enumerate(({"host": "x"}, {"model": "x"}, {"stage": "primary"}, {"outcome": "timeout"})):
+    for name, changes in enumerate(
+        ({"host": "x"}, {"model": "x"}, {"stage": "primary"}, {"outcome": "timeout"})
+    ):
         add_call(reader, f"other{name}", "t", DAY + 999, duration_s=77.0, **changes)
     assert typical_latency_s(reader, host="h", model="small") == 3.0
     assert is_timed(reader, host="h", model="small") and not is_timed(reader, host="h", model="new")
@@ -83,14 +88,18 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
 
 
 def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
-    """Estimated from hosts equally far away, local or remote; with none, a local model is assumed to be slower."""
+    """Estimated from hosts equally far away, local or remote; with none, a local model is assumed
+    to be slower."""
     assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
     add_call(reader, "near", "t", DAY, duration_s=9.0, host="127.0.0.1:8080")
     assert typical_latency_s(reader, host="localhost:1", model="new") == 9.0
     assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
     add_call(reader, "far", "t", DAY, duration_s=1.5, host="x")
     assert typical_latency_s(reader, host="h", model="new") == 1.5
-    assert typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE) > ASSUMED_LATENCY_S[Stage.PROBE]
+    assert (
+        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE)
+        > ASSUMED_LATENCY_S[Stage.PROBE]
+    )
 
 
 @pytest.mark.parametrize("value", ["abc", b"x", -1.0, float("inf"), 1e300])
@@ -103,10 +112,20 @@ def test_a_duration_that_makes_no_sense_is_passed_over(reader: Connection, value
 
 
 CALL = CallRecord(
-    id="c", turn_id="t", stage=Stage.JUDGE, provider="openai", host="h", model="m", started_at=0.0, duration_s=1.0,
-    outcome="ok", candidates=10, usage=Usage(input_tokens=100, output_tokens=REPLY_FRAME + 90), cost_usd=None,
+    id="c",
+    turn_id="t",
+    stage=Stage.JUDGE,
+    provider="openai",
+    host="h",
+    model="m",
+    started_at=0.0,
+    duration_s=1.0,
+    outcome="ok",
+    candidates=10,
+    usage=Usage(input_tokens=100, output_tokens=REPLY_FRAME + 90),
+    cost_usd=None,
     estimated=False,
-)  # fmt: skip
+)
 
 
 async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
@@ -152,7 +171,9 @@ async def test_only_the_latest_calls_count(path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["output_tokens", "candidates"])
 @pytest.mark.parametrize("value", ["abc", b"x", -1, 0.5, float("inf"), 2**63 - 1])
-async def test_a_row_that_makes_no_sense_is_passed_over(path: Path, column: str, value: object) -> None:
+async def test_a_row_that_makes_no_sense_is_passed_over(
+    path: Path, column: str, value: object
+) -> None:
     """One damaged ledger row neither breaks nor changes an estimate."""
     ledger = await entered(path, [CALL, CALL, CALL])
     ledger.execute(f"UPDATE call SET {column} = ? WHERE id IN ('c0', 'c1')", (value,))
@@ -175,10 +196,19 @@ NOW = 1_800_000_000.0
         ([60.0] * 2 + [9_000.0] * 18, 0),
         ([60.0] * 5 + [900.0] * 15, 3_600),
     ],
-    ids=["nothing seen", "at once", "quarters of an hour", "once a day", "a quarter soon", "a tenth soon", "mixed"],
+    ids=[
+        "nothing seen",
+        "at once",
+        "quarters of an hour",
+        "once a day",
+        "a quarter soon",
+        "a tenth soon",
+        "mixed",
+    ],
 )
 def test_the_time_that_pays(gaps_s: list[float], ttl_s: int) -> None:
-    """Short gaps justify five minutes, medium ones an hour, long ones nothing; a quarter of short gaps suffices."""
+    """Short gaps justify five minutes, medium ones an hour, long ones nothing; a quarter of short
+    gaps suffices."""
     assert best_cache_ttl_s(gaps_s, CLAUDE, read_factor=0.1) == ttl_s
 
 
@@ -194,7 +224,9 @@ def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float
     assert prices[best_cache_ttl_s(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
 
 
-def add_judged_turn(reader: Connection, number: int, at: float, calls: int = 1, **changes: object) -> None:
+def add_judged_turn(
+    reader: Connection, number: int, at: float, calls: int = 1, **changes: object
+) -> None:
     """Add a turn with this many judging calls."""
     add_turn(reader, f"t_{number}", at)
     for each in range(calls):
@@ -204,7 +236,9 @@ def add_judged_turn(reader: Connection, number: int, at: float, calls: int = 1, 
 
 def gaps(reader: Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:
     """Return the gaps of the judge that `add_judged_turn` adds."""
-    return gaps_between_turns_s(reader, provider="anthropic", host="h", model="m", now=now, limit=limit)
+    return gaps_between_turns_s(
+        reader, provider="anthropic", host="h", model="m", now=now, limit=limit
+    )
 
 
 def test_gaps_are_between_turns_that_sent_something(reader: Connection) -> None:

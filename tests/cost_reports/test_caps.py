@@ -48,7 +48,9 @@ async def spend(budget: Budget, usd: str) -> None:
     await budget.settle(await budget.reserve(Decimal(usd)), Decimal(usd))
 
 
-async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: Connection, clock: Clock) -> None:
+async def test_two_turns_one_after_the_other_share_the_day(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
     """The second turn has what the first left of the day, though its own cap allows more."""
     async with GroupCommit(path) as commits:
         await spend(turn(commits, "t1", DAILY, clock), "1.00")
@@ -59,12 +61,20 @@ async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: C
         ) as found:
             await second.reserve(Decimal("0.01"))
     assert "budget.max_usd_day" in found.value.hint and "xscore continue" in found.value.hint
-    assert spent_in_period(reader, TODAY) == spent_in_period(reader, REPOSITORY_PERIOD) == Decimal("1.5")
-    assert (spent_in_period(reader, "t1"), spent_in_period(reader, "t2")) == (Decimal(1), Decimal("0.5"))
+    assert (
+        spent_in_period(reader, TODAY)
+        == spent_in_period(reader, REPOSITORY_PERIOD)
+        == Decimal("1.5")
+    )
+    assert (spent_in_period(reader, "t1"), spent_in_period(reader, "t2")) == (
+        Decimal(1),
+        Decimal("0.5"),
+    )
 
 
 async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock: Clock) -> None:
-    """Midnight UTC resets the day's cap, within a turn and between turns; the repository's continues."""
+    """Midnight UTC resets the day's cap, within a turn and between turns; the repository's
+    continues."""
     caps = Caps(day=Decimal(1), repository=Decimal("1.80"))
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t", caps, clock)
@@ -73,7 +83,9 @@ async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock
             await budget.reserve(Decimal("0.50"))
         clock.now += DAY_S / 2
         await spend(budget, "0.50")
-        with pytest.raises(BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left") as found:
+        with pytest.raises(
+            BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left"
+        ) as found:
             await budget.reserve(Decimal("0.50"))
     assert "budget.max_usd_repository" in found.value.hint
     assert [spent_in_period(reader, span) for span in (TODAY, TOMORROW, REPOSITORY_PERIOD)] == [
@@ -99,12 +111,16 @@ async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
         }
         await budget.settle(late, Decimal("0.80"))
         await budget.settle(early, Decimal("0.70"))
-    assert (spent_in_period(reader, TODAY), spent_in_period(reader, TOMORROW)) == (Decimal("0.8"), Decimal("0.7"))
+    assert (spent_in_period(reader, TODAY), spent_in_period(reader, TOMORROW)) == (
+        Decimal("0.8"),
+        Decimal("0.7"),
+    )
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
 async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, clock: Clock) -> None:
-    """If the clock goes back a day, earlier spending still counts, and no reservation crosses days."""
+    """If the clock goes back a day, earlier spending still counts, and no reservation crosses
+    days."""
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t", Caps(day=Decimal(1), repository=Decimal(3)), clock)
         await spend(budget, "0.90")
@@ -140,7 +156,9 @@ async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
     assert spent_in_period(reader, TODAY) == Decimal("0.8")
 
 
-async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, clock: Clock, dead: str) -> None:
+async def test_the_dead_hold_nothing_of_the_day(
+    path: Path, reader: Connection, clock: Clock, dead: str
+) -> None:
     """What a killed process reserved for another turn returns to the day and the repository."""
     rows = [
         ("dead", "t0", TODAY, dead, NOON + 99, 9 * 10**11),
@@ -165,10 +183,14 @@ async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, 
 async def test_who_runs_elsewhere_holds_what_it_set_aside(
     path: Path, reader: Connection, clock: Clock, dead: str, place: str
 ) -> None:
-    """A process in another container is invisible: only its lease counts, not whether its id is free here."""
+    """A process in another container is invisible: only its lease counts, not whether its id is
+    free here."""
     pid, _, boot, where = dead.split(" ", 3)
     elsewhere = place.format(pid=pid, boot=boot, host=where.split()[0])
-    reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (TODAY, elsewhere, NOON + 99, 9 * 10**11))
+    reader.execute(
+        "INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)",
+        (TODAY, elsewhere, NOON + 99, 9 * 10**11),
+    )
     caps = Caps(day=Decimal(1))
     assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON)] == [Decimal("0.1")]
     async with GroupCommit(path) as commits:
@@ -180,15 +202,21 @@ async def test_who_runs_elsewhere_holds_what_it_set_aside(
 
 
 def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> None:
-    """With a clock two hours ahead every lease looks expired while its holder's calls are in flight."""
+    """With a clock two hours ahead every lease looks expired while its holder's calls are in
+    flight."""
     row = ("r", "t0", TODAY, alive(), NOON, 3 * 10**11)
     reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
-    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON + 7_200)] == [Decimal("0.7")] * 2
+    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON + 7_200)] == [
+        Decimal("0.7")
+    ] * 2
 
 
-async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: Connection, clock: Clock) -> None:
-    """If a repository's recorded cost is invalid, nothing is spent under a cap; without a cap work continues."""
+async def test_a_damaged_span_stops_only_where_it_is_capped(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
+    """If a repository's recorded cost is invalid, nothing is spent under a cap; without a cap work
+    continues."""
     reader.execute("INSERT INTO spending VALUES (?, 'abc')", (REPOSITORY_PERIOD,))
     async with GroupCommit(path) as commits:
         await spend(turn(commits, "t1", Caps(turn=Decimal(1)), clock), "0.50")
@@ -200,8 +228,11 @@ async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: 
 
 
 @pytest.mark.verify
-async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connection, clock: Clock) -> None:
-    """At every moment charged plus in flight is at most the day's cap, with 8 turns of 8 tasks over two midnights."""
+async def test_many_turns_at_once_never_pass_the_day(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
+    """At every moment charged plus in flight is at most the day's cap, with 8 turns of 8 tasks over
+    two midnights."""
     spent: dict[str, Decimal] = {}
     worst = Decimal(0)
     caps = Caps(turn=Decimal("0.80"), day=Decimal(1), repository=Decimal("2.60"))

@@ -28,11 +28,28 @@ JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-2", "memory_first", True)
 
 def call(number: int, **more: Any) -> CallRecord:
     """Make one attempt."""
-    usage = Usage(input_tokens=100, cached_input_tokens=40, cache_write_tokens=5, output_tokens=10, reasoning_tokens=2)
+    usage = Usage(
+        input_tokens=100,
+        cached_input_tokens=40,
+        cache_write_tokens=5,
+        output_tokens=10,
+        reasoning_tokens=2,
+    )
     made = CallRecord(
-        id=f"c_{number}", turn_id="t_1", stage=Stage.JUDGE, provider="openai", host="h", model="m", started_at=1.0,
-        duration_s=0.5, outcome="ok", candidates=20, usage=usage, cost_usd=Decimal("0.001"), estimated=False,
-    )  # fmt: skip
+        id=f"c_{number}",
+        turn_id="t_1",
+        stage=Stage.JUDGE,
+        provider="openai",
+        host="h",
+        model="m",
+        started_at=1.0,
+        duration_s=0.5,
+        outcome="ok",
+        candidates=20,
+        usage=usage,
+        cost_usd=Decimal("0.001"),
+        estimated=False,
+    )
     return replace(made, **more)
 
 
@@ -47,7 +64,8 @@ async def committed(commits: GroupCommit) -> None:
 
 
 async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
-    """Tokens and decimals are summed exactly; retries are attempts, not calls; stages and turns do not mix."""
+    """Tokens and decimals are summed exactly; retries are attempts, not calls; stages and turns do
+    not mix."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         tab = UsageTotals(ledger.record)
@@ -57,9 +75,15 @@ async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
         tab.add(call(11, stage=Stage.PRIMARY))
         ledger.record(call(12, turn_id="t_2"))
     usage = Usage(
-        input_tokens=1000, cached_input_tokens=400, cache_write_tokens=50, output_tokens=100, reasoning_tokens=20
+        input_tokens=1000,
+        cached_input_tokens=400,
+        cache_write_tokens=50,
+        output_tokens=100,
+        reasoning_tokens=20,
     )
-    expected = StageUsage(calls=10, attempts=11, usage=usage, cost_usd=Decimal("1.0"), estimated=False)
+    expected = StageUsage(
+        calls=10, attempts=11, usage=usage, cost_usd=Decimal("1.0"), estimated=False
+    )
     assert tab.spent(Stage.JUDGE) == expected
     rows = calls_of_turn(reader, "t_1")
     assert sum((row.usage for row in rows if row.stage is Stage.JUDGE), Usage()) == usage
@@ -84,11 +108,15 @@ async def test_a_judgment_never_comes_before_its_call(path: Path, reader: Connec
         for number in range(50):
             ledger.record(call(number))
             await writer([Judgment(f"{number:032x}", 0.5)])
-            rows = reader.execute("SELECT (SELECT count(*) FROM call), (SELECT count(*) FROM judgment)").fetchone()
+            rows = reader.execute(
+                "SELECT (SELECT count(*) FROM call), (SELECT count(*) FROM judgment)"
+            ).fetchone()
             assert rows == (number + 1, number + 1)
 
 
-async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, reader: Connection) -> None:
+async def test_characters_a_token_are_learned_and_old_ones_fade(
+    path: Path, reader: Connection
+) -> None:
     """Each answered call updates its model's ratio; estimated and unknown ones do not."""
     assert learned(reader) is None
     async with GroupCommit(path) as commits:
@@ -128,7 +156,9 @@ async def test_one_host_says_nothing_of_another(path: Path, reader: Connection) 
     assert learned(reader) is None
 
 
-async def test_a_stored_ratio_that_cannot_be_is_not_believed(path: Path, reader: Connection) -> None:
+async def test_a_stored_ratio_that_cannot_be_is_not_believed(
+    path: Path, reader: Connection
+) -> None:
     """A damaged or forged ratio is ignored."""
     async with GroupCommit(path) as commits:
         Ledger(commits).record(call(1, chars=400))
@@ -146,7 +176,10 @@ async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: C
         for number in range(3):
             ledger.record(call(number, cost_usd=Decimal("9000000.000000000001")))
         await committed(commits)
-        assert (total_spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), False)
+        assert (total_spent(reader), is_estimated(reader)) == (
+            Decimal("27000000.000000000003"),
+            False,
+        )
         ledger.record(call(3, cost_usd=Decimal(0), estimated=True))
     assert (total_spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), True)
 

@@ -60,26 +60,30 @@ async def main(path):
         await asyncio.gather(*(judge() for _ in range(16)))
 
 asyncio.run(main(sys.argv[1]))
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 @pytest.mark.verify
 def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path) -> None:
-    """Killed at any moment: committed judgments <= recorded calls; bills = calls, except for those just in flight."""
+    """Killed at any moment: committed judgments <= recorded calls; bills = calls, except for those
+    just in flight."""
     path, dice = tmp_path / "memory.db", random.Random(5)
     judged = 0
     for kill in range(1, KILLS + 1):
-        with subprocess.Popen([sys.executable, "-c", JUDGED, str(path)], stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            [sys.executable, "-c", JUDGED, str(path)], stdout=subprocess.PIPE, text=True
+        ) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
             time.sleep(dice.uniform(0.02, 0.3))
             child.send_signal(signal.SIGKILL)
         with closing(connect_store(path)) as store, database.read_snapshot(store):
             counted = store.execute(
-                "SELECT (SELECT count(*) FROM judgment), (SELECT count(*) FROM call), (SELECT sum(cost) FROM call),"
-                " coalesce((SELECT spent FROM spending WHERE span = 'repository'), 0),"
-                " coalesce((SELECT sum(spent) FROM spending WHERE span LIKE 't!_%' ESCAPE '!'), 0),"
-                " coalesce((SELECT sum(spent) FROM spending WHERE span LIKE '20%'), 0)"
+                "SELECT (SELECT count(*) FROM judgment), (SELECT count(*) FROM call), (SELECT"
+                " sum(cost) FROM call), coalesce((SELECT spent FROM spending WHERE span ="
+                " 'repository'), 0), coalesce((SELECT sum(spent) FROM spending WHERE span LIKE"
+                " 't!_%' ESCAPE '!'), 0), coalesce((SELECT sum(spent) FROM spending WHERE span LIKE"
+                " '20%'), 0)"
             )
             judgments, calls, dollars, repository, turns, days = counted.fetchone()
         assert judged < judgments <= calls <= judgments + kill * IN_FLIGHT

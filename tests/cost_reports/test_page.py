@@ -19,9 +19,9 @@ MEGABYTE = 1_000_000
 TAGS = frozenset(
     re.split(
         " ",
-        "html head meta title style body header main footer section nav h1 h2 h3 p div span a strong b i em small code "
-        "button dl dt dd ul li table caption thead tbody tr th td details summary figure figcaption script "
-        "svg desc g line path rect circle text",
+        "html head meta title style body header main footer section nav h1 h2 h3 p div span a"
+        " strong b i em small code button dl dt dd ul li table caption thead tbody tr th td details"
+        " summary figure figcaption script svg desc g line path rect circle text",
     )
 )
 ATTRIBUTES = frozenset(
@@ -73,16 +73,17 @@ def test_a_thousand_turns_fit_in_a_megabyte() -> None:
 
 
 def test_the_policy_lets_in_this_style_and_this_script_alone() -> None:
-    """The policy forbids everything except the style and the script in the page, named by their hashes."""
+    """The policy forbids everything except the style and the script in the page, named by their
+    hashes."""
     page = render_page(report_of(3, 3))
     style = page.split("<style>")[1].split("</style>")[0]
     script = page.split("<script>")[1].split("</script>")[0]
     hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
 
     assert (
-        f"content=\"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
-        "base-uri 'none'; form-action 'none'\""
-    ) in page
+        f"content=\"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src"
+        f" 'sha256-{hashes[1]}'; base-uri 'none'; form-action 'none'\"" in page
+    )
     assert page.index("Content-Security-Policy") < page.index("<style>")
     assert "unsafe" not in page
 
@@ -98,7 +99,8 @@ def test_nothing_on_the_page_points_outside() -> None:
 @given(st.tuples(*[st.text(max_size=60)] * 3))
 @settings(max_examples=15, deadline=None)
 def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
-    """Any text gives a page of known elements and attributes, with one script and one style, that can be written."""
+    """Any text gives a page of known elements and attributes, with one script and one style, that
+    can be written."""
     page = render_page(hostile(*texts))
     reader = Reader(page)
 
@@ -117,25 +119,45 @@ def test_control_and_bidirectional_characters_are_shown() -> None:
 
 
 def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
-    """The page shows final score, raw score, each boost with its cause, the reason, the place and the marks."""
+    """The page shows final score, raw score, each boost with its cause, the reason, the place and
+    the marks."""
     told = memory(
-        "it settles what was reserved", score=0.91, raw_score=0.82, is_stale=True, below_threshold=True, cached=True,
+        "it settles what was reserved",
+        score=0.91,
+        raw_score=0.82,
+        is_stale=True,
+        below_threshold=True,
+        cached=True,
         boosts=(Boost("dependency", 0.09, "called by ask"),),
-    )  # fmt: skip
+    )
     base = report_of(1, 0)
     page = Reader(
-        render_page(replace(base, details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),)))
+        render_page(
+            replace(
+                base,
+                details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),),
+            )
+        )
     )
 
     for words in (
-        "0.91", "0.82", "+0.09 dependency: called by ask", "it settles what was reserved", "TokenBucket.acquire",
-        "xscore/providers/limits.py:12-40", "stale", "below threshold", "cached", "There are no near misses.",
-    ):  # fmt: skip
+        "0.91",
+        "0.82",
+        "+0.09 dependency: called by ask",
+        "it settles what was reserved",
+        "TokenBucket.acquire",
+        "xscore/providers/limits.py:12-40",
+        "stale",
+        "below threshold",
+        "cached",
+        "There are no near misses.",
+    ):
         assert words in page.text
 
 
 def test_what_was_asked_and_chosen_stands_first() -> None:
-    """Tasks come before figures, each with its first choices; a report of one turn shows all of them unfolded."""
+    """Tasks come before figures, each with its first choices; a report of one turn shows all of
+    them unfolded."""
     page = render_page(report_of(30, 12))
     assert page.index('id="choices"') < page.index('id="headline"') < page.index('id="figures"')
     assert "15 chosen: " in page and "2 earlier turns" in page
@@ -144,7 +166,8 @@ def test_what_was_asked_and_chosen_stands_first() -> None:
 
 
 def test_an_empty_ledger_has_a_page() -> None:
-    """An empty report has one line for each plot and table, no empty card and no invented figure."""
+    """An empty report has one line for each plot and table, no empty card and no invented
+    figure."""
     whole = render_page(empty())
     page = Reader(whole.split("</style>")[1].split("<script>")[0]).text
 
@@ -157,7 +180,13 @@ def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
     """A killed turn has no figures: its row and its choice say so, instead of zeros."""
     base = report_of(2, 1)
     killed = replace(
-        base.turns[0], state="interrupted", coverage=None, kept=None, near=None, threshold=None, latency=None
+        base.turns[0],
+        state="interrupted",
+        coverage=None,
+        kept=None,
+        near=None,
+        threshold=None,
+        latency=None,
     )
     page = render_page(replace(base, turns=(killed, base.turns[1]), near=None, threshold=None))
     table = page[page.index('class="sortable turns"') :]
@@ -173,7 +202,9 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     line, group = base.turns[0], base.by_model[0]
     one = replace(line.spent, cost_usd=Decimal("0.456"), unpriced=2, estimated=1)
     other = replace(group.spent, cost_usd=Decimal("1.27"), unpriced=3, estimated=0)
-    report = replace(base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=())
+    report = replace(
+        base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=()
+    )
     page = render_page(report)
 
     bare = render_page(replace(report, turns=(replace(line, cost_by_model={}),)))
@@ -189,4 +220,6 @@ def test_every_table_has_a_caption_and_scoped_heads() -> None:
     page = render_page(report_of(5, 3))
 
     assert page.count("<table") == page.count("<caption")
-    assert page.count("<th") - page.count("<thead") == page.count('scope="col"') + page.count('scope="row"')
+    assert page.count("<th") - page.count("<thead") == page.count('scope="col"') + page.count(
+        'scope="row"'
+    )

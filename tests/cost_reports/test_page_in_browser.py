@@ -1,4 +1,5 @@
-"""The page in a real browser: no foreign code, nothing loaded, everything can be reached, sorted and printed."""
+"""The page in a real browser: no foreign code, nothing loaded, everything can be reached, sorted
+and printed."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -13,8 +14,11 @@ from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-SORTED = """Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"""
-COLUMN = "Array.from(document.querySelector('.turns').tHead.rows[0].cells, c => c.textContent).indexOf('%s')"
+SORTED = """Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"""  # noqa: E501  its lines are read by others
+COLUMN = (
+    "Array.from(document.querySelector('.turns').tHead.rows[0].cells, c =>"
+    " c.textContent).indexOf('%s')"
+)
 CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => {
   const edge = svg.getBoundingClientRect();
   const words = Array.from(svg.querySelectorAll('text'), one => [one.textContent, one.getBoundingClientRect()]);
@@ -23,7 +27,7 @@ CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => 
   const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
   return words.flatMap(([said, box], at) => [
     ...(leaves(box) || box.height < 9 ? [said + ' is out or small'] : []),
-    ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""
+    ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""  # noqa: E501  its lines are read by others
 
 
 pytestmark = [pytest.mark.verify, pytest.mark.xdist_group("browser")]
@@ -35,7 +39,9 @@ def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = browser.installed()
     if program is None:
         if os.environ.get("CI", "").lower() in {"1", "true"}:
-            pytest.fail("no chromium is here; the page must be tested in one: apt-get install chromium")
+            pytest.fail(
+                "no chromium is here; the page must be tested in one: apt-get install chromium"
+            )
         pytest.skip("no chromium is here: apt-get install chromium")
     with browser.chromium(program, tmp_path_factory.mktemp("browser")) as address:
         yield address
@@ -70,21 +76,32 @@ def _value(node: dict[str, Any], field: str) -> object:
 
 @pytest.mark.parametrize("words", NASTY[:-2])
 async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str) -> None:
-    """A memory, task, path or model named like a script runs nothing, shows nothing and breaks no policy rule."""
+    """A memory, task, path or model named like a script runs nothing, shows nothing and breaks no
+    policy rule."""
     await show(tab, hostile(words, words.upper()), tmp_path)
     await tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
     await tab.settle()
 
     assert await tab.run("window.ran") is None
-    assert await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 2
+    assert (
+        await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 2
+    )
     assert await tab.run("document.querySelector('.memories b').textContent") == words.upper()
     assert tab.dialogs == [] and tab.complaints == []
 
 
-async def test_the_policy_holds_against_what_would_slip_through(tab: browser.Tab, tmp_path: Path) -> None:
-    """If foreign markup got into the page, the policy alone would block its scripts, styles and images."""
-    slipped = "<script>window.ran = 1</script><img src='http://127.0.0.1:9/x.png' onerror='window.ran = 2'>"
-    page = render_page(report_of(1, 1)).replace("<main>", f"<main>{slipped}<style>body {{ display: none }}</style>")
+async def test_the_policy_holds_against_what_would_slip_through(
+    tab: browser.Tab, tmp_path: Path
+) -> None:
+    """If foreign markup got into the page, the policy alone would block its scripts, styles and
+    images."""
+    slipped = (
+        "<script>window.ran = 1</script><img src='http://127.0.0.1:9/x.png' onerror='window.ran"
+        " = 2'>"
+    )
+    page = render_page(report_of(1, 1)).replace(
+        "<main>", f"<main>{slipped}<style>body {{ display: none }}</style>"
+    )
     path = tmp_path / "slipped.html"
     path.write_text(page, encoding="utf-8")
     await tab.open(path)
@@ -105,7 +122,9 @@ async def test_nothing_but_the_file_is_asked_for(tab: browser.Tab, tmp_path: Pat
 
 
 @pytest.mark.parametrize("width", [360, 768, 1200])
-async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path, width: int) -> None:
+async def test_the_page_never_scrolls_sideways(
+    tab: browser.Tab, tmp_path: Path, width: int
+) -> None:
     """On a phone and a desktop, with words of 5,000 letters, only tables scroll sideways."""
     for report in (report_of(12, 3), hostile(NASTY[-1]), empty()):
         await tab.look(width=width)
@@ -116,19 +135,23 @@ async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path,
 
 
 async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_path: Path) -> None:
-    """At 400 pixels every wide table says in its caption that it scrolls, and shades its far side."""
+    """At 400 pixels every wide table says in its caption that it scrolls, and shades its far
+    side."""
     await tab.look(width=400)
     await show(tab, report_of(30, 3), tmp_path)
     scrolls = """Array.from(document.querySelectorAll('section > .wide'))
         .filter(one => one.scrollWidth > one.clientWidth)
         .map(one => getComputedStyle(one.querySelector('caption'), '::after').content.includes('scroll')
-            && getComputedStyle(one).backgroundImage.includes('gradient'))"""
+            && getComputedStyle(one).backgroundImage.includes('gradient'))"""  # noqa: E501  its lines are read by others
     assert await tab.run(scrolls) == [True] * 5
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path: Path, width: int) -> None:
-    """Labels of a plot do not overlap, stay within the drawing and are readable, narrow and wide."""
+async def test_no_words_of_a_plot_overlap_or_leave_it(
+    tab: browser.Tab, tmp_path: Path, width: int
+) -> None:
+    """Labels of a plot do not overlap, stay within the drawing and are readable, narrow and
+    wide."""
     await tab.look(width=width)
     for report in (report_of(1, 1), report_of(12, 0), report_of(1_000, 0)):
         await show(tab, report, tmp_path)
@@ -138,7 +161,8 @@ async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path
 
 
 async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Path) -> None:
-    """A header is a button: a click or Enter sorts by its column, a second one reverses; the header shows it."""
+    """A header is a button: a click or Enter sorts by its column, a second one reverses; the header
+    shows it."""
     await show(tab, report_of(30, 3), tmp_path)
     column = await tab.run(COLUMN % "Dollars")
     head = f"document.querySelector('.turns').tHead.rows[0].cells[{column}]"
@@ -147,7 +171,10 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
     dearest = [float(said.strip("$")) for said in await tab.run(SORTED % column)]
     assert dearest == sorted(dearest, reverse=True)
     assert await tab.run(f"{head}.getAttribute('aria-sort')") == "descending"
-    assert await tab.run("document.getElementById('said').textContent") == "Sorted by Dollars, descending"
+    assert (
+        await tab.run("document.getElementById('said').textContent")
+        == "Sorted by Dollars, descending"
+    )
 
     await tab.run(f"{head}.querySelector('button').focus()")
     await tab.press_enter()
@@ -165,7 +192,9 @@ async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path)
 
     await tab.run("document.querySelector('a[href=\"#turn-3\"]').focus()")
     await tab.press_enter()
-    await tab.until("document.activeElement.closest('details') === document.querySelectorAll('details.turn')[2]")
+    await tab.until(
+        "document.activeElement.closest('details') === document.querySelectorAll('details.turn')[2]"
+    )
     assert await tab.run("document.querySelectorAll('details.turn')[2].open") is True
 
 
@@ -177,15 +206,23 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
     figures = [name for role, name in told if role == "figure"]
     drawings = [name for role, name in told if role in {"image", "img"}]
     assert figures == [
-        "Cost per turn", "Cache hit rate", "Latency by stage", "Calls and retries", "Scores by openai:gpt-5-nano",
+        "Cost per turn",
+        "Cache hit rate",
+        "Latency by stage",
+        "Calls and retries",
+        "Scores by openai:gpt-5-nano",
         "Scores by lexical",
-    ]  # fmt: skip
+    ]
     assert drawings == figures
     assert [name for role, name in told if role == "heading"][:2] == [
         "xscore report",
         "What was asked, and what was chosen",
     ]
-    assert all(name for role, name in told if role in {"table", "region", "button", "link", "heading", "navigation"})
+    assert all(
+        name
+        for role, name in told
+        if role in {"table", "region", "button", "link", "heading", "navigation"}
+    )
     assert "Turns, newest first" in [name for role, name in told if role == "table"]
 
 
@@ -205,18 +242,24 @@ async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Pa
 
 
 async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
-    """In print every turn is unfolded, no table is cut, no button is shown, and the background is always white."""
+    """In print every turn is unfolded, no table is cut, no button is shown, and the background is
+    always white."""
     await tab.look(width=700, theme="dark", media="print")
     await show(tab, report_of(12, 3), tmp_path)
 
     assert await tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert (
-        await tab.run("Array.from(document.querySelectorAll('.memories'), one => one.offsetHeight > 100)") == [True] * 6
+        await tab.run(
+            "Array.from(document.querySelectorAll('.memories'), one => one.offsetHeight > 100)"
+        )
+        == [True] * 6
     )
     assert await tab.run("document.querySelector('.tools').checkVisibility()") is False
     cut = """Array.from(document.querySelectorAll('.wide')).filter(one => one.checkVisibility() &&
-        (one.scrollWidth > document.body.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)).length"""
+        (one.scrollWidth > document.body.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)).length"""  # noqa: E501  its lines are read by others
     assert await tab.run(cut) == 0
     printed = await tab.send("Page.printToPDF", printBackground=False)
     assert len(printed["data"]) > 40_000
-    assert await tab.run("document.querySelectorAll('details.turn[open]').length") == 0, "and is as it was"
+    assert await tab.run("document.querySelectorAll('details.turn[open]').length") == 0, (
+        "and is as it was"
+    )

@@ -18,7 +18,8 @@ from xscore.cost_reports.records import ScoreHistogram, Spent, TurnLine
 BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
 STYLE = files("xscore.cost_reports").joinpath("page_parts/page.css").read_text()
 NAMED = {
-    name: (light, dark) for name, light, dark in re.findall(r"--([\w]+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
+    name: (light, dark)
+    for name, light, dark in re.findall(r"--([\w]+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
 }
 ZERO = Decimal(0)
 
@@ -32,7 +33,10 @@ def linear(colour: str) -> list[float]:
 def contrast(one: str, other: str) -> float:
     """Return the contrast of two colours, by WCAG."""
     lights = sorted(
-        (0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (linear(one), linear(other)))
+        (
+            0.2126 * red + 0.7152 * green + 0.0722 * blue
+            for red, green, blue in (linear(one), linear(other))
+        )
     )
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 
@@ -74,8 +78,18 @@ def test_ticks_are_round_few_and_reach_the_highest(top: float, most: int) -> Non
 
 def turn_of(calls: int, limited: int, failed: int, usd: Decimal) -> TurnLine:
     """Return a turn that made N calls."""
-    spent = Spent(calls=calls, rate_limited=limited, failed=failed, attempts=calls + limited + failed, cost_usd=usd)
-    return replace(report_of(1, 0).turns[0], spent=spent, cost_by_model={MODELS[0]: usd / 3, MODELS[1]: usd - usd / 3})
+    spent = Spent(
+        calls=calls,
+        rate_limited=limited,
+        failed=failed,
+        attempts=calls + limited + failed,
+        cost_usd=usd,
+    )
+    return replace(
+        report_of(1, 0).turns[0],
+        spent=spent,
+        cost_by_model={MODELS[0]: usd / 3, MODELS[1]: usd - usd / 3},
+    )
 
 
 FEW = st.integers(min_value=0, max_value=9)
@@ -84,33 +98,50 @@ USD = st.decimals(min_value=0, max_value=9, places=12)
 
 @given(st.lists(st.builds(turn_of, FEW, FEW, FEW, USD), min_size=1, max_size=2 * MAX_BUCKETS))
 @settings(deadline=None, max_examples=20)
-@example([turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))] * 30)
+@example(
+    [turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))]
+    * 30
+)
 def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
     """Whatever the averages, each bar starts below the top of its frame."""
     buckets = bucket_turns(turns)
 
-    for figure, tops in ((plots.cost_plot(buckets), {160.0: 20}), (plots.calls_plot(buckets), {110.0: 20, 200.0: 146})):
+    for figure, tops in (
+        (plots.cost_plot(buckets), {160.0: 20}),
+        (plots.calls_plot(buckets), {110.0: 20, 200.0: 146}),
+    ):
         for stack in re.findall(r"<g><title>.*?</g>", drawn(figure), re.DOTALL):
             bars = [[float(one) for one in found] for found in BAR.findall(stack)]
             if bars:
-                foot = min(tops, key=lambda bottom: abs(bottom - max(y + height for y, height in bars)))
+                foot = min(
+                    tops, key=lambda bottom: abs(bottom - max(y + height for y, height in bars))
+                )
                 assert min(y for y, _ in bars) >= tops[foot] - 0.6
 
 
 @pytest.mark.parametrize("count", [0, 1, 51, 1_000])
 def test_turns_are_gathered_without_loss(count: int) -> None:
-    """However many turns there are, a plot has few steps, each turn is in one, and the dollars add up."""
+    """However many turns there are, a plot has few steps, each turn is in one, and the dollars add
+    up."""
     report = report_of(count, 0)
     buckets = bucket_turns(report.turns)
 
     assert len(buckets) <= MAX_BUCKETS
     assert [turn for bucket in buckets for turn in bucket.turns] == list(reversed(report.turns))
-    total = sum((bucket.cost(frozenset({model})) * len(bucket.turns) for bucket in buckets for model in MODELS), ZERO)
+    total = sum(
+        (
+            bucket.cost(frozenset({model})) * len(bucket.turns)
+            for bucket in buckets
+            for model in MODELS
+        ),
+        ZERO,
+    )
     assert abs(total - report.spent.cost_usd) < Decimal("1e-20"), "no float has touched it"
 
 
 def test_many_models_share_a_colour() -> None:
-    """The five most expensive models have a colour each; the others share one, and the dollars add up."""
+    """The five most expensive models have a colour each; the others share one, and the dollars add
+    up."""
     line = report_of(1, 0).turns[0]
     bill = {f"vendor:model-{at}": Decimal(at + 1) for at in range(9)}
     page = drawn(plots.cost_plot(bucket_turns([replace(line, cost_by_model=bill)])))
@@ -128,9 +159,12 @@ def test_a_stage_without_time_stands_in_the_table_alone() -> None:
 
 
 def test_the_threshold_is_drawn_where_it_is() -> None:
-    """Bins below the threshold have the other colour, and small ones stay visible beside large ones."""
+    """Bins below the threshold have the other colour, and small ones stay visible beside large
+    ones."""
     page = drawn(
-        plots.score_plot(ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=0.35))
+        plots.score_plot(
+            ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=0.35)
+        )
     )
 
     assert page.count('class="quiet"') == 7
@@ -140,7 +174,9 @@ def test_the_threshold_is_drawn_where_it_is() -> None:
 def test_turns_of_several_thresholds_show_none() -> None:
     """One line through all of them would be wrong for some; every bar has one colour."""
     page = drawn(
-        plots.score_plot(ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=None))
+        plots.score_plot(
+            ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=None)
+        )
     )
 
     assert 'class="quiet"' not in page and "threshold 0." not in page

@@ -8,7 +8,12 @@ from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import Spent
 from xscore.cost_reports.report_files import render_markdown
-from xscore.cost_reports.report_text import format_spent, format_spent_short, render_report, summary_rows
+from xscore.cost_reports.report_text import (
+    format_spent,
+    format_spent_short,
+    render_report,
+    summary_rows,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +23,11 @@ from xscore.cost_reports.report_text import format_spent, format_spent_short, re
         (Spent(attempts=3, cost_usd=Decimal("1.27")), "$1.27", "$1.27"),
         (Spent(attempts=3, cost_usd=Decimal("1.27"), estimated=1), "~$1.27", "~$1.27"),
         (Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2), "$1.27 + 2 unpriced", "$1.27+?"),
-        (Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2, estimated=3), "~$1.27 + 2 unpriced", "~$1.27+?"),
+        (
+            Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2, estimated=3),
+            "~$1.27 + 2 unpriced",
+            "~$1.27+?",
+        ),
         (Spent(attempts=3, unpriced=3, estimated=3), "unpriced", "unpriced"),
         (Spent(attempts=3, unpriced=2), "$0 + 2 unpriced", "$0+?"),
     ],
@@ -29,7 +38,8 @@ def test_what_was_paid_hides_nothing(spent: Spent, said: str, short: str) -> Non
 
 
 def test_terminal_markdown_and_page_say_the_same() -> None:
-    """A report words its dollars, and the names and dollars of the other ways, the same everywhere."""
+    """A report words its dollars, and the names and dollars of the other ways, the same
+    everywhere."""
     report = report_of(12, 0)
     everywhere = (
         " ".join(render_report(report).split()),

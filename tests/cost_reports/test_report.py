@@ -8,7 +8,16 @@ from sqlite3 import Connection
 import pytest
 from msgspec.structs import replace
 
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_judged_turn, add_turn, reported
+from tests.cost_reports.ledger_rows import (
+    ADOLLAR,
+    DAY,
+    NOW,
+    add_call,
+    add_figures,
+    add_judged_turn,
+    add_turn,
+    reported,
+)
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
@@ -42,9 +51,21 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
     """Calls, attempts, 429s, failures, tokens, exact dollars and coverage match the rows."""
     add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
-    add_call(reader, "b", "t_1", outcome="rate_limited", cost=0, input=0, cached=0, output=0, reasoning=0)
+    add_call(
+        reader, "b", "t_1", outcome="rate_limited", cost=0, input=0, cached=0, output=0, reasoning=0
+    )
     add_call(reader, "c", "t_1", outcome="timeout", cost=1, cached=0, estimated=1)
-    add_call(reader, "d", "t_1", stage="primary", model="strong", cost=None, plain=None, packless=None, batch=None)
+    add_call(
+        reader,
+        "d",
+        "t_1",
+        stage="primary",
+        model="strong",
+        cost=None,
+        plain=None,
+        packless=None,
+        batch=None,
+    )
     found = reported(reader)
     spent = found.spent
     assert (spent.calls, spent.attempts, spent.rate_limited, spent.failed) == (2, 4, 1, 1)
@@ -59,15 +80,26 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
 
 
 def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> None:
-    """Each judge has a histogram with the threshold of its turns, if they share one, the newest turn's judge first."""
+    """Each judge has a histogram with the threshold of its turns, if they share one, the newest
+    turn's judge first."""
     for number, (judge, threshold, bin_) in enumerate(
-        [("lexical", 0.5, 4), ("openai:small", 0.7, 9), ("openai:small", 0.7, 9), ("lexical", 0.4, 4)]
+        [
+            ("lexical", 0.5, 4),
+            ("openai:small", 0.7, 9),
+            ("openai:small", 0.7, 9),
+            ("lexical", 0.4, 4),
+        ]
     ):
         add_turn(reader, f"t_{number}", DAY + number)
         scores = [0] * bin_ + [38] + [0] * (19 - bin_)
-        add_figures(reader, f"t_{number}", judge=judge, threshold=threshold, scores=json.dumps(scores))
+        add_figures(
+            reader, f"t_{number}", judge=judge, threshold=threshold, scores=json.dumps(scores)
+        )
     found = reported(reader)
-    told = [(one.judge, one.turns, one.threshold, one.scores[4], one.scores[9]) for one in found.histograms]
+    told = [
+        (one.judge, one.turns, one.threshold, one.scores[4], one.scores[9])
+        for one in found.histograms
+    ]
     assert told == [("lexical", 2, None, 76, 0), ("openai:small", 2, 0.7, 0, 76)]
     assert (found.scores, found.threshold, found.near) == (found.histograms[0].scores, None, 12)
     page = render_report(found)
@@ -86,15 +118,23 @@ def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> 
         ({}, "unfinished"),
     ],
 )
-def test_a_turn_whose_process_is_gone_does_not_run(reader: Connection, context: dict[str, object], state: str) -> None:
-    """Text, Markdown, CSV, Parquet and page say what `history list` says; a running turn stays one."""
+def test_a_turn_whose_process_is_gone_does_not_run(
+    reader: Connection, context: dict[str, object], state: str
+) -> None:
+    """Text, Markdown, CSV, Parquet and page say what `history list` says; a running turn stays
+    one."""
     add_turn(reader, "t_1", DAY, "running")
     reader.execute("UPDATE turn SET context = ?", (json.dumps(context),))
     found = reported(reader, by="turn", lines=1, details=1)
     assert (found.turns_by_state, found.left_out) == ({state: 1}, 0)
     assert [turn.state for turn in found.turns] == [state]
     assert [row["state"] for row in report_table(replace(found, by="")).to_dicts()] == [state]
-    for text in (render_report(found), render_markdown(found), render_page(found), report_csv(replace(found, by=""))):
+    for text in (
+        render_report(found),
+        render_markdown(found),
+        render_page(found),
+        report_csv(replace(found, by="")),
+    ):
         assert state in text
         assert state == "running" or "running" not in text
     if isinstance(context.get("process", ""), str):
@@ -102,7 +142,8 @@ def test_a_turn_whose_process_is_gone_does_not_run(reader: Connection, context: 
 
 
 def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
-    """A turn without figures counts in the states, its money in the sums; its candidates stay unknown."""
+    """A turn without figures counts in the states, its money in the sums; its candidates stay
+    unknown."""
     add_turn(reader, "t_1", DAY, "running")
     add_call(reader, "a", "t_1")
     found = reported(reader, by="command")
@@ -116,12 +157,16 @@ def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
 
 
 def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
-    """A cached turn found every score in the cache; if the cap came before the first call, none was known."""
+    """A cached turn found every score in the cache; if the cap came before the first call, none was
+    known."""
     for name, cached, unjudged in (("t_1", 0, 40), ("t_2", 30, 10), ("t_3", 40, 0)):
         add_judged_turn(reader, name, DAY, judged=0, cached=cached, unjudged=unjudged)
     found = reported(reader)
     assert found.turns_cached == 1
-    live, cached_ones = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
+    live, cached_ones = (
+        timing(found, "turn", "total", "live"),
+        timing(found, "turn", "total", "cached"),
+    )
     assert live and cached_ones and (live.count, cached_ones.count) == (2, 1)
 
 
@@ -152,11 +197,17 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
     """For any grouping, dollars and attempts add up to the report's."""
     for number, command in ((1, "ask"), (2, "context")):
         add_judged_turn(
-            reader, f"t_{number}", DAY + (number - 1) * 86_400, command=command, judge="openai-decisions:small"
+            reader,
+            f"t_{number}",
+            DAY + (number - 1) * 86_400,
+            command=command,
+            judge="openai-decisions:small",
         )
         judging = {"provider": "openai-decisions", "cost": 9 - number}
         add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, **judging)
-        add_call(reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number)
+        add_call(
+            reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number
+        )
     found = reported(reader, by=by)
     assert [group.name for group in found.groups] == names
     assert sum(group.spent.cost_usd for group in found.groups) == found.spent.cost_usd
@@ -192,12 +243,20 @@ def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
 
 
 def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
-    """A turn without a judging call is cached, one with prefix-cached tokens is live; percentiles never mix them."""
+    """A turn without a judging call is cached, one with prefix-cached tokens is live; percentiles
+    never mix them."""
     for number in range(10):
         add_turn(reader, f"t_{number}", DAY + number)
         is_live = number < 4
-        judged = {"judged": 32 * is_live, "cached": 40 - 32 * is_live, "unjudged": 0, "unjudged_by_cause": "{}"}
-        add_figures(reader, f"t_{number}", total_s=10.0 if is_live else 1.0, primary_s=0.0, **judged)
+        judged = {
+            "judged": 32 * is_live,
+            "cached": 40 - 32 * is_live,
+            "unjudged": 0,
+            "unjudged_by_cause": "{}",
+        }
+        add_figures(
+            reader, f"t_{number}", total_s=10.0 if is_live else 1.0, primary_s=0.0, **judged
+        )
         if is_live:
             add_call(reader, f"a_{number}", f"t_{number}", duration_s=number + 1.0, cached=0)
             add_call(reader, f"b_{number}", f"t_{number}", duration_s=0.25)
@@ -211,7 +270,9 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
     assert timing(found, "call", "judge", "cached") == Timing(
         of="call", stage="judge", kind="cached", count=4, p50_s=0.25, p95_s=0.25, p99_s=0.25
     )
-    assert timing(found, "turn", "primary", "live") is None, "a stage that did not happen is no sample"
+    assert timing(found, "turn", "primary", "live") is None, (
+        "a stage that did not happen is no sample"
+    )
 
 
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
@@ -221,7 +282,9 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
         add_judged_turn(connection, "t_1", DAY)
         add_call(connection, "a", "t_1", cost=cost * ADOLLAR)
     found = build_report(
-        [RepositoryLedger("/a", reader), RepositoryLedger("/b", other)], ReportQuery(by="repo"), now=NOW
+        [RepositoryLedger("/a", reader), RepositoryLedger("/b", other)],
+        ReportQuery(by="repo"),
+        now=NOW,
     )
     other.close()
     assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}

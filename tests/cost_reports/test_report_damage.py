@@ -59,7 +59,9 @@ def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
     ],
     ids=str,
 )
-def test_damaged_figures_are_left_out_and_their_turn_stays(reader: Connection, damage: dict[str, object]) -> None:
+def test_damaged_figures_are_left_out_and_their_turn_stays(
+    reader: Connection, damage: dict[str, object]
+) -> None:
     """The turn and its calls count, its figures do not, and the report says so."""
     add_judged_turn(reader, "t_1", DAY, **damage)
     add_call(reader, "a", "t_1")
@@ -83,7 +85,8 @@ def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connect
 
 
 def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
-    """A turn dated in the future counts in every figure and is named; calls dated before their turn belong to it."""
+    """A turn dated in the future counts in every figure and is named; calls dated before their turn
+    belong to it."""
     for name, at in (("t_a", DAY), ("t_b", DAY + 900 * 86_400), ("t_c", DAY - 50)):
         add_judged_turn(reader, name, at)
         add_call(reader, f"c_{name}", name, DAY - 9_000)
@@ -96,9 +99,15 @@ def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
 def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
     """The choices of other turns are shown, and the unreadable one is counted."""
     one = {"selected": [], "near_misses": [], "schema": 1}
-    for name, body in (("t_1", one), ("t_2", {"selected": [{"id": 5}], "near_misses": []}), ("t_3", [])):
+    for name, body in (
+        ("t_1", one),
+        ("t_2", {"selected": [{"id": 5}], "near_misses": []}),
+        ("t_3", []),
+    ):
         add_judged_turn(reader, name, DAY)
-        reader.execute("INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body)))
+        reader.execute(
+            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body))
+        )
     found = reported(reader, details=9)
     assert [detail.turn_id for detail in found.details] == ["t_1"]
     assert "receipts that cannot be read" in found.warnings[0]
@@ -107,11 +116,21 @@ def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"recall": 1.5}, {"ndcg": -0.1}, {"cases": -1}, {"k": "many"}, {"at": float("inf")}, {"hit": "no"}],
+    [
+        {"recall": 1.5},
+        {"ndcg": -0.1},
+        {"cases": -1},
+        {"k": "many"},
+        {"at": float("inf")},
+        {"hit": "no"},
+    ],
     ids=str,
 )
-def test_a_damaged_evaluation_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
-    """Values outside 0..1, negatives, text and missing times: the row is counted, the others stay."""
+def test_a_damaged_evaluation_is_left_out_and_said(
+    reader: Connection, damage: dict[str, object]
+) -> None:
+    """Values outside 0..1, negatives, text and missing times: the row is counted, the others
+    stay."""
     row: dict[str, object] = dict(
         zip(("id", "at", "questions", "judge"), ("v_1", DAY, "q", "openai:small"), strict=True)
     )
@@ -120,7 +139,9 @@ def test_a_damaged_evaluation_is_left_out_and_said(reader: Connection, damage: d
     reader.execute("PRAGMA ignore_check_constraints = ON")
     for values in (row, {**row, "id": "v_2", **damage}):
         marks = ", ".join("?" * len(values))
-        reader.execute(f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+        reader.execute(
+            f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+        )
     found = reported(reader)
     assert [one.id for one in found.evaluations] == ["v_1"]
     assert "1 rows of evaluations" in found.warnings[0]

@@ -1,4 +1,5 @@
-"""Figures compared with a baseline: failures, alerts, inconclusive results; and what a check prints and ends with."""
+"""Figures compared with a baseline: failures, alerts, inconclusive results; and what a check prints
+and ends with."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +36,9 @@ def line(report: GateReport, what: str) -> GateLine:
     return found
 
 
-def failed(now: GateFigures, baseline: GateFigures = MEASURED, gates: GateSettings = GATES) -> set[str]:
+def failed(
+    now: GateFigures, baseline: GateFigures = MEASURED, gates: GateSettings = GATES
+) -> set[str]:
     """Return the names of failed gates."""
     return {line.what for line in check_gates(now, baseline, gates).failed}
 
@@ -46,7 +49,8 @@ def with_usage(**changes: int) -> GateFigures:
 
 
 def test_the_figures_of_a_report_are_measured() -> None:
-    """Counters, tokens, dollars, the newest complete recall and every p95 are copied; running turns are not counted."""
+    """Counters, tokens, dollars, the newest complete recall and every p95 are copied; running turns
+    are not counted."""
     assert measure_report(made()) == MEASURED
     assert measure_report(made(evaluations=())).recall is None
 
@@ -72,7 +76,9 @@ def test_anything_above_a_baseline_of_zero_is_a_rise() -> None:
     """Any increase from zero fails: one call, one token or one picodollar."""
     nothing = replace(MEASURED, calls=0, attempts=0, usage=Usage(), cost_usd=Decimal(0))
     assert failed(nothing, nothing) == set()
-    now = replace(nothing, calls=1, usage=Usage(output_tokens=1), cost_usd=Decimal("0.000000000001"))
+    now = replace(
+        nothing, calls=1, usage=Usage(output_tokens=1), cost_usd=Decimal("0.000000000001")
+    )
     assert failed(now, nothing) == {"calls", "tokens out", "dollars"}
 
 
@@ -98,7 +104,9 @@ def test_recall_may_fall_by_its_tolerance_only() -> None:
 
     assert failed(recalled(0.88)) == set()
     assert failed(recalled(0.87)) == {"recall"}
-    assert line(check_gates(recalled(0.95), MEASURED, GATES), "recall").verdict is GateVerdict.BETTER
+    assert (
+        line(check_gates(recalled(0.95), MEASURED, GATES), "recall").verdict is GateVerdict.BETTER
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,8 @@ def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
     "now", [replace(MEASURED, turns=5), replace(MEASURED, coverage=Coverage(1_051, 461, 590, 0, 0))]
 )
 def test_another_workload_is_named_and_its_sums_are_not_compared(now: GateFigures) -> None:
-    """Other turns, or candidates beyond the tolerance: that line fails, and sums are inconclusive."""
+    """Other turns, or candidates beyond the tolerance: that line fails, and sums are
+    inconclusive."""
     found = check_gates(replace(now, calls=900, cost_usd=Decimal(0)), MEASURED, GATES)
     (only,) = found.failed
     assert only.what in {"turns", "candidates"}
@@ -139,7 +148,8 @@ def test_another_workload_is_named_and_its_sums_are_not_compared(now: GateFigure
 
 
 def test_what_lost_its_price_fails() -> None:
-    """If attempts priced in the baseline are unpriced now, dollars are inconclusive and the check fails."""
+    """If attempts priced in the baseline are unpriced now, dollars are inconclusive and the check
+    fails."""
     found = check_gates(replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), MEASURED, GATES)
     assert {line.what for line in found.failed} == {"attempts without a price"}
     assert line(found, "dollars").verdict is GateVerdict.INCONCLUSIVE
@@ -147,44 +157,67 @@ def test_what_lost_its_price_fails() -> None:
 
 def test_what_gained_a_price_is_inconclusive() -> None:
     """A rise in dollars that comes only from newly priced attempts is no rise."""
-    found = line(check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars")
-    assert (found.verdict, found.note) == (GateVerdict.INCONCLUSIVE, "more is priced than in the baseline")
+    found = line(
+        check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars"
+    )
+    assert (found.verdict, found.note) == (
+        GateVerdict.INCONCLUSIVE,
+        "more is priced than in the baseline",
+    )
 
 
 def test_one_new_price_excuses_no_other_rise() -> None:
     """A newly priced attempt is assumed to have cost the average; any rise beyond that fails."""
     before = replace(MEASURED, unpriced=1)
-    doubled = line(check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), before, GATES), "dollars")
+    doubled = line(
+        check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), before, GATES), "dollars"
+    )
     assert doubled.verdict is GateVerdict.FAILED
     assert doubled.note == "more is priced than in the baseline, by 1, which does not explain it"
     half = replace(MEASURED, unpriced=30, cost_usd=MEASURED.cost_usd / 2)
     assert line(check_gates(MEASURED, half, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
-    assert line(check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars").note
+    assert line(
+        check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars"
+    ).note
 
 
 def timed(p95_s: float, count: int = 58) -> GateFigures:
     """Return the figures with another p95 of judging calls."""
-    return replace(MEASURED, timings=(StageP95(of="call", stage="judge", kind="live", count=count, p95_s=p95_s),))
+    return replace(
+        MEASURED,
+        timings=(StageP95(of="call", stage="judge", kind="live", count=count, p95_s=p95_s),),
+    )
 
 
 def test_a_slower_stage_is_an_alert() -> None:
-    """B13: a p95 beyond its tolerance is reported and fails the check only if the settings say so."""
+    """B13: a p95 beyond its tolerance is reported and fails the check only if the settings say
+    so."""
     slow = timed(0.31)
     found = check_gates(slow, MEASURED, GATES)
-    assert [line.what for line in found.with_verdict(GateVerdict.ALERT)] == ["p95 of judge calls, live"]
+    assert [line.what for line in found.with_verdict(GateVerdict.ALERT)] == [
+        "p95 of judge calls, live"
+    ]
     assert found.failed == ()
     assert failed(slow, gates=GateSettings(latency="fail")) == {"p95 of judge calls, live"}
-    assert not [line for line in check_gates(slow, MEASURED, GateSettings(latency="off")).lines if line.unit == "s"]
+    assert not [
+        line
+        for line in check_gates(slow, MEASURED, GateSettings(latency="off")).lines
+        if line.unit == "s"
+    ]
     assert check_gates(timed(0.29), MEASURED, GATES).with_verdict(GateVerdict.ALERT) == ()
 
 
 @pytest.mark.parametrize(("now", "before"), [(29, 58), (58, 29), (29, 29)])
 def test_few_samples_are_inconclusive(now: int, before: int) -> None:
     """B13: a p95 of fewer than 30 samples on either side is inconclusive, however large."""
-    found = line(check_gates(timed(9.0, now), timed(0.2, before), GATES), "p95 of judge calls, live")
+    found = line(
+        check_gates(timed(9.0, now), timed(0.2, before), GATES), "p95 of judge calls, live"
+    )
     assert found.verdict is GateVerdict.INCONCLUSIVE
     assert found.note == f"{before} samples in the baseline, {now} now"
-    conclusive = check_gates(timed(9.0, now), timed(0.2, before), GateSettings(min_samples=29, latency="fail"))
+    conclusive = check_gates(
+        timed(9.0, now), timed(0.2, before), GateSettings(min_samples=29, latency="fail")
+    )
     assert len(conclusive.failed) == 1
 
 
@@ -195,12 +228,19 @@ def test_milliseconds_of_noise_are_no_alert() -> None:
 
 
 def test_a_damaged_ledger_fails_by_name_and_is_not_compared() -> None:
-    """Rows missing from every figure would look like savings: one failure counts them; other lines are silent."""
-    report = check_gates(measure_report(made(left_out=11, spent=replace(SPENT, calls=1, attempts=1))), MEASURED, GATES)
+    """Rows missing from every figure would look like savings: one failure counts them; other lines
+    are silent."""
+    report = check_gates(
+        measure_report(made(left_out=11, spent=replace(SPENT, calls=1, attempts=1))),
+        MEASURED,
+        GATES,
+    )
     (failure,) = report.failed
     assert (failure.what, failure.now, failure.allowed) == ("damaged rows", 11, 0)
     assert "nothing of the ledger can be compared" in failure.note
-    assert {line.verdict for line in report.lines if line is not failure} == {GateVerdict.INCOMPARABLE}
+    assert {line.verdict for line in report.lines if line is not failure} == {
+        GateVerdict.INCOMPARABLE
+    }
     assert {line.allowed for line in report.lines if line is not failure} == {None}
 
 
@@ -227,7 +267,8 @@ def test_nothing_is_no_baseline(place: Path) -> None:
 
 
 def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A report with missing rows is neither checked nor saved as a baseline: exit 5, or a refusal with a remedy."""
+    """A report with missing rows is neither checked nor saved as a baseline: exit 5, or a refusal
+    with a remedy."""
     torn = made(left_out=11)
     with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
         update_baseline(torn, baseline=place, terminal=Terminal())

@@ -1,4 +1,5 @@
-"""Offline lists in a report: jobs, replayed hit rate, batch savings, and figures that stay unaffected."""
+"""Offline lists in a report: jobs, replayed hit rate, batch savings, and figures that stay
+unaffected."""
 
 from decimal import Decimal
 from sqlite3 import Connection
@@ -11,15 +12,18 @@ from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_judged_tu
 __all__ = ["reader"]
 
 
-def add_job(connection: Connection, name: str, command: str, *, at: float = DAY, cached: object = 40) -> None:
+def add_job(
+    connection: Connection, name: str, command: str, *, at: float = DAY, cached: object = 40
+) -> None:
     """Insert a job of two questions and 100 candidates."""
     connection.execute(
-        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates, cached, checksum)"
-        " VALUES (?, ?, ?, 'd', 'openai:small', 'k', '{}', 100, ?, 0)",
+        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates,"
+        " cached, checksum) VALUES (?, ?, ?, 'd', 'openai:small', 'k', '{}', 100, ?, 0)",
         (name, at, command, cached),
     )
     connection.executemany(
-        "INSERT INTO job_question VALUES (?, ?, 'q', '{}', 'key', 0)", [(name, number) for number in range(2)]
+        "INSERT INTO job_question VALUES (?, ?, 'q', '{}', 'key', 0)",
+        [(name, number) for number in range(2)],
     )
 
 
@@ -32,8 +36,10 @@ def ledger(reader: Connection) -> Connection:
     add_job(reader, "b_2", "rescore", at=DAY + 10, cached=100)
     for name in ("x", "y"):
         add_call(reader, name, "b_1")
-    reader.execute("UPDATE call SET batch = 'xs_1', cost = ?, cost_live = ?, duration_s = 0.0 WHERE turn_id = 'b_1'",
-                   (ADOLLAR // 2, ADOLLAR))  # fmt: skip
+    reader.execute(
+        "UPDATE call SET batch = 'xs_1', cost = ?, cost_live = ?, duration_s = 0.0 WHERE turn_id = 'b_1'",  # noqa: E501  its lines are read by others
+        (ADOLLAR // 2, ADOLLAR),
+    )
     add_call(reader, "z", "b_2")
     return reader
 
@@ -49,14 +55,20 @@ def test_jobs_are_added_up(ledger: Connection) -> None:
 def test_their_calls_stand_under_their_commands(ledger: Connection) -> None:
     """By command they are batch and rescore, not turns; all their money is in the total."""
     found = reported(ledger, by="command")
-    assert {group.name: group.spent.attempts for group in found.groups} == {"ask": 1, "batch": 2, "rescore": 1}
+    assert {group.name: group.spent.attempts for group in found.groups} == {
+        "ask": 1,
+        "batch": 2,
+        "rescore": 1,
+    }
     assert [group.turns for group in found.groups if group.name != "ask"] == [0, 0]
     assert found.spent.cost_usd == Decimal(3)
 
 
 def test_answers_of_batches_are_no_samples_of_latency(ledger: Connection) -> None:
     """Only live calls are timed, those of jobs included."""
-    (timing,) = [one for one in reported(ledger).timings if (one.of, one.stage) == ("call", "judge")]
+    (timing,) = [
+        one for one in reported(ledger).timings if (one.of, one.stage) == ("call", "judge")
+    ]
     assert timing.count == 2 and timing.p50_s > 0
 
 

@@ -1,4 +1,5 @@
-"""Dialogs as files: played through the real pipeline, saved as a checkpoint, resumed in another process."""
+"""Dialogs as files: played through the real pipeline, saved as a checkpoint, resumed in another
+process."""
 
 import json
 import os
@@ -25,7 +26,8 @@ DIALOGS = sorted(Path(__file__).parent.glob("*.json"))
 
 @pytest.mark.parametrize("file", DIALOGS, ids=lambda file: file.stem)
 async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: Path) -> None:
-    """B06, B12, H28: goals, names, open tasks and notes of a dialog are restored in another process and session."""
+    """B06, B12, H28: goals, names, open tasks and notes of a dialog are restored in another process
+    and session."""
     dialog = json.loads(file.read_text("utf-8").replace("{SECRET}", SECRET))
     with OpenAIServer() as server:
         server.score = table(dialog["scores"])
@@ -43,28 +45,53 @@ async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: P
     assert set(restored["entities"]) == set(expected.pop("entities"))
     assert set(restored["files"]) == set(expected.pop("files"))
     assert {field: restored[field] for field in expected} == expected
-    assert answer.session is not None and answer.session.branch == "elsewhere" and answer.checkpoint == name
-    for words in (*expected["goals"], *expected["pending"], *expected["notes"], *restored["memory_ids"]):
+    assert (
+        answer.session is not None
+        and answer.session.branch == "elsewhere"
+        and answer.checkpoint == name
+    )
+    for words in (
+        *expected["goals"],
+        *expected["pending"],
+        *expected["notes"],
+        *restored["memory_ids"],
+    ):
         assert words.replace("<", "&lt;").replace(">", "&gt;") in prompt or words in prompt
     assert SECRET not in json.dumps(restored)
 
 
 def test_every_kind_of_dialog_is_there() -> None:
-    """B12: the regression dialogs cover a refactoring, a bug hunt, a design, a switch, a kill and a failure."""
-    kinds = {"refactor", "bug_hunt", "design_talk", "branch_switch", "killed_midway", "failed_answer"}
+    """B12: the regression dialogs cover a refactoring, a bug hunt, a design, a switch, a kill and a
+    failure."""
+    kinds = {
+        "refactor",
+        "bug_hunt",
+        "design_talk",
+        "branch_switch",
+        "killed_midway",
+        "failed_answer",
+    }
     assert {file.stem for file in DIALOGS} >= kinds
 
 
 async def played(turn: dict[str, Any], branch: str, root: Path, server: OpenAIServer) -> None:
     """Play one turn of a dialog on its branch, to its recorded end."""
     if git(root, "branch", "--show-current").strip() != branch:
-        git(root, "checkout", "-q", *(() if git(root, "branch", "--list", branch) else ("-b",)), branch)
+        git(
+            root,
+            "checkout",
+            "-q",
+            *(() if git(root, "branch", "--list", branch) else ("-b",)),
+            branch,
+        )
     if turn.get("ends") == "killed":
         killed(turn["task"], root, server)
         return
     server.answer = turn.get("answer", "")
     file = str(root / turn["file"]) if "file" in turn else ""
-    asking = Turn(task=turn["task"], errors=turn.get("errors", ""), file=file, line=turn.get("line", 0))
+    asking = Turn(
+        task=turn["task"], errors=turn.get("errors", ""), file=file, line=turn.get("line", 0)
+    )
     answer = await asked(root, server, asking)
     assert bool(answer.answer) is (turn.get("ends") != "failed")
 
@@ -78,7 +105,9 @@ async def asked(root: Path, server: OpenAIServer, turn: Turn) -> Answer:
 def killed(task: str, root: Path, server: OpenAIServer) -> None:
     """Ask in a new process and kill it while it waits for the judge."""
     server.latency_s, before = 20.0, server.counts.requests
-    process = programs.begin("ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url))
+    process = programs.begin(
+        "ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url)
+    )
     wait_until(lambda: server.counts.requests > before, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

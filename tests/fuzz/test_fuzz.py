@@ -1,4 +1,7 @@
-"""Readers of foreign files accept any bytes: parsers, redactor, importers. `make fuzz` searches for hours."""
+"""Readers of foreign files accept any bytes: parsers, redactor, importers.
+
+`make fuzz` searches for hours.
+"""
 
 import tempfile
 from pathlib import Path
@@ -47,7 +50,8 @@ SOURCES = {
     )
 } | {path: text.encode() for path, text in SAMPLES.values()}
 AIDER_LOG = (
-    b"# aider chat started at 2026-11-20 10:00:00\n\n#### why is it slow?\n\nBecause of `read_lines`.\n> Tokens: 1k\n"
+    b"# aider chat started at 2026-11-20 10:00:00\n\n#### why is it slow?\n\nBecause of"
+    b" `read_lines`.\n> Tokens: 1k\n"
 )
 LOGS: dict[str, tuple[type[SessionReader], bytes]] = {
     "claude": (
@@ -56,7 +60,12 @@ LOGS: dict[str, tuple[type[SessionReader], bytes]] = {
     ),
     "codex": (
         CodexReader,
-        CodexLog("/r").wire("user", "why?").wire("assistant", "so").event("user_message", message="x").text().encode(),
+        CodexLog("/r")
+        .wire("user", "why?")
+        .wire("assistant", "so")
+        .event("user_message", message="x")
+        .text()
+        .encode(),
     ),
     "aider": (AiderReader, AIDER_LOG),
 }
@@ -95,7 +104,8 @@ def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> 
 def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
     found: tuple[str, bytes], secret: tuple[str, str], at: float, prose: bool
 ) -> None:
-    """A key between any two lines of any file is redacted; a second pass changes nothing; lines stay lines."""
+    """A key between any two lines of any file is redacted; a second pass changes nothing; lines
+    stay lines."""
     lines = found[1].decode("utf-8", "replace").split("\n")
     place = int(at * len(lines))
     text = "\n".join([*lines[:place], secret[1], *lines[place:]])
@@ -144,4 +154,8 @@ def test_a_settings_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
         except UsageError as error:
             assert error.message
         else:
-            assert (loaded.budget, loaded.openai, loaded.judge.model) == (Settings().budget, OpenAISettings(), LUNA)
+            assert (loaded.budget, loaded.openai, loaded.judge.model) == (
+                Settings().budget,
+                OpenAISettings(),
+                LUNA,
+            )

@@ -19,14 +19,35 @@ PARTS = {
     "notebook": ("# %%\n{}\n", "python"),
 }
 """A file that holds another language: the frame, and what is in it."""
-WORDS = ("a", "A", "1", '"a"', "'a'", "/*", "*/", "//", "#", "\\", " ", "  ", "\n", "\n  ", "é", "\t")
+WORDS = (
+    "a",
+    "A",
+    "1",
+    '"a"',
+    "'a'",
+    "/*",
+    "*/",
+    "//",
+    "#",
+    "\\",
+    " ",
+    "  ",
+    "\n",
+    "\n  ",
+    "é",
+    "\t",
+)
 
 
 def tokens_of(language: Language) -> list[str]:
     """Return the marks and keywords of a grammar, and some names, literals and white space."""
     _, grammar = load_parser(language)
     kinds = range(grammar.node_kind_count)
-    plain = {grammar.node_kind_for_id(kind) or "" for kind in kinds if not grammar.node_kind_is_named(kind)}
+    plain = {
+        grammar.node_kind_for_id(kind) or ""
+        for kind in kinds
+        if not grammar.node_kind_is_named(kind)
+    }
     return sorted({*WORDS, *(token for token in plain if token and "\0" not in token)})
 
 
@@ -38,7 +59,9 @@ def tokens_of(language: Language) -> list[str]:
 def test_no_repetition_costs_more_than_a_second(name: str, data: st.DataObject) -> None:
     """Any few tokens of a grammar, repeated after any few others, at 16 and 64 kB."""
     frame, inner = PARTS.get(name, ("{}", name))
-    tokens = st.lists(st.sampled_from(tokens_of(language_named(inner))), min_size=1, max_size=4).map("".join)
+    tokens = st.lists(
+        st.sampled_from(tokens_of(language_named(inner))), min_size=1, max_size=4
+    ).map("".join)
     head, fragment = data.draw(st.just("") | tokens), data.draw(tokens)
     size = data.draw(st.sampled_from(SIZES))
     text = (head + fragment * (size // len(fragment)))[:size]

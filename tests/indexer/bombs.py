@@ -17,7 +17,8 @@ BOMBS = {
     "generics.cs": "x: a" + "<a\n" * 5_300,
     "page.html": f"<p>Shop</p>\n<script lang=ts>\n{COMMENTS}</script>\n",
 }
-"""They differ in kind: the memory or the time runs out, while it reads or at its end, in a file or a part of one."""
+"""They differ in kind: the memory or the time runs out, while it reads or at its end, in a file or
+a part of one."""
 MORE_BOMBS = {
     "small.py": COMMENTS[:3_900],
     "large.py": COMMENTS * 4,
@@ -33,10 +34,13 @@ MORE_BOMBS = {
 _ADDRESS_SPACE = 2 << 30
 LIMITED = (
     "-c",
-    f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({_ADDRESS_SPACE}, {_ADDRESS_SPACE}));"
-    " from xscore.__main__ import run; run()",
+    (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({_ADDRESS_SPACE},"
+        f" {_ADDRESS_SPACE})); from xscore.__main__ import run; run()"
+    ),
 )
-"""What Python runs as `xscore` with 2 GB of address space, so that no test takes the machine's memory."""
+"""What Python runs as `xscore` with 2 GB of address space, so that no test takes the machine's
+memory."""
 SNIPPET = "def total(lines):\n    return sum(lines)\n"
 _MEASURE = """
 import atexit, json, resource, sys
@@ -53,7 +57,7 @@ from xscore.records.memory import FileStamp
 path, text, window_lines, cpu_s = json.load(sys.stdin)
 job = ParseJob(FileStamp(path, len(text), 1, "h"), text, 1, window_lines, cpu_s)
 results += parse_in_processes([job], count=1)
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 class FileCost(NamedTuple):
@@ -68,18 +72,22 @@ class FileCost(NamedTuple):
 CPU_LIMIT_S = 1.0
 """CPU that the kernel grants a parsing process, in seconds on every machine."""
 STARTS_A_FILE = 5
-"""What else a file may cost, in starts of a process with a small file: two, and the reading of its windows."""
+"""What else a file may cost, in starts of a process with a small file: two, and the reading of its
+windows."""
 
 
 def file_cost(path: str, text: str, *, window_lines: int = 60) -> FileCost:
     """Parse one file in new processes."""
     given = json.dumps([path, text, window_lines, CPU_LIMIT_S])
-    run = subprocess.run([sys.executable, "-c", _MEASURE], input=given, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", _MEASURE], input=given, capture_output=True, text=True, check=True
+    )
     return FileCost(*json.loads(run.stdout))
 
 
 def check_cost(path: str, text: str) -> FileCost:
-    """Assert that a file costs the CPU limit and a few starts of this machine, little memory, and no line."""
+    """Assert that a file costs the CPU limit and a few starts of this machine, little memory, and
+    no line."""
     for _ in range(ATTEMPTS):
         cost = file_cost(path, text)
         assert cost.peak_kib * 1024 <= PEAK_BYTES

@@ -55,7 +55,9 @@ class Index:
 
     def run(self, root: Path, **settings: Any) -> IndexReport:
         """Index a folder, an hour from now, so that no file stamp is too recent to trust."""
-        return index_repository(self.connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
+        return index_repository(
+            self.connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600
+        )
 
     def of(self, files: Mapping[str, str]) -> Path:
         """Make a repository of these files and index it."""
@@ -71,7 +73,9 @@ class Index:
         """Return the edges with readable ends."""
         found = self.connection.execute("SELECT id, path, entity FROM memory").fetchall()
         names = {id_: f"{path.rpartition('/')[2]}:{entity}" for id_, path, entity in found}
-        ends = self.connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,))
+        ends = self.connection.execute(
+            "SELECT source, target FROM edge WHERE relation = ?", (relation,)
+        )
         return {(names.get(a, a), names.get(b, b)) for a, b in ends}
 
 
@@ -97,7 +101,9 @@ def unseen_lines(path: str, text: str) -> list[str]:
 def cut_within_limits(source: SourceFile) -> tuple[list[MemoryDraft], str]:
     """Cut a file whose grammar may not be able to read it; return the drafts and the note."""
     stamp = FileStamp(source.path, len(source.text), 1, "h")
-    (result,) = parse_in_processes([ParseJob(stamp, source.text, 1, source.window_lines, 1.0)], count=1)
+    (result,) = parse_in_processes(
+        [ParseJob(stamp, source.text, 1, source.window_lines, 1.0)], count=1
+    )
     drafts, _, note = cut_file(source, without_grammar=result.note)
     return drafts, note
 
@@ -109,5 +115,9 @@ def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:
         shown = {line.strip() for line in piece.text.split("\n")}
         seen.update(row for row in range(piece.start, piece.end + 1) if lines[row].strip() in shown)
     marks = {CELL, MARKDOWN_CELL} if source.language.name == "notebook" else set[str]()
-    unseen = [row for row, line in enumerate(lines) if line.strip() and row not in seen and line not in marks]
+    unseen = [
+        row
+        for row, line in enumerate(lines)
+        if line.strip() and row not in seen and line not in marks
+    ]
     return [f"{row + 1}: {lines[row]}" for row in unseen]

@@ -1,6 +1,16 @@
 """A few lines in every language of the table, by its name: path and text."""
 
-from tests.indexer.test_blocks_and_pages import CSS, DOCKERFILE, GRAPHQL, JENKINS, MAKEFILE, PROTO, SQL, TERRAFORM, VUE
+from tests.indexer.test_blocks_and_pages import (
+    CSS,
+    DOCKERFILE,
+    GRAPHQL,
+    JENKINS,
+    MAKEFILE,
+    PROTO,
+    SQL,
+    TERRAFORM,
+    VUE,
+)
 from tests.indexer.test_compiled_languages import SOURCES
 from xscore.indexer.languages import language_of
 
@@ -20,11 +30,15 @@ describe('cart', () => {
 })
 """
 _MORE = {
-    "pkg/a.py": 'import os\n\n\nclass A(B):\n    """Doc."""\n\n    x = 1\n\n    @property\n    def f(self):\n'
-    "        return os.path.join(1)\n\n\ndef g():\n    return A().f\n",
+    "pkg/a.py": (
+        'import os\n\n\nclass A(B):\n    """Doc."""\n\n    x = 1\n\n    @property\n    def'
+        " f(self):\n        return os.path.join(1)\n\n\ndef g():\n    return A().f\n"
+    ),
     "src/a.js": _SCRIPT,
     "src/a.ts": _SCRIPT.replace("total() {", "total(): number {"),
-    "src/a.tsx": "import a from 'a'\n\nfunction Page(): Node {\n  return <A b={1}>\n    {a()}\n  </A>\n}\n",
+    "src/a.tsx": (
+        "import a from 'a'\n\nfunction Page(): Node {\n  return <A b={1}>\n    {a()}\n  </A>\n}\n"
+    ),
     "a.html": "<p>\n<script>\nfunction pay(id) {\n  return total(id)\n}\n</script>\n</p>\n",
     "a.vue": VUE,
     "a.svelte": "<script>\nfunction pay(id) {\n  return total(id)\n}\n</script>\n<p>{x}</p>\n",

@@ -26,14 +26,22 @@ CLASSES = {
     "vendored": ("deps/lua/src/lapi.c", "src/third_party/zlib/inflate.c", "internal/vendor/x/x.go"),
     "settings": (".xscore.toml",),
     "agent_setup": (".claude/skills/xscore/SKILL.md", ".claude/agents/xscore.md"),
-    "": ("src/lock.py", "lib/dist.js", "dist/README.md", "src/deps/graph.py", "src/vendor.py", ".claude/agents/a.md"),
+    "": (
+        "src/lock.py",
+        "lib/dist.js",
+        "dist/README.md",
+        "src/deps/graph.py",
+        "src/vendor.py",
+        ".claude/agents/a.md",
+    ),
 }
 
 
 def test_built_in_classes() -> None:
     """Lockfiles, catalogues, drawings, minified and data files are excluded by name."""
     found = {
-        reason: tuple(path for path in paths if refusal_by_name(path) == reason) for reason, paths in CLASSES.items()
+        reason: tuple(path for path in paths if refusal_by_name(path) == reason)
+        for reason, paths in CLASSES.items()
     }
     assert found == CLASSES
 
@@ -65,7 +73,8 @@ def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
     ],
 )
 def test_text_of_other_encodings(data: bytes, text: str) -> None:
-    """Byte order marks, older encodings and other line ends are read as text with plain line ends."""
+    """Byte order marks, older encodings and other line ends are read as text with plain line
+    ends."""
     assert decode_text(data, "a.py", max_line_chars=5000) == text
 
 
@@ -84,20 +93,28 @@ def test_a_declared_encoding_is_read(encoding: str, line: str) -> None:
     assert decode_text(line.encode(encoding), "a.py", max_line_chars=5000) == line
 
 
-@pytest.mark.parametrize("declared", ["punycode", "unicode_escape", "zlib", "utf-7", "idna", "no_such", "shift_jis"])
+@pytest.mark.parametrize(
+    "declared", ["punycode", "unicode_escape", "zlib", "utf-7", "idna", "no_such", "shift_jis"]
+)
 def test_an_encoding_that_is_none_is_not_believed(declared: str) -> None:
-    """Only encodings of human languages are decoded; bytes in another than the declared one are read as Latin-1."""
+    """Only encodings of human languages are decoded; bytes in another than the declared one are
+    read as Latin-1."""
     data = f"# coding: {declared}\n".encode() + b"caf\xe9 \\x41 \xff\xfe+ACo-"
     assert decode_text(data, "a.py", max_line_chars=5000) == data.decode("latin-1")
 
 
-def test_a_vendored_path_that_gitignore_takes_back_is_own_code(make_repo: MakeRepo, index: Index) -> None:
-    """`!vendor/mine/` admits what git tracks below it, from the next run on; the rest of the folder stays out."""
+def test_a_vendored_path_that_gitignore_takes_back_is_own_code(
+    make_repo: MakeRepo, index: Index
+) -> None:
+    """`!vendor/mine/` admits what git tracks below it, from the next run on; the rest of the folder
+    stays out."""
     names = ("vendor/mine/a.py", "vendor/other/b.py", "src/c.py")
     root = make_repo(dict.fromkeys(names, "def f():\n    return 1\n"))
 
     def indexed() -> list[tuple[object, ...]]:
-        return index.rows("SELECT path FROM file WHERE excluded = '' AND path LIKE '%.py' ORDER BY path")
+        return index.rows(
+            "SELECT path FROM file WHERE excluded = '' AND path LIKE '%.py' ORDER BY path"
+        )
 
     index.run(root)
     assert indexed() == [("src/c.py",)]
@@ -131,11 +148,11 @@ def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
 LEADING_OUT = """
     /etc/passwd //x .. ../x a/../x a/.. .git .git/config .GIT/HEAD a/.Git/x .git./x
     git~1/config GIT~1/x ..\\x a\\.git\\x .git::$INDEX_ALLOCATION/x .g\u200cit/x .gi\ufefft
-""".split()  # noqa: SIM905  read as a list of names
+""".split()
 STAYING = """
     .gitignore .github/x .git-blame a/.gitkeep a..b ...x ... ..a a.. x.git x.git/y
     git/x .gitx/y a\u200c/b git~10/x ..a/b
-""".split()  # noqa: SIM905  read as a list of names
+""".split()
 
 
 def test_a_name_that_leads_out_is_not_opened(tmp_path: Path) -> None:
@@ -153,9 +170,16 @@ def test_a_name_that_leads_out_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_every_exclusion_has_its_reason(index: Index) -> None:
-    """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each with its reason."""
+    """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each
+    with its reason."""
     names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py", ".aider.chat.history.md")
-    texts = {"a.py": "x = 1\n", ".env": "KEY=1\n", "deploy/.env.local": "KEY=2\n", "id_rsa": "k\n", "a.pem": "k\n"}
+    texts = {
+        "a.py": "x = 1\n",
+        ".env": "KEY=1\n",
+        "deploy/.env.local": "KEY=2\n",
+        "id_rsa": "k\n",
+        "a.pem": "k\n",
+    }
     odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
     root = index.make(texts | odd | dict.fromkeys(names, ""))
     (root / "link.py").symlink_to("a.py")
@@ -195,25 +219,37 @@ def test_every_exclusion_has_its_reason(index: Index) -> None:
 
 def test_the_users_globs(index: Index) -> None:
     """Globs narrow; a negated one re-admits a built-in class, but never a secret file."""
-    root = index.make({"src/a.py": "a", "src/b.js": "b", "doc/c.md": "c", "src/x.po": "po", "src/.env": "E=1"})
+    root = index.make(
+        {"src/a.py": "a", "src/b.js": "b", "doc/c.md": "c", "src/x.po": "po", "src/.env": "E=1"}
+    )
     index.run(root, include=("src/**",), exclude=("*.js", "!*.po", "!.env"))
     indexed = index.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
     assert set(indexed) == {("src/a.py",), ("src/x.po",)}
 
 
 def test_what_a_program_wrote_stays_out(index: Index) -> None:
-    """Comments near the top and a parser's structure mark generated files; a glob admits one; strings do not count."""
+    """Comments near the top and a parser's structure mark generated files; a glob admits one;
+    strings do not count."""
     marks = {
         "a.go": "// Code generated by stringer -type=Kind; DO NOT EDIT.\n\npackage a\n",
         "b.cs": "//-----\n// <auto-generated>\n//\nclass B {}\n",
-        "c_pb2.py": "# -*- coding: utf-8 -*-\n# Generated by the protocol buffer compiler.  DO NOT EDIT!\nx = 1\n",
+        "c_pb2.py": (
+            "# -*- coding: utf-8 -*-\n# Generated by the protocol buffer compiler.  DO NOT EDIT!\nx"
+            " = 1\n"
+        ),
         "d.h": "/*\n * Do not edit: this file is generated.\n */\nint d;\n",
         "parser.c": (
-            '#include "tree_sitter/parser.h"\n\n#define LANGUAGE_VERSION 14\n#define STATE_COUNT 95\n\n'
-            "static const uint16_t ts_parse_table[LARGE_STATE_COUNT][SYMBOL_COUNT] = {\n" + "  [0] = 1,\n" * 9 + "};\n"
+            '#include "tree_sitter/parser.h"\n\n#define LANGUAGE_VERSION 14\n#define STATE_COUNT'
+            " 95\n\nstatic const uint16_t ts_parse_table[LARGE_STATE_COUNT][SYMBOL_COUNT] = {\n"
+            + "  [0] = 1,\n" * 9
+            + "};\n"
         ),
-        "docs/api/a.html": '<!doctype html>\n<html>\n<meta name="generator" content="Docutils 0.21"/>\n',
-        "docs/api/b.html": "<!DOCTYPE HTML>\n<html>\n<head>\n<!-- Generated by javadoc (17) on Mon -->\n",
+        "docs/api/a.html": (
+            '<!doctype html>\n<html>\n<meta name="generator" content="Docutils 0.21"/>\n'
+        ),
+        "docs/api/b.html": (
+            "<!DOCTYPE HTML>\n<html>\n<head>\n<!-- Generated by javadoc (17) on Mon -->\n"
+        ),
         "layout.html": '<html>\n<meta name="generator" content="{{ site.generator }}">\n',
         "make.py": 'print("// Code generated by make.py; DO NOT EDIT.")\n',
         "spec.rb": "# This file was generated by the `rspec --init` command.\nx = 1\n",
@@ -224,7 +260,8 @@ def test_what_a_program_wrote_stays_out(index: Index) -> None:
 
 
 def test_a_file_whose_name_holds_a_secret_stays_out(index: Index) -> None:
-    """A path is shown with every memory and cannot be redacted, so a file with a secret in its path is excluded."""
+    """A path is shown with every memory and cannot be redacted, so a file with a secret in its path
+    is excluded."""
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
     root = index.make({"a.py": "a = 1", f"dump_{secret}.py": "b = 1", f"{secret}/c.py": "c = 1"})
     assert index.run(root).files.excluded.by_reason == {"secret": 2}
@@ -233,7 +270,8 @@ def test_a_file_whose_name_holds_a_secret_stays_out(index: Index) -> None:
 
 @pytest.mark.parametrize("glob", ["!", "[z-a]", "a\\"])
 def test_a_glob_that_is_none_is_said(index: Index, glob: str) -> None:
-    """A broken glob in settings is a usage error that shows it; a broken .gitignore line is ignored."""
+    """A broken glob in settings is a usage error that shows it; a broken .gitignore line is
+    ignored."""
     root = index.make({"a.py": "a = 1", ".gitignore": glob})
     with pytest.raises(UsageError, match="is not a valid glob"):
         index.run(root, exclude=(glob,))
@@ -241,7 +279,8 @@ def test_a_glob_that_is_none_is_said(index: Index, glob: str) -> None:
 
 
 def test_a_baseline_stays_out_wherever_it_stands() -> None:
-    """A file written by `--update-baseline` is excluded: otherwise its own check would count it as a candidate."""
+    """A file written by `--update-baseline` is excluded: otherwise its own check would count it as
+    a candidate."""
     for name in ("cost_reports/baseline.json", "ci/figures.json"):
         with pytest.raises(FileRefused, match="baseline"):
             decode_text(baseline_json(MEASURED).encode(), name, max_line_chars=5_000)

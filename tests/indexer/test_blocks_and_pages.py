@@ -109,7 +109,11 @@ CSS = """.order > .total,
 @pytest.mark.parametrize(
     ("path", "text", "names"),
     [
-        ("a.sql", SQL, ["CREATE TABLE shop.orders", "CREATE FUNCTION net", "create index paid_orders"]),
+        (
+            "a.sql",
+            SQL,
+            ["CREATE TABLE shop.orders", "CREATE FUNCTION net", "create index paid_orders"],
+        ),
         ("a.proto", PROTO, ['syntax = "proto3"', "message Order", "service Shop"]),
         ("a.graphql", GRAPHQL, ["type Order", "type Query"]),
         ("main.tf", TERRAFORM, ["resource aws_s3_bucket logs", "variable region"]),
@@ -127,7 +131,11 @@ def test_blocks_are_cut_where_their_first_lines_are(path: str, text: str, names:
 def test_a_comment_explains_the_block_below_it() -> None:
     """A comment directly above a statement belongs to it."""
     table = pieces_of("a.sql", SQL)["CREATE TABLE shop.orders"]
-    assert (table.start, table.facts.docstring, table.kind) == (0, "Every order that was paid.", Kind.BLOCK)
+    assert (table.start, table.facts.docstring, table.kind) == (
+        0,
+        "Every order that was paid.",
+        Kind.BLOCK,
+    )
     assert pieces_of("Dockerfile", DOCKERFILE)["FROM build"].facts.docstring == "Build it."
 
 
@@ -151,10 +159,16 @@ button { color: red }
 
 
 def test_the_script_of_a_page_is_code() -> None:
-    """Functions in Vue, Svelte and HTML keep their lines and calls; markup and styles become windows."""
+    """Functions in Vue, Svelte and HTML keep their lines and calls; markup and styles become
+    windows."""
     pieces = pieces_of("shop/Pay.vue", VUE)
     pay = pieces["pay"]
-    assert (pay.kind, pay.start + 1, pay.end + 1, pay.facts.docstring) == (Kind.FUNCTION, 8, 11, "Pays the order.")
+    assert (pay.kind, pay.start + 1, pay.end + 1, pay.facts.docstring) == (
+        Kind.FUNCTION,
+        8,
+        11,
+        "Pays the order.",
+    )
     assert pay.facts.dependencies == ("total",)
     assert [piece.start for piece in pieces.values() if piece.kind is Kind.TEXT] == [0, 11]
     assert unseen_lines("shop/Pay.vue", VUE) == []
@@ -174,8 +188,19 @@ def _notebook() -> dict[str, Any]:
     code = {"execution_count": 1, "metadata": {}, "outputs": [image], "cell_type": "code"}
     return {
         "cells": [
-            {"cell_type": "markdown", "metadata": {}, "source": ["# Paid orders\n", "\n", "How many are `paid`.\n"]},
-            {**code, "source": ["def paid(orders):\n", '    """Count \\"them\\"."""\n', "    return len(orders)\n"]},
+            {
+                "cell_type": "markdown",
+                "metadata": {},
+                "source": ["# Paid orders\n", "\n", "How many are `paid`.\n"],
+            },
+            {
+                **code,
+                "source": [
+                    "def paid(orders):\n",
+                    '    """Count \\"them\\"."""\n',
+                    "    return len(orders)\n",
+                ],
+            },
             {**code, "source": ["%matplotlib inline"]},
             {**code, "source": []},
         ],
@@ -190,7 +215,10 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
     cells = _notebook()
     text = json.dumps(cells, indent=1, sort_keys=True) + "\n"
     (tmp_path / "paid.ipynb").write_text(text)
-    whole = {**cells, "cells": [{**cell, "source": "".join(cell["source"])} for cell in cells["cells"]]}
+    whole = {
+        **cells,
+        "cells": [{**cell, "source": "".join(cell["source"])} for cell in cells["cells"]],
+    }
     (tmp_path / "packed.ipynb").write_text(json.dumps(whole))
     (tmp_path / "broken.ipynb").write_text("{")
     report = index.run(tmp_path)
@@ -199,7 +227,10 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
     by_file = {path: [row[1:] for row in found if row[0] == path] for path, *_ in found}
     spans = {entity: start for entity, start, *_ in by_file["paid.ipynb"]}
     lines = text.split("\n")
-    assert "def paid" in lines[spans["paid"] - 1] and "# Paid orders" in lines[spans["Paid orders"] - 1]
+    assert (
+        "def paid" in lines[spans["paid"] - 1]
+        and "# Paid orders" in lines[spans["Paid orders"] - 1]
+    )
     assert [row[0] for row in by_file["packed.ipynb"]] == [row[0] for row in by_file["paid.ipynb"]]
     assert not any("iVBOR" in str(text) for *_, text in found)
 
@@ -209,9 +240,17 @@ def test_a_notebook_of_the_third_format_is_its_cells(tmp_path: Path, index: Inde
     cells = [
         {"cell_type": "heading", "level": 2, "metadata": {}, "source": ["Paid orders"]},
         {"cell_type": "markdown", "metadata": {}, "source": ["How many are `paid`."]},
-        {"cell_type": "code", "input": ["def paid(orders):\n", "    return len(orders)"], "outputs": []},
+        {
+            "cell_type": "code",
+            "input": ["def paid(orders):\n", "    return len(orders)"],
+            "outputs": [],
+        },
     ]
-    notebook = {"metadata": {"name": ""}, "nbformat": 3, "worksheets": [{"cells": cells, "metadata": {}}]}
+    notebook = {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "worksheets": [{"cells": cells, "metadata": {}}],
+    }
     (tmp_path / "old.ipynb").write_text(json.dumps(notebook, indent=1, sort_keys=True))
     assert index.run(tmp_path).files.excluded.by_reason == {}
     found = {row[1]: row[-1] for row in read_with_bodies(index.connection, "path, entity", "true")}
@@ -246,8 +285,15 @@ def notifyAll(String text) {
 
 def test_stages_of_jenkins_are_blocks() -> None:
     """A stage, a method and a block at the margin begin a memory, also in `Jenkinsfile.release`."""
-    assert list(pieces_of("Jenkinsfile", JENKINS)) == ["pipeline", "stage Build", "stage Test it", "notifyAll"]
-    assert language_of("ci/Jenkinsfile.release").name == language_of("build.gradle").name == "groovy"
+    assert list(pieces_of("Jenkinsfile", JENKINS)) == [
+        "pipeline",
+        "stage Build",
+        "stage Test it",
+        "notifyAll",
+    ]
+    assert (
+        language_of("ci/Jenkinsfile.release").name == language_of("build.gradle").name == "groovy"
+    )
 
 
 def test_asciidoc_is_cut_by_heading() -> None:
@@ -258,7 +304,9 @@ def test_asciidoc_is_cut_by_heading() -> None:
 
 def test_names_of_variants() -> None:
     """`Dockerfile.dev` is a Dockerfile; `Gemfile.lock` is no Gemfile."""
-    assert [language_of(name).name for name in ("Dockerfile.dev", "Makefile.am", "Gemfile.lock")] == [
+    assert [
+        language_of(name).name for name in ("Dockerfile.dev", "Makefile.am", "Gemfile.lock")
+    ] == [
         "dockerfile",
         "make",
         "text",

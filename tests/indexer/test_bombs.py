@@ -1,4 +1,5 @@
-"""A file on which a grammar takes time or memory by the square loses its entities; no command fails or waits for it."""
+"""A file on which a grammar takes time or memory by the square loses its entities; no command fails
+or waits for it."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,8 @@ ALL = {path: text for path, text in {**BOMBS, **MORE_BOMBS}.items() if not path.
 
 @pytest.mark.parametrize("path", BOMBS)
 def test_a_bomb_costs_a_second_and_its_entities(path: str) -> None:
-    """The kernel bounds CPU time and memory, though the grammar holds the interpreter's lock; no line is lost."""
+    """The kernel bounds CPU time and memory, though the grammar holds the interpreter's lock; no
+    line is lost."""
     assert check_cost(path, BOMBS[path]).note.endswith("; cut into windows of lines")
 
 
@@ -30,7 +32,10 @@ def test_more_bombs(path: str) -> None:
 def test_what_takes_too_much_without_a_grammar_is_left_out() -> None:
     """A file that ends its process twice has no memories and a note."""
     cost = file_cost("notes.txt", "One line.", window_lines=0)  # which no setting allows
-    assert (cost.rows, cost.note) == (0, "notes.txt: even without its grammar it took too much; left out")
+    assert (cost.rows, cost.note) == (
+        0,
+        "notes.txt: even without its grammar it took too much; left out",
+    )
 
 
 def index(root: Path, *arguments: str) -> dict[str, Any]:
@@ -42,7 +47,8 @@ def index(root: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_a_bomb_is_tried_once(make_repo: MakeRepo) -> None:
-    """It is indexed with its note, other files keep their entities, and a later run does not try it again."""
+    """It is indexed with its note, other files keep their entities, and a later run does not try it
+    again."""
     root = make_repo({"attributes.rs": BOMBS["attributes.rs"], "shop.py": SNIPPET})
     first = index(root)
     assert (first["files"]["indexed"], first["memories"]["by_kind"]["function"]) == (2, 1)
@@ -73,11 +79,16 @@ run()
 
 
 @pytest.mark.parametrize("executable", ["/nowhere/python", "/bin/false"])
-def test_without_a_process_nothing_is_parsed_until_there_is_one(make_repo: MakeRepo, executable: str) -> None:
-    """Where none can be started, files are cut into windows with a note; the next run that can parses them."""
+def test_without_a_process_nothing_is_parsed_until_there_is_one(
+    make_repo: MakeRepo, executable: str
+) -> None:
+    """Where none can be started, files are cut into windows with a note; the next run that can
+    parses them."""
     root = make_repo({"shop.py": SNIPPET})
     done = programs.run("index", "--json", cwd=root, program=("-c", NO_PROCESS, executable))
     report = json.loads(done.stdout)
     assert report["memories"]["by_kind"] == {"text": 1}
-    assert report["notes"] == ["shop.py: no process could be started to parse it; cut into windows of lines"]
+    assert report["notes"] == [
+        "shop.py: no process could be started to parse it; cut into windows of lines"
+    ]
     assert index(root)["memories"]["by_kind"] == {"function": 1}

@@ -1,4 +1,5 @@
-"""An unusable grammar wheel: its files become windows, and `status` says why and how to repair it."""
+"""An unusable grammar wheel: its files become windows, and `status` says why and how to repair
+it."""
 
 from pathlib import Path
 
@@ -36,13 +37,19 @@ def run(root: Path, broken: str, *arguments: str) -> str:
     ("broken", "why"),
     [
         (OTHER_VERSION, "the grammar does not load (ValueError: Incompatible Language version 99"),
-        ("raise ImportError('no symbol: ts_x')\n", "the grammar does not load (ImportError: no symbol: ts_x)"),
+        (
+            "raise ImportError('no symbol: ts_x')\n",
+            "the grammar does not load (ImportError: no symbol: ts_x)",
+        ),
         ("raise SystemExit('bye')\n", "the grammar does not load (SystemExit: bye)"),
         ("made = '\0'\n", "the grammar does not load ("),
     ],
 )
-def test_a_broken_grammar_costs_its_language_alone(make_repo: MakeRepo, broken: str, why: str) -> None:
-    """No text is lost, `status` names the reason and the repair command, and the next index uses the grammar."""
+def test_a_broken_grammar_costs_its_language_alone(
+    make_repo: MakeRepo, broken: str, why: str
+) -> None:
+    """No text is lost, `status` names the reason and the repair command, and the next index uses
+    the grammar."""
     root = make_repo({"total.go": GO, "a.py": "def add(x):\n    return x\n"})
     run(root, broken, "index")
     said = " ".join(run(root, broken, "status").split())

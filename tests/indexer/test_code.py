@@ -64,7 +64,8 @@ PYTHON = dedent(
 
 
 def test_functions_methods_and_classes_are_pieces_of_their_own() -> None:
-    """X15: every function, method and class is a memory; nested functions belong to their outermost."""
+    """X15: every function, method and class is a memory; nested functions belong to their
+    outermost."""
     pieces = pieces_of("pkg/store.py", PYTHON)
     kinds = {name: piece.kind for name, piece in pieces.items() if not name.startswith("module:")}
     assert kinds == {
@@ -81,7 +82,9 @@ def test_functions_methods_and_classes_are_pieces_of_their_own() -> None:
 def test_a_class_shows_header_docstring_fields_and_signatures() -> None:
     """A class keeps its own text; each member that is a memory leaves one line behind."""
     text = pieces_of("pkg/store.py", PYTHON)["Store"].text
-    assert text.startswith('# Keeps what it is given.\n@final\nclass Store(Base):\n    """A place."""')
+    assert text.startswith(
+        '# Keeps what it is given.\n@final\nclass Store(Base):\n    """A place."""'
+    )
     assert "size: int = 0" in text
     assert "    @property\n    def full(self) -> bool: ..." in text
     assert "self.path = locate" not in text
@@ -98,22 +101,32 @@ def test_facts_of_a_function() -> None:
 
 
 def test_a_comment_before_the_body_is_no_part_of_the_signature() -> None:
-    """A comment between header and body stays out of the signature, and the docstring after it is found."""
+    """A comment between header and body stays out of the signature, and the docstring after it is
+    found."""
     facts = pieces_of("pkg/store.py", PYTHON)["Store.full"].facts
     assert facts.signature == "@property\ndef full(self) -> bool:"
     assert facts.docstring == "Whether it is full."
 
 
 def test_module_code_stands_in_blocks() -> None:
-    """X15: code outside functions and classes is a block, named by what it defines, else by its imports."""
-    blocks = {name: piece for name, piece in pieces_of("pkg/store.py", PYTHON).items() if piece.kind is Kind.BLOCK}
+    """X15: code outside functions and classes is a block, named by what it defines, else by its
+    imports."""
+    blocks = {
+        name: piece
+        for name, piece in pieces_of("pkg/store.py", PYTHON).items()
+        if piece.kind is Kind.BLOCK
+    }
     assert list(blocks) == ["module:LIMIT", "module:imports"]
     assert blocks["module:LIMIT"].text.endswith("LIMIT = 10")
     assert blocks["module:LIMIT"].facts.docstring == "Stores things."
 
 
 VALUES = {
-    "a.py": ("import os\n\nlog = os.environ\nT = 1\nLIMIT: int = 3\nLOW, TOP = 1, 2\n", "log T LIMIT LOW TOP", "LIMIT"),
+    "a.py": (
+        "import os\n\nlog = os.environ\nT = 1\nLIMIT: int = 3\nLOW, TOP = 1, 2\n",
+        "log T LIMIT LOW TOP",
+        "LIMIT",
+    ),
     "a.ts": (
         "const fs = require('fs');\nexport const email = z.string(),\n  MOST = 3;\n",
         "email MOST",
@@ -206,9 +219,14 @@ SCRIPT = dedent(
 
 @pytest.mark.parametrize("path", ["a.js", "a.ts", "a.tsx", "a.jsx", "a.mjs"])
 def test_what_counts_as_a_function_in_scripts(path: str) -> None:
-    """Assigned, arrow and wrapped functions and object methods are entities, under their usual names."""
+    """Assigned, arrow and wrapped functions and object methods are entities, under their usual
+    names."""
     pieces = pieces_of(path, SCRIPT)
-    names = {name for name, piece in pieces.items() if piece.kind in {Kind.FUNCTION, Kind.METHOD, Kind.CLASS}}
+    names = {
+        name
+        for name, piece in pieces.items()
+        if piece.kind in {Kind.FUNCTION, Kind.METHOD, Kind.CLASS}
+    }
     assert names == {
         *("app.set", "View.render", "flat", "Model", "open", "hooks.created"),
         *("Box", "Box.on", "Box.close", "Box.of"),
@@ -218,7 +236,8 @@ def test_what_counts_as_a_function_in_scripts(path: str) -> None:
 
 
 def test_an_object_keeps_what_its_functions_leave() -> None:
-    """An object that holds functions is a block with their signatures; a one-line function stays in it."""
+    """An object that holds functions is a block with their signatures; a one-line function stays in
+    it."""
     block = pieces_of("a.js", SCRIPT)["module:default"]
     assert block.kind is Kind.BLOCK
     assert "open(door) { ... }" in block.text
@@ -227,7 +246,8 @@ def test_an_object_keeps_what_its_functions_leave() -> None:
 
 
 def test_typescript_declarations() -> None:
-    """Interfaces, enums, type aliases and overloads are entities; overloads join their implementation."""
+    """Interfaces, enums, type aliases and overloads are entities; overloads join their
+    implementation."""
     text = dedent(
         """\
         export interface Shape extends Base {
@@ -260,7 +280,9 @@ def test_typescript_declarations() -> None:
     )
     pieces = pieces_of("a.ts", text)
     entities = {
-        name: (piece.start + 1, piece.end + 1) for name, piece in pieces.items() if piece.kind is not Kind.BLOCK
+        name: (piece.start + 1, piece.end + 1)
+        for name, piece in pieces.items()
+        if piece.kind is not Kind.BLOCK
     }
     assert entities == {
         "Shape": (1, 3),
@@ -307,7 +329,8 @@ def choose(key):
 
 
 def test_overloads_of_python_are_part_of_the_implementation() -> None:
-    """The plain name means the implementation with its stubs; stubs alone, as in a stub file, are one memory."""
+    """The plain name means the implementation with its stubs; stubs alone, as in a stub file, are
+    one memory."""
     found = pieces_of("pkg/box.py", OVERLOADS)
     assert list(found) == ["module:imports", "Box", "Box.get", "Box.only", "choose"]
     assert found["choose"].text.startswith("@typing.overload\ndef choose(key: int)")
@@ -345,7 +368,8 @@ export function pay(item: Item) {
 
 
 def test_an_alias_of_a_type_is_a_memory_of_its_own() -> None:
-    """Also on one row, with the comment above it, and in a namespace; not in a function, nor on a row of a test."""
+    """Also on one row, with the comment above it, and in a namespace; not in a function, nor on a
+    row of a test."""
     pieces = pieces_of("a.ts", ALIASES)
     classes = {name for name, piece in pieces.items() if piece.kind is Kind.CLASS}
     assert classes == {"Item", "Items", "Box", "util.Deep"}
@@ -408,7 +432,10 @@ const plain = wrap({ a: 1, b: 2 })
 
 
 def test_what_a_call_makes_of_an_object_keeps_the_name_it_is_bound_to() -> None:
-    """One function in the object: the name is its; several are named by it. No block ends inside of an object."""
+    """One function in the object: the name is its; several are named by it.
+
+    No block ends inside of an object.
+    """
     pieces = pieces_of("a.tsx", BOUND)
     assert [(name, piece.start + 1, piece.end + 1) for name, piece in pieces.items()] == [
         ("rename", 1, 7),
@@ -430,9 +457,12 @@ def test_what_a_call_makes_of_an_object_keeps_the_name_it_is_bound_to() -> None:
 
 
 def test_a_long_object_is_not_cut_inside_of_its_parts() -> None:
-    """A statement of two windows is whole; of a longer one each memory begins with a part of the object."""
+    """A statement of two windows is whole; of a longer one each memory begins with a part of the
+    object."""
     part = "  {\n    path: '/',\n    view: 'x',\n  },\n"
-    whole = pieces_of("a.ts", "const routes = [\n" + part * 9 + "]\n\nconst other = 1\n", window_lines=20)
+    whole = pieces_of(
+        "a.ts", "const routes = [\n" + part * 9 + "]\n\nconst other = 1\n", window_lines=20
+    )
     assert [(piece.start, piece.end) for piece in whole.values()] == [(0, 37), (39, 39)]
     pieces = pieces_of("a.ts", "const routes = [\n" + part * 40 + "]\n", window_lines=20)
     assert all(piece.text.startswith(("const", "  {")) for piece in pieces.values())

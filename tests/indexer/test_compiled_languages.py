@@ -113,13 +113,17 @@ SOURCES = {
     ),
     "src/cart.rs": (
         RUST,
-        "module:imports | Total | Unit | Cart | impl<T> Cart<T> | Cart.new | impl<T> Total for Cart<T>"
-        " | Cart.total | inner.helper | tests.adds_up",
+        (
+            "module:imports | Total | Unit | Cart | impl<T> Cart<T> | Cart.new | impl<T> Total for"
+            " Cart<T> | Cart.total | inner.helper | tests.adds_up"
+        ),
     ),
     "src/cart.cc": (
         CPP,
-        "module:imports | shop.Cart | shop.Cart.total | shop.largest | shop.Cart.Cart | shop.Cart.lock"
-        " | CartTest.AddsUp",
+        (
+            "module:imports | shop.Cart | shop.Cart.total | shop.largest | shop.Cart.Cart |"
+            " shop.Cart.lock | CartTest.AddsUp"
+        ),
     ),
     "src/list.c": (
         """\
@@ -328,13 +332,15 @@ end
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_each_language_is_cut_into_its_entities(path: str) -> None:
-    """Functions, methods by type, types, tests and the import block, in the language's own names."""
+    """Functions, methods by type, types, tests and the import block, in the language's own
+    names."""
     text, expected = SOURCES[path]
     assert " | ".join(pieces_of(path, text)) == expected
 
 
 def test_a_method_belongs_to_the_type_of_its_receiver() -> None:
-    """Go's receivers, Rust's impl blocks and C++ definitions outside the class are methods of the type."""
+    """Go's receivers, Rust's impl blocks and C++ definitions outside the class are methods of the
+    type."""
     for path, name in [
         ("shop/cart.go", "Cart.Total"),
         ("src/cart.rs", "Cart.total"),
@@ -344,10 +350,15 @@ def test_a_method_belongs_to_the_type_of_its_receiver() -> None:
 
 
 def test_rows_stay_where_a_constructor_has_its_own() -> None:
-    """Kotlin's constructor below its class moves no row, and the text of the memory is the file's."""
+    """Kotlin's constructor below its class moves no row, and the text of the memory is the
+    file's."""
     pieces = pieces_of("src/Cart.kt", SOURCES["src/Cart.kt"][0])
-    assert pieces["Cart.total"].text.startswith("    fun total(): Int {\n        return money(items)")
-    assert "internal constructor(val items: List<Int>) : Basket<Int>, Named {" in pieces["Cart"].text
+    assert pieces["Cart.total"].text.startswith(
+        "    fun total(): Int {\n        return money(items)"
+    )
+    assert (
+        "internal constructor(val items: List<Int>) : Basket<Int>, Named {" in pieces["Cart"].text
+    )
     assert pieces["Size"].text.startswith("@Serializable\nenum class Size {")
 
 
@@ -363,12 +374,16 @@ def test_what_is_said_of_an_entity_is_read() -> None:
     made = pieces_of("src/cart.rs", RUST)
     assert made["Cart.new"].facts.docstring == "An empty cart."
     assert made["tests.adds_up"].kind is Kind.TEST
-    assert ("Total", True) in [(use.name, use.is_reference) for use in made["impl<T> Total for Cart<T>"].uses]
+    assert ("Total", True) in [
+        (use.name, use.is_reference) for use in made["impl<T> Total for Cart<T>"].uses
+    ]
 
 
 def test_a_language_without_its_grammar_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only languages whose grammar is not installed are reported."""
     grammar_problem.cache_clear()
-    monkeypatch.setattr(grammars, "find_spec", lambda name: None if "kotlin" in name else find_spec(name))
+    monkeypatch.setattr(
+        grammars, "find_spec", lambda name: None if "kotlin" in name else find_spec(name)
+    )
     assert without_grammar(["kotlin", "go", "fish"]) == ["kotlin"]
     grammar_problem.cache_clear()

@@ -8,16 +8,26 @@ from xscore.indexer.conditionals import MOST_NESTED, with_whole_definitions
 BEHIND = "\nint behind(int x) {\n  return x;\n}\n"
 CUT = {
     "wide": "#ifdef WIN\nint wide(int a) {\n#else\nint main(int a) {\n#endif\n  return a;\n}\n",
-    "ulp": ("static double\nulp\n#ifdef OLD\n (x) double x;\n#else\n (double x)\n#endif\n{\n  return x;\n}\n"),
-    "halves": (
-        "int halves(int a) {\n  if (a > 1\n#ifdef A\n      && a < 9\n#endif\n  ) {\n    a = 2;\n  }\n  return a;\n}\n"
+    "ulp": (
+        "static double\nulp\n#ifdef OLD\n (x) double x;\n#else\n (double x)\n#endif\n{\n  return"
+        " x;\n}\n"
     ),
-    "opened": ("int opened(int a) {\n#ifdef A\n  if (a) {\n#endif\n  a++;\n#ifdef A\n  }\n#endif\n  return a;\n}\n"),
+    "halves": (
+        "int halves(int a) {\n  if (a > 1\n#ifdef A\n      && a < 9\n#endif\n  ) {\n    a = 2;\n "
+        " }\n  return a;\n}\n"
+    ),
+    "opened": (
+        "int opened(int a) {\n#ifdef A\n  if (a) {\n#endif\n  a++;\n#ifdef A\n  }\n#endif\n  return"
+        " a;\n}\n"
+    ),
     "agreed": (
         "int agreed(int a) {\n#ifdef A\n  if (a) {\n  }\n#else\n  if (!a) {\n#endif\n  a++;\n"
         "#ifndef A\n  }\n#endif\n  return a;\n}\n"
     ),
-    "tested": ("int tested(int a) {\n#ifdef A\n  if (a > 1)\n#else\n  if (a)\n#endif\n    a++;\n  return a;\n}\n"),
+    "tested": (
+        "int tested(int a) {\n#ifdef A\n  if (a > 1)\n#else\n  if (a)\n#endif\n    a++;\n  return"
+        " a;\n}\n"
+    ),
     "now": "#if 0\nint old(int a) {\n#else\nint now(int a) {\n#endif\n  return a;\n}\n",
     "both": (
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\nint both(int a) {\n  return a;\n}\n\n'
@@ -27,7 +37,10 @@ CUT = {
         "#if A\n# if B\nint one(int a)\n# else\nint two(int a)\n# endif\n{\n#else\n"
         "int three(void) {\n#endif\n  return 1;\n}\n"
     ),
-    "said": ("#ifdef A\nint said(void) {\n  say(\"}\"); // }\n#else\nint said(int x) {\n#endif\n  return '}';\n}\n"),
+    "said": (
+        '#ifdef A\nint said(void) {\n  say("}"); // }\n#else\nint said(int x) {\n#endif\n  return'
+        " '}';\n}\n"
+    ),
     "make": "static SOME_TYPE\nmake (const char *a, int b)\n{\n  return 1;\n}\n",
 }
 """A function of each name, which the grammar alone does not find."""
@@ -54,14 +67,22 @@ def test_a_linkage_names_nothing() -> None:
 
 def test_conditionals_around_whole_definitions_are_left_alone() -> None:
     """Both branches stay where each is whole; a header's guard, too."""
-    text = "#ifndef A_H\n#define A_H\n#if A\nint one(void) {\n}\n#else\nint two(void) {\n}\n#endif\nMAKE(x)\n#endif\n"
+    text = (
+        "#ifndef A_H\n#define A_H\n#if A\nint one(void) {\n}\n#else\nint two(void)"
+        " {\n}\n#endif\nMAKE(x)\n#endif\n"
+    )
     assert with_whole_definitions(text.encode()) == text.encode()
     assert {"one", "two"} <= set(pieces_of("a.c", text))
 
 
 def test_rows_and_bytes_stay_where_they_are() -> None:
     """Blanked text keeps its length and its line breaks, also where directives never end."""
-    for text in [*CUT.values(), "#if A\n" * 300 + "}\n", "#endif\n#else\n" * 9, "#if é\nint f(\n#endif\n)"]:
+    for text in [
+        *CUT.values(),
+        "#if A\n" * 300 + "}\n",
+        "#endif\n#else\n" * 9,
+        "#if é\nint f(\n#endif\n)",
+    ]:
         read = with_whole_definitions(text.encode())
         assert len(read) == len(text.encode())
         assert [row for row, byte in enumerate(read) if byte == 10] == [
@@ -70,7 +91,8 @@ def test_rows_and_bytes_stay_where_they_are() -> None:
 
 
 def test_deep_conditionals_are_left_alone() -> None:
-    """Conditionals nested deeper than the bound are not resolved, so that the work stays bounded."""
+    """Conditionals nested deeper than the bound are not resolved, so that the work stays
+    bounded."""
     depth = MOST_NESTED + 50
     text = "#if A\n" * depth + "int f(\n" + "#endif\n" * depth
     assert with_whole_definitions(text.encode()).count(b"#") >= 2 * 50

@@ -1,4 +1,5 @@
-"""No line is lost: of this repository, of files that no grammar should parse, or that one survives."""
+"""No line is lost: of this repository, of files that no grammar should parse, or that one
+survives."""
 
 from pathlib import Path
 
@@ -21,7 +22,8 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
-    """Nesting that would crash or stall a grammar is detected first: the file becomes windows, with a note."""
+    """Nesting that would crash or stall a grammar is detected first: the file becomes windows, with
+    a note."""
     pieces, _, note = cut_file(source_file(name, DEEP[name], window_lines=60))
     assert "nests more than" in note
     assert {piece.kind for piece in pieces} <= {Kind.TEXT, Kind.DOC}
@@ -29,7 +31,13 @@ def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a+\n" * 15_000 + "1", "x = " + "!\n" * 15_000 + "1", "a" + "\n.b()" * 12_000, "a = " * 10_000 + "1"]
+    "text",
+    [
+        "a+\n" * 15_000 + "1",
+        "x = " + "!\n" * 15_000 + "1",
+        "a" + "\n.b()" * 12_000,
+        "a = " * 10_000 + "1",
+    ],
 )
 def test_long_chains_take_seconds_at_most(text: str) -> None:
     """Chains as deep as a file parsed in this process can hold are parsed."""

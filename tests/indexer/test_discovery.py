@@ -49,7 +49,8 @@ SEEN = [".gitignore", "a.py", "deep/er/y.md", "sub/.gitignore", "sub/b.py", "sub
 
 
 def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
-    """Outside git the walk reads .gitignore files, nested and negated ones included, as git does."""
+    """Outside git the walk reads .gitignore files, nested and negated ones included, as git
+    does."""
     write_files(tmp_path, FILES)
     plain = sorted(walk_folder(tmp_path).paths)
     assert plain == SEEN
@@ -58,8 +59,16 @@ def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
 
 
 def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
-    """Nested repositories, installed packages and caches are reported as excluded, and not entered."""
-    names = ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py")
+    """Nested repositories, installed packages and caches are reported as excluded, and not
+    entered."""
+    names = (
+        "inner/.git/HEAD",
+        "inner/x.py",
+        "node_modules/m/i.js",
+        "env/pyvenv.cfg",
+        "env/lib/y.py",
+        "a.py",
+    )
     write_files(tmp_path, dict.fromkeys(names, ""))
     listing = walk_folder(tmp_path)
     assert listing.paths == ["a.py"]
@@ -71,7 +80,8 @@ def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
 
 
 def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """Git's own files are neither indexed nor entered: hooks, and configuration that may hold passwords."""
+    """Git's own files are neither indexed nor entered: hooks, and configuration that may hold
+    passwords."""
     root = make_repo({"a.py": ""})
     git(root, "clone", "-q", "--bare", ".", str(tmp_path / "plain" / "bare.git"))
     (tmp_path / "plain" / "b.py").write_text("")
@@ -85,15 +95,23 @@ def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None
     """Git prints whatever its index holds; a path outside the root, or into .git, is excluded."""
     root = make_repo({"a.py": "", "zz/up.py": "", "zzzz/config": ""})
     index = root / ".git" / "index"
-    data = index.read_bytes()[:-20].replace(b"zz/up.py", b"../up.py").replace(b"zzzz/config", b".git/config")
+    data = (
+        index.read_bytes()[:-20]
+        .replace(b"zz/up.py", b"../up.py")
+        .replace(b"zzzz/config", b".git/config")
+    )
     index.write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
     (root.parent / "up.py").write_text("outside = 1\n")
     listing = discover_files(find_root(root))
     assert {"../up.py", ".git/config"}.isdisjoint(listing.paths)
-    assert {Excluded("../up.py", "outside"), Excluded(".git/config", "outside")} <= set(listing.excluded)
+    assert {Excluded("../up.py", "outside"), Excluded(".git/config", "outside")} <= set(
+        listing.excluded
+    )
 
 
-def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_the_rules_are_read_by_hand(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If git cannot answer, the walk takes over with a note."""
     root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
     (root / "x.log").write_text("")
@@ -103,8 +121,11 @@ def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch
     assert len(listing.notes) == 1
 
 
-def test_rules_that_keep_git_busy_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git matches stars in exponential time: it gets one time limit, and a note says what was done."""
+def test_rules_that_keep_git_busy_are_read_by_hand(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git matches stars in exponential time: it gets one time limit, and a note says what was
+    done."""
     monkeypatch.setattr(discovery, "LISTING_S", 0.3)
     stars = "\n".join(["a*" * 30 + "b", "*.log"])
     root = make_repo({"a" * 120 + ".py": "", ".gitignore": "*.log\n"})
@@ -112,7 +133,10 @@ def test_rules_that_keep_git_busy_are_read_by_hand(make_repo: MakeRepo, monkeypa
     for name in ("a" * 121 + ".py", "x.log"):
         (root / name).write_text("")
     listing = discover_files(find_root(root))
-    assert [name for name in listing.paths if name.startswith("a")] == ["a" * 120 + ".py", "a" * 121 + ".py"]
+    assert [name for name in listing.paths if name.startswith("a")] == [
+        "a" * 120 + ".py",
+        "a" * 121 + ".py",
+    ]
     assert "x.log" not in listing.paths and "took more than 0.3 s" in listing.notes[0]
     monkeypatch.setattr(discovery, "LISTING_S", 60)
     began = time.monotonic()
@@ -153,7 +177,8 @@ def test_the_walk_lists_what_git_lists(make_repo: MakeRepo, rules: list[str]) ->
 
 
 def test_a_path_longer_than_the_system_takes_is_counted(tmp_path: Path) -> None:
-    """Folders are made below each other until no path reaches them; the rest is found all the same."""
+    """Folders are made below each other until no path reaches them; the rest is found all the
+    same."""
     write_files(tmp_path, {"a.py": ""})
     before = Path.cwd()
     try:
@@ -167,11 +192,13 @@ def test_a_path_longer_than_the_system_takes_is_counted(tmp_path: Path) -> None:
     listing = walk_folder(tmp_path)
     assert "a.py" in listing.paths
     assert {one.reason for one in listing.excluded} == {"unreadable"}
-    shutil.rmtree(tmp_path / ("n" * 250))  # it goes by open folders, so it reaches what no path does
+    # It goes by open folders, so it reaches what no path does.
+    shutil.rmtree(tmp_path / ("n" * 250))
 
 
 def test_folders_closed_to_this_user_are_counted_and_the_rest_is_remembered(tmp_path: Path) -> None:
-    """A folder that may not be listed, one that may not be searched, and a file that may not be read."""
+    """A folder that may not be listed, one that may not be searched, and a file that may not be
+    read."""
     write_files(tmp_path, {"a.py": "A = 1\n", "closed/b.py": "", "half/c.py": "", "d.py": ""})
     modes = {"closed": 0o000, "half": 0o444, "d.py": 0o000}
     for name, mode in modes.items():
@@ -186,9 +213,12 @@ def test_folders_closed_to_this_user_are_counted_and_the_rest_is_remembered(tmp_
 
 
 def test_the_kernels_own_folders_are_left_out(tmp_path: Path) -> None:
-    """Below `/` neither processes nor devices are entered; elsewhere a folder of such a name is an ordinary one."""
+    """Below `/` neither processes nor devices are entered; elsewhere a folder of such a name is an
+    ordinary one."""
     listing = discovery.FileListing()
-    assert not any(discovery._may_enter(Path("/"), name, listing) for name in ("proc", "sys", "dev"))
+    assert not any(
+        discovery._may_enter(Path("/"), name, listing) for name in ("proc", "sys", "dev")
+    )
     assert {one.reason for one in listing.excluded} == {"system"}
     write_files(tmp_path, {"proc/a.py": ""})
     assert walk_folder(tmp_path).paths == ["proc/a.py"]

@@ -1,4 +1,5 @@
-"""Calls of small sources are linked as the table below them says: `edges/LANGUAGE.txt`, `edges/LANGUAGE_MATTER.txt`."""
+"""Calls of small sources are linked as the table below them says: `edges/LANGUAGE.txt`,
+`edges/LANGUAGE_MATTER.txt`."""
 
 import re
 from pathlib import Path

@@ -24,7 +24,8 @@ from xscore.indexer.first_lines import language_of_file
     ],
 )
 def test_a_script_is_known_by_its_interpreter(line: str, language: str) -> None:
-    """Options, versions, variables and runners around it are passed over; without one a file is text."""
+    """Options, versions, variables and runners around it are passed over; without one a file is
+    text."""
     assert language_of_file("bin/tool", line + "\nx = 1\n").name == language
 
 

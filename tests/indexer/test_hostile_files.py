@@ -1,4 +1,5 @@
-"""Damaged and malicious files in every language: cut without an error, no line lost, lines and bytes right."""
+"""Damaged and malicious files in every language: cut without an error, no line lost, lines and
+bytes right."""
 
 from collections.abc import Callable
 
@@ -35,15 +36,23 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
     "UTF-16": lambda data: data.decode().encode("utf-16"),
     "not UTF-8": lambda data: data.replace(b"e", b"\xe9", 4) + b"\xed\xa0\x80\xff",
-    "other line breaks": lambda data: data.replace(b" ", "\u2028\x0b\x85\x1c\ufeff\u0130".encode(), 2),
-    "brackets never closed": lambda data: data.replace(b")", b"").replace(b"}", b"").replace(b"]", b""),
-    "brackets never opened": lambda data: data.replace(b"(", b"").replace(b"{", b"").replace(b"[", b""),
+    "other line breaks": lambda data: data.replace(
+        b" ", "\u2028\x0b\x85\x1c\ufeff\u0130".encode(), 2
+    ),
+    "brackets never closed": lambda data: (
+        data.replace(b")", b"").replace(b"}", b"").replace(b"]", b"")
+    ),
+    "brackets never opened": lambda data: (
+        data.replace(b"(", b"").replace(b"{", b"").replace(b"[", b"")
+    ),
     "only errors": lambda data: b"}} ) ]] @@ ?? <> %% $$ ~~ \\ \n" * 200 + data[:20],
     "one row of many": lambda data: (data.replace(b"\n", b" ") * (1 + ROW // len(data)))[:ROW],
     "nested in brackets": lambda data: data + rows_of("f({[" * (DEEP // 3)),
     "a chain of calls": lambda data: data + b"\nx = a" + rows_of(".b()" * 16_000),
     "nested in marks": lambda data: data + rows_of("- " * DEEP),
-    "nested by indentation": lambda data: data + "\n".join(" " * (at % 300) + "if x:" for at in range(450)).encode(),
+    "nested by indentation": lambda data: (
+        data + "\n".join(" " * (at % 300) + "if x:" for at in range(450)).encode()
+    ),
 }
 REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "NUL": (lambda data: data[:20] + b"\0" + data[20:], "binary"),
@@ -58,7 +67,8 @@ def test_every_language_has_a_sample() -> None:
 
 @pytest.mark.parametrize("language", SAMPLES)
 def test_damage_costs_no_line_and_no_run(language: str) -> None:
-    """Each kind of damage in each language: the file is cut, and each non-blank line is in some memory."""
+    """Each kind of damage in each language: the file is cut, and each non-blank line is in some
+    memory."""
     path, sample = SAMPLES[language]
     for kind, damage in DAMAGES.items():
         data = damage(sample.encode())
@@ -82,7 +92,9 @@ def check_places(data: bytes, language: str, path: str) -> None:
     """Assert that lines and bytes of every definition agree."""
     found = parse_syntax(data, source_file(path, "", window_lines=60).language)
     for one in found.definitions:
-        assert one.start_byte <= one.inner_start_byte <= one.body_byte <= one.end_byte <= len(data), language
+        assert (
+            one.start_byte <= one.inner_start_byte <= one.body_byte <= one.end_byte <= len(data)
+        ), language
         assert data.count(b"\n", 0, one.start_byte) == one.start, language
         assert data.count(b"\n", 0, one.inner_start_byte) == one.inner_start, language
 
@@ -92,11 +104,16 @@ def test_some_damage_keeps_a_file_out(kind: str) -> None:
     """A NUL or a line of 10 MB excludes the file, with a reason."""
     damage, reason = REFUSED[kind]
     with pytest.raises(FileRefused, match=reason):
-        decode_text(damage(SAMPLES["python"][1].encode()), "a.py", max_line_chars=IndexSettings().max_line_chars)
+        decode_text(
+            damage(SAMPLES["python"][1].encode()),
+            "a.py",
+            max_line_chars=IndexSettings().max_line_chars,
+        )
 
 
 @pytest.mark.parametrize(
-    "cells", ['"abc"', '{"a": 1}', "[NaN]", "[null]", "9" * 9_000, "[" * DEEP, "[" * 900 + "]" * 900]
+    "cells",
+    ['"abc"', '{"a": 1}', "[NaN]", "[null]", "9" * 9_000, "[" * DEEP, "[" * 900 + "]" * 900],
 )
 def test_a_notebook_that_is_none_is_data(cells: str) -> None:
     """JSON of another structure, with absurd numbers, or nested too deeply."""
@@ -105,9 +122,16 @@ def test_a_notebook_that_is_none_is_data(cells: str) -> None:
 
 
 def test_a_notebook_holds_what_no_text_can() -> None:
-    """Half a character, a carriage return and a repeated key are accepted; an escaped NUL is binary."""
+    """Half a character, a carriage return and a repeated key are accepted; an escaped NUL is
+    binary."""
     cell = '{"cell_type": "code", "source": "x = 1", "source": ["a = \\"\\ud800\\"\\r\\n", "b"]}'
-    text = decode_text(f'{{"cells": [], "cells": [{cell}]}}'.encode(), "a.ipynb", max_line_chars=5_000)
+    text = decode_text(
+        f'{{"cells": [], "cells": [{cell}]}}'.encode(), "a.ipynb", max_line_chars=5_000
+    )
     assert text == '# %%\na = "?"\nb'
     with pytest.raises(FileRefused, match="binary"):
-        decode_text(b'{"cells": [{"cell_type": "code", "source": "\\u0000"}]}', "a.ipynb", max_line_chars=5_000)
+        decode_text(
+            b'{"cells": [{"cell_type": "code", "source": "\\u0000"}]}',
+            "a.ipynb",
+            max_line_chars=5_000,
+        )

@@ -24,7 +24,8 @@ from xscore.store.store import Store
 
 
 def test_a_first_run_fills_layers_and_counts(index: Index) -> None:
-    """X14, X16: code goes to the graph layer, prose and configuration to the vector layer, with metadata."""
+    """X14, X16: code goes to the graph layer, prose and configuration to the vector layer, with
+    metadata."""
     report = index.run(index.make(FILES))
     assert report.files.indexed == report.files.seen == 5
     assert report.memories == MemoryCounts(
@@ -63,7 +64,8 @@ def test_last_modified_is_the_files_time(index: Index) -> None:
 
 
 def test_an_edit_touches_its_own_memories_only(index: Index) -> None:
-    """X28: after editing one function, no other memory has a new id or content hash, though lines moved."""
+    """X28: after editing one function, no other memory has a new id or content hash, though lines
+    moved."""
     root = index.of(FILES)
     before = dict(index.connection.execute("SELECT id, content_hash FROM memory").fetchall())
     path = root / "pkg/a.py"
@@ -85,9 +87,13 @@ def test_what_goes_from_disk_goes_from_the_store(index: Index) -> None:
     report = index.run(root)
     assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
     left = {str(row[0]) for row in index.rows("SELECT id FROM memory")}
-    untied = "SELECT name_crc FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
+    untied = (
+        "SELECT name_crc FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
+    )
     assert index.rows(untied) == []
-    assert {str(row[0]) for row in index.rows("SELECT id FROM edge_end WHERE id GLOB 'm_*'")} <= left
+    assert {
+        str(row[0]) for row in index.rows("SELECT id FROM edge_end WHERE id GLOB 'm_*'")
+    } <= left
     ends = {str(end) for row in index.rows("SELECT source, target FROM edge") for end in row}
     assert {end for end in ends if end.startswith("m_")} <= left
     assert "f_pkg/a.py" not in ends
@@ -95,7 +101,8 @@ def test_what_goes_from_disk_goes_from_the_store(index: Index) -> None:
 
 
 def test_new_rules_mean_a_new_look_at_every_file(index: Index) -> None:
-    """If settings change how bytes are read, unchanged files are read again, once, even those of the epoch."""
+    """If settings change how bytes are read, unchanged files are read again, once, even those of
+    the epoch."""
     root = index.make(FILES)
     for name in FILES:  # as packages of source have them
         os.utime(root / name, (0, 0))
@@ -105,19 +112,26 @@ def test_new_rules_mean_a_new_look_at_every_file(index: Index) -> None:
     assert index.run(root).files.indexed == 0
 
 
-def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
-    """A stamp as recent as the run is not trusted: a later write of equal size and time is found."""
+def test_a_file_written_while_indexed_is_looked_at_again(
+    make_repo: MakeRepo, connection: sqlite3.Connection
+) -> None:
+    """A stamp as recent as the run is not trusted: a later write of equal size and time is
+    found."""
     root = make_repo(FILES)
     info = (root / "run.sh").stat()
     settings = IndexSettings()
     index_repository(connection, find_root(root), settings, now=info.st_mtime)
     (root / "run.sh").write_text("echo ho\n")
     os.utime(root / "run.sh", ns=(info.st_atime_ns, info.st_mtime_ns))
-    assert index_repository(connection, find_root(root), settings, now=time.time() + 60).files.indexed == 1
+    assert (
+        index_repository(connection, find_root(root), settings, now=time.time() + 60).files.indexed
+        == 1
+    )
 
 
 def test_a_file_replaced_by_one_of_its_size_and_date_is_read(index: Index) -> None:
-    """`rsync -t`, `cp -p` and `tar` keep dates: the content counts, also where size and mtime are the same."""
+    """`rsync -t`, `cp -p` and `tar` keep dates: the content counts, also where size and mtime are
+    the same."""
     root = index.make(FILES)
     file = root / "run.sh"
     os.utime(file, (10**9, 10**9))
@@ -130,21 +144,27 @@ def test_a_file_replaced_by_one_of_its_size_and_date_is_read(index: Index) -> No
 
 
 def test_a_file_of_the_future_keeps_its_date(index: Index) -> None:
-    """Where a clock was set back, files are read at each run, and their memories do not become those of 1970."""
+    """Where a clock was set back, files are read at each run, and their memories do not become
+    those of 1970."""
     root = index.make(FILES)
     ahead = time.time() + 86_400
     os.utime(root / "run.sh", (ahead, ahead))
     index.run(root)
     index.run(root)
-    assert index.rows("SELECT DISTINCT updated_at FROM memory WHERE path = 'run.sh'") == [(pytest.approx(ahead),)]
+    assert index.rows("SELECT DISTINCT updated_at FROM memory WHERE path = 'run.sh'") == [
+        (pytest.approx(ahead),)
+    ]
 
 
 def test_secrets_are_redacted_after_parsing(index: Index) -> None:
-    """A secret in code, comment, heading or configuration reaches no column, and entities stay complete."""
+    """A secret in code, comment, heading or configuration reaches no column, and entities stay
+    complete."""
     key = "ghp_" + "a8Kd93jfKq0dLs82mZx71bVt54nRw6YcPq3E"
     root = index.make(
         {
-            "a.py": f'TOKEN = "{key}"\n\n\ndef f(token="{key}"):\n    """Uses {key}."""\n    return 1\n',
+            "a.py": (
+                f'TOKEN = "{key}"\n\n\ndef f(token="{key}"):\n    """Uses {key}."""\n    return 1\n'
+            ),
             "b.md": f"# Key {key}\n\ntext\n",
             "c.toml": f'# {key}\ntoken = "{key}"\n',
         }
@@ -158,14 +178,24 @@ def test_secrets_are_redacted_after_parsing(index: Index) -> None:
 
 
 def test_configuration_is_screened_and_documents_are_not(index: Index, tmp_path: Path) -> None:
-    """P03: a config file loses the address, a document keeps it; changing the setting reads the file again."""
+    """P03: a config file loses the address, a document keeps it; changing the setting reads the
+    file again."""
     address = "jane" + "@" + "corp-x.io"
-    root = index.make({"app.toml": f'[owner]\nmail = "{address}"\n', "README.md": f"# Who\n\nAsk {address}.\n"})
+    root = index.make(
+        {"app.toml": f'[owner]\nmail = "{address}"\n', "README.md": f"# Who\n\nAsk {address}.\n"}
+    )
     with Store.open(find_root(root), user_data_dir=tmp_path / "user") as store:
         for allowed in (False, True, False):
-            index_repository(store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed)
-            found = {path: text for path, *_, text in read_with_bodies(store.connection, "path", "true")}
-            assert (address in found["app.toml"], "<PII:email>" in found["app.toml"]) == (allowed, not allowed)
+            index_repository(
+                store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed
+            )
+            found = {
+                path: text for path, *_, text in read_with_bodies(store.connection, "path", "true")
+            }
+            assert (address in found["app.toml"], "<PII:email>" in found["app.toml"]) == (
+                allowed,
+                not allowed,
+            )
             assert address in found["README.md"]
 
 
@@ -182,8 +212,7 @@ def test_names_that_are_not_utf8_are_kept_as_text(index: Index) -> None:
 def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) -> None:
     """No run imports a grammar, and one without changes nothing else that only parsing needs."""
     root = make_repo(FILES)
-    script = dedent(
-        f"""
+    script = dedent(f"""
         import sys, time
         from pathlib import Path
         from types import SimpleNamespace
@@ -196,9 +225,11 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
                        now=time.time() + 60)
         print(report.files.indexed, *[m for m in sys.modules if m.partition(".")[0] in
               ("tree_sitter", "numpy", "pydantic", "multiprocessing")])
-        """
-    )
-    run = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
+        """)  # noqa: E501  its lines are read by others
+    run = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        for _ in "12"
+    ]
     assert run[0].stdout.strip() == "5"
     assert run[1].stdout.strip() == "0"
 
@@ -210,7 +241,9 @@ def test_totals_stay_right_without_counting(index: Index) -> None:
         "import os\n\n\ndef first(x):\n    return second(x)\n\n\ndef third(x):\n    first(x)\n"
     )
     index.run(root)
-    (root / "pkg/new.py").write_text("from pkg.a import third\n\n\nclass Held:\n    def go(self):\n        third(1)\n")
+    (root / "pkg/new.py").write_text(
+        "from pkg.a import third\n\n\nclass Held:\n    def go(self):\n        third(1)\n"
+    )
     index.run(root)
     (root / "pkg/a.py").rename(root / "pkg/moved.py")
     (root / "run.sh").unlink()
@@ -222,7 +255,8 @@ def test_totals_stay_right_without_counting(index: Index) -> None:
 
 
 def test_a_file_excluded_by_name_is_remembered(index: Index) -> None:
-    """Its stamp saves the next run the check; a secret file's name is not stored; a new setting checks again."""
+    """Its stamp saves the next run the check; a secret file's name is not stored; a new setting
+    checks again."""
     root = index.make({**FILES, "logo.png": "x", "id_rsa": "k"})
     reasons = index.run(root).files.excluded.by_reason
     stamps = index.rows("SELECT path, excluded FROM file WHERE excluded <> ''")
@@ -234,7 +268,9 @@ def test_a_file_excluded_by_name_is_remembered(index: Index) -> None:
     assert index.rows("SELECT path FROM file WHERE path = 'logo.png'") == []
 
 
-def test_a_file_that_changes_while_it_is_read_is_read_again(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was read is kept complete, and the next run reads what was written meanwhile."""
     root = index.make({"a.py": "def first():\n    return 1\n"})
 

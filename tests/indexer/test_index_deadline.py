@@ -33,10 +33,14 @@ TABLES = (
 def run_until(connection: sqlite3.Connection, root: Path, seconds: float | None) -> IndexReport:
     """Index with a deadline in seconds; None: no deadline."""
     until = None if seconds is None else time.monotonic() + seconds
-    return index_repository(connection, find_root(root), IndexSettings(), now=time.time() + 3600, until=until)
+    return index_repository(
+        connection, find_root(root), IndexSettings(), now=time.time() + 3600, until=until
+    )
 
 
-def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
+def test_a_deadline_that_has_passed_leaves_all_files(
+    make_repo: MakeRepo, connection: sqlite3.Connection
+) -> None:
     """Nothing is read, the report counts the files left, and the next run reads everything."""
     root = make_repo(FILES)
     report = run_until(connection, root, 0.0)
@@ -48,7 +52,8 @@ def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connec
 def test_a_folder_that_could_not_be_listed_in_time_keeps_its_index(
     tmp_path: Path, connection: sqlite3.Connection
 ) -> None:
-    """What a walk has not reached when the time is up is not taken for deleted, and the report says so."""
+    """What a walk has not reached when the time is up is not taken for deleted, and the report says
+    so."""
     write_files(tmp_path, FILES)
     listed = run_until(connection, tmp_path, None)
     cut = run_until(connection, tmp_path, 0.0)
@@ -56,26 +61,41 @@ def test_a_folder_that_could_not_be_listed_in_time_keeps_its_index(
     assert run_until(connection, tmp_path, None).files.unchanged == len(FILES)
 
 
-def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connection: sqlite3.Connection) -> None:
-    """Each run keeps its commits, and together they make the same memories and edges as a single run."""
+def test_runs_with_deadlines_end_in_the_index_of_one_run(
+    tmp_path: Path, connection: sqlite3.Connection
+) -> None:
+    """Each run keeps its commits, and together they make the same memories and edges as a single
+    run."""
     root = big_repository(tmp_path / "many", 450)
     known, shares = 0, list[int]()
     while not shares or shares[-1]:
         report = run_until(connection, root, 0.6 + 0.2 * len(shares))
-        assert (report.files.unchanged, known + report.files.indexed + report.files_left) == (known, 450)
+        assert (report.files.unchanged, known + report.files.indexed + report.files_left) == (
+            known,
+            450,
+        )
         left = rows(connection, "SELECT value FROM worktree_meta WHERE key = 'index_files_left'")
-        assert left == ([(str(report.files_left),)] if report.files_left and report.files.indexed else left)
+        assert left == (
+            [(str(report.files_left),)] if report.files_left and report.files.indexed else left
+        )
         known += report.files.indexed
         shares.append(report.files_left)
     run_until(connection, root, None)
-    assert rows(connection, "SELECT * FROM worktree_meta WHERE key LIKE 'index_files_left' OR key = 'links_due'") == []
+    assert (
+        rows(
+            connection,
+            "SELECT * FROM worktree_meta WHERE key LIKE 'index_files_left' OR key = 'links_due'",
+        )
+        == []
+    )
     with closing(connect_store(tmp_path / "other" / "memory.db")) as other:
         run_until(other, root, None)
         assert all(rows(connection, query) == rows(other, query) for query in TABLES)
 
 
 def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
-    """The worker on it is killed at the deadline, and the file is recorded, so that it comes last next time."""
+    """The worker on it is killed at the deadline, and the file is recorded, so that it comes last
+    next time."""
 
     def stop_children() -> None:
         give_up = time.monotonic() + 30
@@ -88,18 +108,27 @@ def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
     stopper.start()
     until = time.monotonic() + 1.5
     big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
-    done = list(parse_in_processes(iter([job(0, big), job(1)]), count=1, until=until, stopped=stopped.append))
+    done = list(
+        parse_in_processes(
+            iter([job(0, big), job(1)]), count=1, until=until, stopped=stopped.append
+        )
+    )
     assert until <= time.monotonic() < until + GRACE_S
     stopper.join()
     assert (done, stopped, children_of(os.getpid())) == ([], ["m0.py"], [])
 
 
-def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
+def test_what_a_deadline_stopped_at_comes_last(
+    make_repo: MakeRepo, connection: sqlite3.Connection
+) -> None:
     """Other files do not wait behind it again."""
     root = make_repo({f"m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(40)})
     connection.execute("INSERT INTO worktree_meta VALUES (1, 'index_slow', 'm0.py\nm1.py')")
     connection.execute("CREATE TEMP TABLE came (path); ")
-    watch = "CREATE TEMP TRIGGER watch AFTER INSERT ON file_row BEGIN INSERT INTO came VALUES (NEW.path); END"
+    watch = (
+        "CREATE TEMP TRIGGER watch AFTER INSERT ON file_row BEGIN INSERT INTO came VALUES"
+        " (NEW.path); END"
+    )
     connection.execute(watch)
     run_until(connection, root, None)
     assert rows(connection, "SELECT path FROM came")[-2:] == [("m0.py",), ("m1.py",)]
@@ -109,7 +138,8 @@ def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: 
 def test_a_second_indexer_does_not_wait_past_its_deadline(
     make_repo: MakeRepo, tmp_path: Path, connection: sqlite3.Connection
 ) -> None:
-    """While another process writes, the run ends in time with a message, and leaves the files to the next."""
+    """While another process writes, the run ends in time with a message, and leaves the files to
+    the next."""
     root = make_repo(FILES)
     with closing(connect_store(tmp_path / "store" / "memory.db")) as second:
         with transaction(connection):
@@ -117,6 +147,8 @@ def test_a_second_indexer_does_not_wait_past_its_deadline(
             report = run_until(second, root, 0.3)
             assert time.monotonic() - began < 0.3 + 2 * GRACE_S
         assert report.files.indexed == 0
-        assert report.notes == ("another process is writing to the store, so the index was left as it is",)
+        assert report.notes == (
+            "another process is writing to the store, so the index was left as it is",
+        )
         assert run_until(second, root, None).files.indexed == len(FILES)
         assert second.execute("PRAGMA busy_timeout").fetchone() == (30_000,)

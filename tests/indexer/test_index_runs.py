@@ -1,4 +1,5 @@
-"""Large, killed, crashed and concurrent index runs: the same result, and damage reported as damage."""
+"""Large, killed, crashed and concurrent index runs: the same result, and damage reported as
+damage."""
 
 import json
 import signal
@@ -28,7 +29,7 @@ from xscore.indexer.index import index_repository as index
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def big_repository(root: Path, count: int) -> Path:
@@ -37,7 +38,9 @@ def big_repository(root: Path, count: int) -> Path:
     for number in range(count):
         called = (number + 1) % count
         imported = f"    from d{called % 7}.m{called} import f{called}\n\n"
-        files[f"d{number % 7}/m{number}.py"] = f"def f{number}(x):\n{imported}    return f{called}(x)\n"
+        files[f"d{number % 7}/m{number}.py"] = (
+            f"def f{number}(x):\n{imported}    return f{called}(x)\n"
+        )
     write_files(root, files)
     return root
 
@@ -45,7 +48,8 @@ def big_repository(root: Path, count: int) -> Path:
 def test_large_runs_parse_in_processes_with_the_same_result(
     tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Worker processes parse more than a few hundred files and report each; the result is the same."""
+    """Worker processes parse more than a few hundred files and report each; the result is the
+    same."""
     monkeypatch.setattr(changes, "PROGRESS_SECONDS", 0)
     root = big_repository(tmp_path / "many", 450)
     told: list[tuple[int, int]] = []
@@ -69,9 +73,16 @@ def test_large_runs_parse_in_processes_with_the_same_result(
 
 
 def test_large_files_are_parsed_apart(index: Index) -> None:
-    """A large file is parsed in a separate process, and an excessively nested one is in the report."""
+    """A large file is parsed in a separate process, and an excessively nested one is in the
+    report."""
     functions = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(3000))
-    root = index.make({"large.py": functions, "deep.json": "[" * 300 + "]" * 300, "small.py": "def g():\n    pass\n"})
+    root = index.make(
+        {
+            "large.py": functions,
+            "deep.json": "[" * 300 + "]" * 300,
+            "small.py": "def g():\n    pass\n",
+        }
+    )
     report = index.run(root)
     assert report.memories.by_kind == {"function": 3001, "text": 1}
     assert report.notes == ("deep.json: it nests more than 200 deep; cut into windows of lines",)
@@ -79,12 +90,15 @@ def test_large_files_are_parsed_apart(index: Index) -> None:
 
 @pytest.mark.verify
 def test_a_killed_run_is_taken_up_where_it_stopped(tmp_path: Path, index: Index) -> None:
-    """A run killed at any time leaves an intact store; the next indexes only the rest and links everything."""
+    """A run killed at any time leaves an intact store; the next indexes only the rest and links
+    everything."""
     root = big_repository(tmp_path / "many", 390)
     database = tmp_path / "store" / "memory.db"
     child = subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)])
     give_up = time.monotonic() + 60
-    while not index.connection.execute("SELECT 1 FROM file").fetchone() and time.monotonic() < give_up:
+    while (
+        not index.connection.execute("SELECT 1 FROM file").fetchone() and time.monotonic() < give_up
+    ):
         time.sleep(0.002)
     child.send_signal(signal.SIGKILL)
     child.wait()
@@ -92,22 +106,30 @@ def test_a_killed_run_is_taken_up_where_it_stopped(tmp_path: Path, index: Index)
     assert index.rows("PRAGMA integrity_check") == [("ok",)]
     report = index.run(root)
     assert kept > 0
-    assert (report.files.unchanged, report.files.indexed, report.edges["calls"]) == (kept, 390 - kept, 390)
+    assert (report.files.unchanged, report.files.indexed, report.edges["calls"]) == (
+        kept,
+        390 - kept,
+        390,
+    )
 
 
 @pytest.mark.verify
 def test_two_runs_at_once_agree(tmp_path: Path, index: Index) -> None:
-    """Two concurrent runs over one store both succeed, and the store equals that of a single run."""
+    """Two concurrent runs over one store both succeed, and the store equals that of a single
+    run."""
     root = big_repository(tmp_path / "many", 200)
     database = tmp_path / "store" / "memory.db"
-    children = [subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)]) for _ in "12"]
+    children = [
+        subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)]) for _ in "12"
+    ]
     assert [child.wait(60) for child in children] == [0, 0]
     report = index.run(root)
     assert (report.files.unchanged, report.memories.total, report.edges["calls"]) == (200, 200, 200)
 
 
 def test_a_folder_swapped_for_a_link_leads_nowhere(index: Index, tmp_path: Path) -> None:
-    """A tracked file whose folder has become a link to elsewhere is not read, and the run continues."""
+    """A tracked file whose folder has become a link to elsewhere is not read, and the run
+    continues."""
     root = index.make({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.py").write_text("stolen = 1\n")
@@ -134,7 +156,7 @@ import resource
 status = open("/proc/self/status").read().split()  # `ru_maxrss` begins with that of the process that started this
 own = int(status[status.index("VmHWM:") + 1])
 print([kilobytes // 1024 for kilobytes in (own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)])
-"""
+"""  # noqa: E501  its lines are read by others
 )
 LARGE_FILES = {
     "million_rows.py": "x = 1\n" * 1_000_000,
@@ -150,7 +172,8 @@ LARGE_FILES = {
 @pytest.mark.verify
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
 def test_no_file_takes_much_memory(tmp_path: Path, connection: sqlite3.Connection) -> None:
-    """A million lines, dense lines, endless chains: every file is indexed, each line in a memory, within 400 MB."""
+    """A million lines, dense lines, endless chains: every file is indexed, each line in a memory,
+    within 400 MB."""
     root = tmp_path / "large"
     root.mkdir()
     for name, text in LARGE_FILES.items():
@@ -158,7 +181,15 @@ def test_no_file_takes_much_memory(tmp_path: Path, connection: sqlite3.Connectio
     command = [sys.executable, "-c", MEASURED, str(tmp_path / "store" / "memory.db"), str(root)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=110)
     assert max(json.loads(done.stdout)) < 400
-    spans = rows(connection, "SELECT path, start_line, end_line FROM memory WHERE path != '' ORDER BY path, start_line")
+    spans = rows(
+        connection,
+        "SELECT path, start_line, end_line FROM memory WHERE path != '' ORDER BY path, start_line",
+    )
     for name, text in LARGE_FILES.items():
-        seen = {row for path, start, end in spans if path == name for row in range(int(str(start)), int(str(end)) + 1)}
+        seen = {
+            row
+            for path, start, end in spans
+            if path == name
+            for row in range(int(str(start)), int(str(end)) + 1)
+        }
         assert len(seen) == len(text.splitlines()), name

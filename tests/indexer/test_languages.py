@@ -11,7 +11,9 @@ from xscore.indexer.syntax import parse_syntax
 QUERIES = files("xscore.indexer") / "queries"
 
 
-@pytest.mark.parametrize("language", [row for row in LANGUAGES if row.grammar], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "language", [row for row in LANGUAGES if row.grammar], ids=lambda row: row.name
+)
 def test_every_grammar_reads_with_its_queries(language: Language) -> None:
     """A language takes a row and a query file: both load, and an empty file gives nothing."""
     assert parse_syntax(b"\n", language).definitions == []
@@ -23,7 +25,9 @@ def test_the_captures_are_documented() -> None:
         name
         for file in QUERIES.iterdir()
         if file.name.endswith(".scm")
-        for name in re.findall(r"(?<!#)@([a-z][\w.]*)", re.sub(r";.*|\"[^\"\n]*\"", "", file.read_text("utf-8")))
+        for name in re.findall(
+            r"(?<!#)@([a-z][\w.]*)", re.sub(r";.*|\"[^\"\n]*\"", "", file.read_text("utf-8"))
+        )
     }
     told = set(re.findall(r"`@([\w.]+)`", (QUERIES / "README.md").read_text("utf-8")))
     assert used == told

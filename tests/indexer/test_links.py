@@ -6,11 +6,11 @@ from xscore.store.graph import follow_links
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
     "src/pkg/core.py": (
-        "import os\nfrom .util import clean as tidy\nfrom . import util\n\n"
-        "class Base:\n    def close_all(self):\n        pass\n\n"
-        "class Engine(Base):\n    def start(self):\n        self.check()\n        tidy(1)\n        util.report()\n"
-        "        os.clean()\n        self.close_all()\n\n    def check(self):\n        return helper()\n\n\n"
-        "def helper():\n    return Engine()\n"
+        "import os\nfrom .util import clean as tidy\nfrom . import util\n\nclass Base:\n    def"
+        " close_all(self):\n        pass\n\nclass Engine(Base):\n    def start(self):\n       "
+        " self.check()\n        tidy(1)\n        util.report()\n        os.clean()\n       "
+        " self.close_all()\n\n    def check(self):\n        return helper()\n\n\ndef helper():\n   "
+        " return Engine()\n"
     ),
     "src/pkg/util.py": "def clean(x):\n    return x\n\n\ndef report():\n    clean(2)\n",
     "src/other.py": (
@@ -21,7 +21,10 @@ PYTHON = {
         "from pkg.core import Engine, helper\n\n\ndef make():\n    return helper()\n\n\n"
         "def test_start():\n    make()\n    Engine().start()\n"
     ),
-    "docs/guide.md": "# Engine\n\nSee `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is unknown.\n",
+    "docs/guide.md": (
+        "# Engine\n\nSee `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is"
+        " unknown.\n"
+    ),
 }
 
 
@@ -32,10 +35,12 @@ def arrows(*rows: str) -> set[tuple[str, str]]:
 
 
 def test_calls_go_to_resolved_targets_only(index: Index) -> None:
-    """X29: same file, imports (aliases and re-exports followed), own and inherited methods, unique names; no others."""
+    """X29: same file, imports (aliases and re-exports followed), own and inherited methods, unique
+    names; no others."""
     index.of(PYTHON)
     assert index.edges("calls") == arrows(
-        "core.py:Engine.start -> core.py:Engine.check util.py:clean util.py:report core.py:Base.close_all",
+        "core.py:Engine.start -> core.py:Engine.check util.py:clean util.py:report"
+        " core.py:Base.close_all",
         "core.py:Engine.check -> core.py:helper",
         "core.py:helper -> core.py:Engine",
         "util.py:report -> util.py:clean",
@@ -45,23 +50,34 @@ def test_calls_go_to_resolved_targets_only(index: Index) -> None:
 
 
 def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> None:
-    """`from .a import x as y` exports `x`; `self.save()` finds the nearest base with it, `super()` one above."""
+    """`from .a import x as y` exports `x`; `self.save()` finds the nearest base with it, `super()`
+    one above."""
     root = index.make(
         {
-            "pkg/__init__.py": "from .impl import real as public\nfrom .models import Base as Root\n",
+            "pkg/__init__.py": (
+                "from .impl import real as public\nfrom .models import Base as Root\n"
+            ),
             "pkg/impl.py": "def real():\n    return 1\n",
             "pkg/fake.py": "def public():\n    return 0\n\n\ndef real():\n    return 2\n",
-            "pkg/models.py": "class Base:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n",
-            "pkg/other.py": "class Other:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n",
+            "pkg/models.py": (
+                "class Base:\n    def save(self):\n        pass\n\n    def load(self):\n       "
+                " pass\n"
+            ),
+            "pkg/other.py": (
+                "class Other:\n    def save(self):\n        pass\n\n    def load(self):\n       "
+                " pass\n"
+            ),
             "app/use.py": (
-                "from pkg import Root, public\n\n\nclass Middle(Root):\n    def save(self):\n"
-                "        super().save()\n        public()\n\n\n"
-                "class Leaf(Middle):\n    def run(self):\n        self.save()\n        self.load()\n"
+                "from pkg import Root, public\n\n\nclass Middle(Root):\n    def save(self):\n      "
+                "  super().save()\n        public()\n\n\nclass Leaf(Middle):\n    def run(self):\n "
+                "       self.save()\n        self.load()\n"
             ),
             "web/a.js": "export function real() {\n  return 1\n}\n",
             "web/b.js": "export function real() {\n  return 2\n}\n",
             "web/index.js": "export { real as shown } from './a.js'\n",
-            "web/use.js": "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n",
+            "web/use.js": (
+                "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n"
+            ),
         }
     )
     index.run(root)
@@ -71,7 +87,9 @@ def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> N
         "use.js:go -> a.js:real",
     )
     assert index.edges("calls") == expected
-    (root / "pkg/__init__.py").write_text("from .fake import real as public\nfrom .models import Base as Root\n")
+    (root / "pkg/__init__.py").write_text(
+        "from .fake import real as public\nfrom .models import Base as Root\n"
+    )
     index.run(root)
     assert index.edges("calls") == expected - {("use.py:Middle.save", "impl.py:real")} | {
         ("use.py:Middle.save", "fake.py:real")
@@ -80,8 +98,12 @@ def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> N
 
 TYPED = {
     "shop/base.py": "class Base:\n    def get(self):\n        pass\n",
-    "shop/cart.py": "from .base import Base\n\n\nclass Cart(Base):\n    def close(self):\n        pass\n",
-    "shop/desk.py": "class Desk:\n    def get(self):\n        pass\n\n    def close(self):\n        pass\n",
+    "shop/cart.py": (
+        "from .base import Base\n\n\nclass Cart(Base):\n    def close(self):\n        pass\n"
+    ),
+    "shop/desk.py": (
+        "class Desk:\n    def get(self):\n        pass\n\n    def close(self):\n        pass\n"
+    ),
     "shop/use.py": (
         "from .cart import Cart\n\n\n"
         "def settle(one: Cart, other: 'Cart | None' = None, many: list[Cart] = ()):\n"
@@ -89,10 +111,10 @@ TYPED = {
     ),
     "web/Cart.java": "class Till {\n  int close() {\n    return 1;\n  }\n}\n",
     "web/Box.java": (
-        "class Box {\n  int close() {\n    return 2;\n  }\n\n"
-        "  @Override\n  public char charOf(int i) {\n    return 1;\n  }\n\n"
-        "  int settle(Till till, Foreign word) {\n    Till own = till;\n    word.charOf(1);\n    word.settle(2);\n"
-        "    return own.close();\n  }\n\n  void other(int[] word) {\n    word.charOf(1);\n    word.length();\n  }\n}\n"
+        "class Box {\n  int close() {\n    return 2;\n  }\n\n  @Override\n  public char charOf(int"
+        " i) {\n    return 1;\n  }\n\n  int settle(Till till, Foreign word) {\n    Till own ="
+        " till;\n    word.charOf(1);\n    word.settle(2);\n    return own.close();\n  }\n\n  void"
+        " other(int[] word) {\n    word.charOf(1);\n    word.length();\n  }\n}\n"
     ),
 }
 
@@ -100,7 +122,8 @@ TYPED = {
 def test_the_stated_class_of_a_variable_decides_whose_method_is_called(index: Index) -> None:
     """Names shared by several classes are followed only if a declaration says which is meant.
 
-    A method that overrides another may be a foreign class's too, so a call on an unknown object is not taken for it.
+    A method that overrides another may be a foreign class's too, so a call on an unknown object is
+    not taken for it.
     """
     index.of(TYPED)
     assert index.edges("calls") == arrows(
@@ -111,20 +134,26 @@ def test_the_stated_class_of_a_variable_decides_whose_method_is_called(index: In
 
 NAMESPACED = {
     "src/Client.php": (
-        "<?php\nnamespace Acme\\Shop;\n\nuse Acme\\Shop\\Cookie\\Jar;\n\nclass Client implements Sends\n{\n"
-        "    public function send()\n    {\n        $jar = new Jar();\n        return Stack::create($jar);\n    }\n}\n"
+        "<?php\nnamespace Acme\\Shop;\n\nuse Acme\\Shop\\Cookie\\Jar;\n\nclass Client implements"
+        " Sends\n{\n    public function send()\n    {\n        $jar = new Jar();\n        return"
+        " Stack::create($jar);\n    }\n}\n"
     ),
-    "src/Sends.php": "<?php\nnamespace Acme\\Shop;\n\ninterface Sends\n{\n    public function send();\n}\n",
+    "src/Sends.php": (
+        "<?php\nnamespace Acme\\Shop;\n\ninterface Sends\n{\n    public function send();\n}\n"
+    ),
     "src/Stack.php": (
-        "<?php\nnamespace Acme\\Shop;\n\nclass Stack\n{\n    public static function create($jar)\n    {\n"
-        "        return $jar;\n    }\n}\n"
+        "<?php\nnamespace Acme\\Shop;\n\nclass Stack\n{\n    public static function create($jar)\n "
+        "   {\n        return $jar;\n    }\n}\n"
     ),
-    "src/Cookie/Jar.php": "<?php\nnamespace Acme\\Shop\\Cookie;\n\nclass Jar\n{\n    public $all = [];\n}\n",
+    "src/Cookie/Jar.php": (
+        "<?php\nnamespace Acme\\Shop\\Cookie;\n\nclass Jar\n{\n    public $all = [];\n}\n"
+    ),
 }
 
 
 def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None:
-    """The vendor's part of a namespace is no folder; a class in the same namespace is called without an import.
+    """The vendor's part of a namespace is no folder; a class in the same namespace is called
+    without an import.
 
     What implements an interface is affected by it.
     """
@@ -134,11 +163,14 @@ def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None
         ("Client.php:Client.send", "Stack.php:Stack.create"),
     }
     assert index.edges("imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
-    assert [one.path for one in follow_links(index.connection, "affected", "src/Sends.php")] == ["src/Client.php"]
+    assert [one.path for one in follow_links(index.connection, "affected", "src/Sends.php")] == [
+        "src/Client.php"
+    ]
 
 
 def test_tests_are_tied_to_what_they_test(index: Index) -> None:
-    """X22: a test's calls into the code are `tests` edges, and its file is linked to the file it is named after."""
+    """X22: a test's calls into the code are `tests` edges, and its file is linked to the file it is
+    named after."""
     index.of(PYTHON)
     assert index.edges("tests") == arrows(
         "test_core.py:make -> core.py:helper",
@@ -148,7 +180,8 @@ def test_tests_are_tied_to_what_they_test(index: Index) -> None:
 
 
 def test_imports_belonging_and_references(index: Index) -> None:
-    """Files import files, members belong to classes and classes to files, docs refer to what they name."""
+    """Files import files, members belong to classes and classes to files, docs refer to what they
+    name."""
     index.of(PYTHON)
     assert index.edges("imports") == arrows(
         "f_src/pkg/__init__.py -> f_src/pkg/core.py f_src/pkg/util.py",
@@ -168,21 +201,23 @@ def test_scripts(index: Index) -> None:
     """Required, imported and default-exported names resolve across JavaScript and TypeScript."""
     files = {
         "lib/app.js": (
-            "const view = require('./view')\nconst { pick } = require('./pick')\nconst u = require('./u')\n\n"
-            "function run () {\n  view(pick(1))\n  u.trim2()\n}\n"
+            "const view = require('./view')\nconst { pick } = require('./pick')\nconst u ="
+            " require('./u')\n\nfunction run () {\n  view(pick(1))\n  u.trim2()\n}\n"
         ),
         "lib/view.js": "module.exports = function render () {\n  return 1\n}\n",
         "lib/pick.ts": "export function pick(x: number) {\n  return x\n}\n",
         "lib/u.js": "exports.trim2 = function () {\n  return 2\n}\n",
         "lib/Page.tsx": (
-            "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box />\n}\n\n"
-            "function Box() {\n  return null\n}\n"
+            "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box"
+            " />\n}\n\nfunction Box() {\n  return null\n}\n"
         ),
         "lib/same.py": "def run():\n    pick(1)\n",
         "store/index.ts": 'export * from "../disk/impl"\n',
         "disk/impl.ts": "export function open(x: number) {\n  return x\n}\n",
         "other/open.ts": "export function open(x: string) {\n  return x\n}\n",
-        "use.ts": 'import { open } from "./store"\n\nexport function reads() {\n  return open(1)\n}\n',
+        "use.ts": (
+            'import { open } from "./store"\n\nexport function reads() {\n  return open(1)\n}\n'
+        ),
     }
     index.of(files)
     assert index.edges("calls") == arrows(
@@ -227,15 +262,16 @@ VALUES = {
     "src/lib.rs": "pub mod conf;\n\npub const TOP: u8 = 1;\n",
     "src/conf.rs": "pub const LIMIT: u8 = 3;\n",
     "src/pay.rs": (
-        "use crate::conf::LIMIT;\n\npub fn bare() -> u8 {\n    LIMIT\n}\n\n"
-        "pub fn path() -> u8 {\n    crate::conf::LIMIT\n}\n\npub fn top() -> u8 {\n    crate::TOP\n}\n\n"
-        "pub fn foreign() -> u8 {\n    u8::MAX\n}\n"
+        "use crate::conf::LIMIT;\n\npub fn bare() -> u8 {\n    LIMIT\n}\n\npub fn path() -> u8 {\n "
+        "   crate::conf::LIMIT\n}\n\npub fn top() -> u8 {\n    crate::TOP\n}\n\npub fn foreign() ->"
+        " u8 {\n    u8::MAX\n}\n"
     ),
 }
 
 
 def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: Index) -> None:
-    """Bare or behind its module, re-exported or renamed; not if bound again, only called, or only said."""
+    """Bare or behind its module, re-exported or renamed; not if bound again, only called, or only
+    said."""
     index.of(VALUES)
     assert index.edges("references") == arrows(
         "use.py:bare -> conf.py:module:LIMIT",
@@ -256,23 +292,30 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: In
 
 
 CRATE = {
-    "src/main.rs": "mod walk;\nmod output;\n\nfn main() {\n    walk::lonely();\n    crate::walk::deep::dig();\n}\n",
+    "src/main.rs": (
+        "mod walk;\nmod output;\n\nfn main() {\n    walk::lonely();\n   "
+        " crate::walk::deep::dig();\n}\n"
+    ),
     "src/output.rs": (
-        "use crate::walk;\nuse crate::walk::{self as other, Walker};\n\npub fn print_entry() {\n"
-        "    walk::lonely();\n    Walker::new();\n    let walk = start();\n    walk.dig();\n}\n\n"
-        "mod tests {\n    use super::*;\n\n    #[test]\n    fn prints() {\n        print_entry()\n    }\n}\n"
+        "use crate::walk;\nuse crate::walk::{self as other, Walker};\n\npub fn print_entry() {\n   "
+        " walk::lonely();\n    Walker::new();\n    let walk = start();\n    walk.dig();\n}\n\nmod"
+        " tests {\n    use super::*;\n\n    #[test]\n    fn prints() {\n        print_entry()\n   "
+        " }\n}\n"
     ),
     "src/walk.rs": (
-        "mod deep;\n\npub struct Walker;\n\nimpl Walker {\n    pub fn new() -> Walker {\n        Walker\n    }\n}\n\n"
-        "pub fn lonely() {\n    super::output::print_entry();\n}\n"
+        "mod deep;\n\npub struct Walker;\n\nimpl Walker {\n    pub fn new() -> Walker {\n       "
+        " Walker\n    }\n}\n\npub fn lonely() {\n    super::output::print_entry();\n}\n"
     ),
     "src/walk/deep.rs": "pub fn dig() {\n}\n",
-    "src/other.rs": "pub struct Digger;\n\nimpl Digger {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n",
+    "src/other.rs": (
+        "pub struct Digger;\n\nimpl Digger {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n"
+    ),
 }
 
 
 def test_paths_of_rust_lead_through_its_modules(index: Index) -> None:
-    """`walk::lonely()` is followed if `walk` is declared or imported; a variable `walk` is no module."""
+    """`walk::lonely()` is followed if `walk` is declared or imported; a variable `walk` is no
+    module."""
     index.of(CRATE)
     assert index.edges("calls") == arrows(
         "main.rs:main -> walk.rs:lonely deep.rs:dig",
@@ -288,14 +331,19 @@ def test_paths_of_rust_lead_through_its_modules(index: Index) -> None:
 
 NAMED_CRATES = {
     "Cargo.toml": '[workspace]\nmembers = ["walk-files", "tool"]\n',
-    "walk-files/Cargo.toml": '[package]\nversion = "1.0.0"\nname = "walk-files"\n\n[dependencies]\nname = "x"\n',
-    "walk-files/src/lib.rs": "pub mod deep;\npub use deep::Walker;\n\npub fn run() {\n    deep::dig();\n}\n",
+    "walk-files/Cargo.toml": (
+        '[package]\nversion = "1.0.0"\nname = "walk-files"\n\n[dependencies]\nname = "x"\n'
+    ),
+    "walk-files/src/lib.rs": (
+        "pub mod deep;\npub use deep::Walker;\n\npub fn run() {\n    deep::dig();\n}\n"
+    ),
     "walk-files/src/deep.rs": (
-        "pub struct Walker;\n\nimpl Walker {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n\npub fn fill() {\n}\n"
+        "pub struct Walker;\n\nimpl Walker {\n    pub fn new() {\n    }\n}\n\npub fn dig()"
+        " {\n}\n\npub fn fill() {\n}\n"
     ),
     "walk-files/tests/it.rs": (
-        "use walk_files::deep::{dig, self};\nuse walk_files::Walker;\n\n#[test]\nfn walks() {\n    dig();\n"
-        "    deep::fill();\n    Walker::new();\n    walk_files::run();\n}\n"
+        "use walk_files::deep::{dig, self};\nuse walk_files::Walker;\n\n#[test]\nfn walks() {\n   "
+        " dig();\n    deep::fill();\n    Walker::new();\n    walk_files::run();\n}\n"
     ),
     "tool/Cargo.toml": '[package]\nname = "tool"\n\n[lib]\nname = "tool_lib"\n',
     "tool/src/lib.rs": "pub fn dig() {\n    walk_files::deep::dig();\n}\n",
@@ -304,7 +352,8 @@ NAMED_CRATES = {
 
 
 def test_a_crate_is_known_by_the_name_in_its_manifest(index: Index) -> None:
-    """Tests, binaries and other members of a workspace reach a crate's files by its name, `-` written as `_`."""
+    """Tests, binaries and other members of a workspace reach a crate's files by its name, `-`
+    written as `_`."""
     index.of(NAMED_CRATES)
     assert index.edges("tests") >= arrows(
         "it.rs:walks -> deep.rs:dig deep.rs:fill deep.rs:Walker.new lib.rs:run",
@@ -318,32 +367,45 @@ GO_MODULE = {
     "shop.go": "package shop\n\nfunc Open() int {\n\treturn size()\n}\n",
     "size_linux.go": "package shop\n\nfunc size() int {\n\treturn 1\n}\n",
     "size_windows.go": "package shop\n\nfunc size() int {\n\treturn 2\n}\n",
-    "pay/sum.go": "package pay\n\nfunc Sum() int {\n\treturn size()\n}\n\nfunc size() int {\n\treturn 3\n}\n",
+    "pay/sum.go": (
+        "package pay\n\nfunc Sum() int {\n\treturn size()\n}\n\nfunc size() int {\n\treturn 3\n}\n"
+    ),
     "pay/unused.go": "package pay\n\nfunc Unused() int {\n\treturn 1\n}\n",
     "template/template.go": (
         "package template\n\ntype Set struct {\n\tn int\n}\n\nfunc Must() int {\n\treturn 1\n}\n\n"
         "func (s *Set) Delims() int {\n\treturn s.n\n}\n"
     ),
     "cmd/run.go": (
-        'package main\n\nimport (\n\t"html/template"\n\n\t"example.com/shop"\n\t"example.com/shop/pay"\n)\n\n'
-        'func main() {\n\tshop.Open()\n\tpay.Sum()\n\ttemplate.Must()\n\ttemplate.New("").Delims()\n}\n'
+        "package main\n\nimport"
+        ' (\n\t"html/template"\n\n\t"example.com/shop"\n\t"example.com/shop/pay"\n)\n\nfunc main()'
+        ' {\n\tshop.Open()\n\tpay.Sum()\n\ttemplate.Must()\n\ttemplate.New("").Delims()\n}\n'
     ),
 }
 
 
 def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
-    """The root package and its subpackages are followed to the defining files; library packages are not.
+    """The root package and its subpackages are followed to the defining files; library packages are
+    not.
 
-    A name that a package has once for each platform means all of these. A module renamed is another one at once.
+    A name that a package has once for each platform means all of these. A module renamed is another
+    one at once.
     """
     root = index.of(GO_MODULE)
     inside = arrows(
         "shop.go:Open -> size_linux.go:size size_windows.go:size",
         "sum.go:Sum -> sum.go:size",
     )
-    assert index.edges("calls") == inside | {("run.go:main", "shop.go:Open"), ("run.go:main", "sum.go:Sum")}
-    assert index.edges("imports") == {("f_cmd/run.go", "f_shop.go"), ("f_cmd/run.go", "f_pay/sum.go")}
-    assert "cmd/run.go" in [one.path for one in follow_links(index.connection, "affected", "shop.go")]
+    assert index.edges("calls") == inside | {
+        ("run.go:main", "shop.go:Open"),
+        ("run.go:main", "sum.go:Sum"),
+    }
+    assert index.edges("imports") == {
+        ("f_cmd/run.go", "f_shop.go"),
+        ("f_cmd/run.go", "f_pay/sum.go"),
+    }
+    assert "cmd/run.go" in [
+        one.path for one in follow_links(index.connection, "affected", "shop.go")
+    ]
     (root / "go.mod").write_text("module example.com/other\n")
     index.run(root)
     assert index.edges("calls") == inside
@@ -351,22 +413,32 @@ def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
 
 REACHED = {
     "plug/aura.py": "class Page:\n    def error(self):\n        pass\n",
-    "plug/log.py": "import logging\n\nlog = logging.getLogger()\n\n\ndef run(error):\n    log.error(1)\n    error()\n",
+    "plug/log.py": (
+        "import logging\n\nlog = logging.getLogger()\n\n\ndef run(error):\n    log.error(1)\n   "
+        " error()\n"
+    ),
     "plug/near.py": "from plug import aura\n\n\ndef near(page):\n    page.error()\n",
     "plug/far.py": "from plug.near import near\n\n\ndef far(page):\n    page.error()\n",
     "plug/farther.py": "from plug.far import far\n\n\ndef farther(page):\n    page.error()\n",
     "tests/conftest.py": "from plug import aura\n\n\ndef page():\n    return aura.Page()\n",
     "tests/test_it.py": "def test_it(page):\n    page.error()\n",
-    "web/codemod.ts": "export function turn(api: Api) {\n  api.isCall()\n  pad(1)\n}\n\nexport {}\nimport './x'\n",
+    "web/codemod.ts": (
+        "export function turn(api: Api) {\n  api.isCall()\n  pad(1)\n}\n\nexport {}\nimport './x'\n"
+    ),
     "web/plugin.ts": (
-        "export class Plugin {\n  isCall() {\n    return 1\n  }\n}\n\nexport function pad() {\n  return 2\n}\n"
+        "export class Plugin {\n  isCall() {\n    return 1\n  }\n}\n\nexport function pad() {\n "
+        " return 2\n}\n"
     ),
     "page/first.js": "function spread() {\n  return 1\n}\n",
     "page/second.js": "function show() {\n  spread()\n}\n",
     "java/a/Till.java": "package a;\nclass Till {\n  void ring() { }\n}\n",
     "java/a/Shop.java": "package a;\nclass Shop {\n  void open() { make().ring(); }\n}\n",
-    "java/b/Other.java": "package b;\nimport a.Shop;\nclass Other {\n  void go() { make().ring(); }\n}\n",
-    "java/c/Foreign.java": "package c;\nimport org.Bell;\nclass Foreign {\n  void go() { bell().ring(); }\n}\n",
+    "java/b/Other.java": (
+        "package b;\nimport a.Shop;\nclass Other {\n  void go() { make().ring(); }\n}\n"
+    ),
+    "java/c/Foreign.java": (
+        "package c;\nimport org.Bell;\nclass Foreign {\n  void go() { bell().ring(); }\n}\n"
+    ),
     "c/inc/pool.h": "int drain(void);\n",
     "c/src/pool.c": '#include "pool.h"\n\nint drain(void) {\n  return 1;\n}\n',
     "c/tool/main.c": '#include "pool.h"\n\nint main(void) {\n  return drain();\n}\n',
@@ -375,9 +447,11 @@ REACHED = {
 
 
 def test_a_name_alone_is_followed_within_reach_only(index: Index) -> None:
-    """A method of an unknown object, or a name that nothing states, is that of a file imported at most two steps away.
+    """A method of an unknown object, or a name that nothing states, is that of a file imported at
+    most two steps away.
 
-    Tests reach what their fixtures do, scripts of a page each other, Java its packages, C what shares a header.
+    Tests reach what their fixtures do, scripts of a page each other, Java its packages, C what
+    shares a header.
     """
     index.of(REACHED)
     assert index.edges("calls") == arrows(
@@ -392,18 +466,23 @@ def test_a_name_alone_is_followed_within_reach_only(index: Index) -> None:
 
 
 def test_stars_of_stars_are_followed(index: Index) -> None:
-    """What a barrel passes on of barrels is found by its name, also through a namespace; a circle of them ends."""
+    """What a barrel passes on of barrels is found by its name, also through a namespace; a circle
+    of them ends."""
     files = {
-        "lib/index.ts": "import * as z from './external'\nexport * from './external'\nexport { z }\n",
+        "lib/index.ts": (
+            "import * as z from './external'\nexport * from './external'\nexport { z }\n"
+        ),
         "lib/external.ts": "export * from './schemas'\nexport * from './index'\n",
         "lib/schemas.ts": "export function object() {\n  return 1\n}\n",
         "use.ts": (
-            "import * as z from './lib'\nimport { object } from './lib'\n\n"
-            "export function one() {\n  z.object()\n}\n\nexport function two() {\n  object()\n  z.absent()\n}\n"
+            "import * as z from './lib'\nimport { object } from './lib'\n\nexport function one()"
+            " {\n  z.object()\n}\n\nexport function two() {\n  object()\n  z.absent()\n}\n"
         ),
     }
     index.of(files)
-    assert index.edges("calls") == arrows("use.ts:one -> schemas.ts:object", "use.ts:two -> schemas.ts:object")
+    assert index.edges("calls") == arrows(
+        "use.ts:one -> schemas.ts:object", "use.ts:two -> schemas.ts:object"
+    )
 
 
 def test_what_only_passes_on_is_no_step(index: Index) -> None:
@@ -418,14 +497,16 @@ def test_what_only_passes_on_is_no_step(index: Index) -> None:
 
 
 def test_importers_reach_what_a_name_is_bound_to(index: Index) -> None:
-    """A call of an imported name leads to what a call made of an object, or to the block that binds the name."""
+    """A call of an imported name leads to what a call made of an object, or to the block that binds
+    the name."""
     files = {
         "lib/api.ts": (
-            "export const rename = mutation({\n  handler: async (ctx) => {\n    return 1\n  },\n})\n\n"
-            "export const Plain = memo(Inner)\n"
+            "export const rename = mutation({\n  handler: async (ctx) => {\n    return 1\n "
+            " },\n})\n\nexport const Plain = memo(Inner)\n"
         ),
         "lib/use.tsx": (
-            "import { Plain, rename } from './api'\n\nexport function Page() {\n  rename(1)\n  return <Plain />\n}\n"
+            "import { Plain, rename } from './api'\n\nexport function Page() {\n  rename(1)\n "
+            " return <Plain />\n}\n"
         ),
     }
     files["lib/held.ts"] = (

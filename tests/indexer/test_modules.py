@@ -36,12 +36,14 @@ PATHS = """
     src/flask/__init__.py src/flask/app.py src/flask/json.py
     examples/a/app.py examples/b/types.py examples/b/app.py examples/b/run.py tests/t.py
     lib/index.js lib/util.ts lib/View.jsx lib/page.tsx other/util.ts pkg/mod.pyi app.js
-    """.split()  # noqa: SIM905  read as a list of names
+    """.split()
 
 
 def module_index(paths: Iterable[str]) -> ModuleIndex:
     """Return an index of these files, none of which names a module."""
-    return ModuleIndex({path: language_of(path).name for path in paths}, lambda _path: FileMentions())
+    return ModuleIndex(
+        {path: language_of(path).name for path in paths}, lambda _path: FileMentions()
+    )
 
 
 MODULES = module_index(PATHS)
@@ -75,7 +77,8 @@ def test_resolving(target: str, importer: str, expected: str) -> None:
 
 
 def test_like_named_files_cost_linear_time() -> None:
-    """Twice the files of one name, each looked up from beside it, take about twice the calls, not four times."""
+    """Twice the files of one name, each looked up from beside it, take about twice the calls, not
+    four times."""
 
     def calls(copies: int) -> int:
         count = 0

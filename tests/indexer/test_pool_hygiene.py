@@ -16,8 +16,7 @@ def named(path: str, text: str) -> list[str]:
 
 def test_keywords_and_banners_between_entities_are_no_memories() -> None:
     """`else:` joins the function above, a heading comment the one below."""
-    text = dedent(
-        """\
+    text = dedent("""\
         if fast:
             def f():
                 return 1
@@ -31,28 +30,35 @@ def test_keywords_and_banners_between_entities_are_no_memories() -> None:
             pass
 
         LIMIT = 3
-        """
-    )
+        """)
     assert named("pkg/a.py", text) == ["module:start", "f", "f#2", "Late", "module:LIMIT"]
     pieces = pieces_of("pkg/a.py", text)
     assert pieces["f"].text.endswith("else:") and pieces["Late"].text.startswith("# Timeout errors")
 
 
 def test_an_export_of_what_stands_above_is_no_memory() -> None:
-    """`export default Name` and `module.exports = Name` join a neighbour; an export of another name is a memory."""
+    """`export default Name` and `module.exports = Name` join a neighbour; an export of another name
+    is a memory."""
     text = "'use strict';\n\nfunction spread(f) {\n  return f;\n}\n\nmodule.exports = spread;\n"
     assert named("lib/spread.js", text) == ["spread"]
     assert len(named("lib/a.js", text.replace("= spread", "= wrap(spread)"))) == 2
-    two = "class Axios {\n  get() {\n    return 1;\n  }\n}\n\nfunction bind(f) {\n  return f;\n}\n\nexport default "
+    two = (
+        "class Axios {\n  get() {\n    return 1;\n  }\n}\n\nfunction bind(f) {\n  return"
+        " f;\n}\n\nexport default "
+    )
     assert named("lib/Axios.js", f"{two}Axios;\n") == ["Axios", "Axios.get", "bind"]
 
 
 def test_imports_of_a_test_file_are_no_memory() -> None:
-    """The judge reads cards of tests, and a card of imports would be empty; a block with a call stays."""
+    """The judge reads cards of tests, and a card of imports would be empty; a block with a call
+    stays."""
     text = 'import httpx\n\nURL = "x"\n\n\ndef test_get():\n    httpx.get(URL)\n'
     assert named("tests/test_get.py", text) == ["test_get"]
     assert named("pkg/get.py", text) == ["module:URL", "test_get"]
-    assert named("tests/test_get.py", text.replace('"x"', "httpx.URL(1)")) == ["module:URL", "test_get"]
+    assert named("tests/test_get.py", text.replace('"x"', "httpx.URL(1)")) == [
+        "module:URL",
+        "test_get",
+    ]
 
 
 @pytest.mark.parametrize("rule", ["-" * 6, ""])
@@ -104,5 +110,6 @@ https://example.org/issue/2179
     ],
 )
 def test_scripts_and_lists_are_no_documents(path: str, text: str, kind: Kind) -> None:
-    """Plain text is prose if its name or its first lines say so; scripts, lists and data are text."""
+    """Plain text is prose if its name or its first lines say so; scripts, lists and data are
+    text."""
     assert {piece.kind for piece in pieces_of(path, text).values()} == {kind}

@@ -5,8 +5,7 @@ from textwrap import dedent
 from tests.indexer.conftest import pieces_of
 from xscore.records.memory import Kind
 
-PYTHON = dedent(
-    '''\
+PYTHON = dedent('''\
     import pytest
     from pkg.app import create
 
@@ -31,8 +30,7 @@ PYTHON = dedent(
 
         def test_short(self):
             assert create()
-    '''
-)
+    ''')
 
 
 def test_everything_in_a_test_file_is_a_test() -> None:
@@ -43,8 +41,10 @@ def test_everything_in_a_test_file_is_a_test() -> None:
 def test_the_card_says_name_docstring_and_what_is_tested() -> None:
     """X22: a test's card has its name, its docstring and its calls, without testing tools."""
     test = pieces_of("tests/test_app.py", PYTHON)["TestRoutes.test_missing_route"]
-    assert test.card == (
-        "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nCalls: app.test_client"
+    assert (
+        test.card
+        == "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nCalls:"
+        " app.test_client"
     )
 
 
@@ -54,9 +54,9 @@ def called(path: str, text: str, entity: str) -> str:
 
 
 def test_a_call_is_judged_by_its_receiver() -> None:
-    """X22: `client.get` counts if the test makes the client; tools, fixtures, helpers and libraries do not."""
-    text = dedent(
-        """\
+    """X22: `client.get` counts if the test makes the client; tools, fixtures, helpers and libraries
+    do not."""
+    text = dedent("""\
         import json
 
         import httpx
@@ -81,17 +81,17 @@ def test_a_call_is_judged_by_its_receiver() -> None:
             names.append(response.json())
             with pytest.raises(ValueError):
                 httpx.get("nowhere")
-        """
-    )
-    assert called("tests/test_get.py", text, "test_get") == (
-        "Calls: httpx.AsyncClient(app=, headers=, timeout=), client.get(params=), response.json, httpx.get"
+        """)
+    assert (
+        called("tests/test_get.py", text, "test_get")
+        == "Calls: httpx.AsyncClient(app=, headers=, timeout=), client.get(params=), response.json,"
+        " httpx.get"
     )
 
 
 def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
     """`axios.get` is a subject; assertions, node's own modules and callback tools are not."""
-    text = dedent(
-        """\
+    text = dedent("""\
         const axios = require('../../index')
         import assert from 'assert'
         import http from 'http'
@@ -103,14 +103,16 @@ def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
           assert.strictEqual(data, 1); assert.equal(data.get('x'), 2)
           setTimeout(done, 10); console.log(data)
         })
-        """
-    )
+        """)
     assert called("test/unit/follow.js", text, "follows") == "Calls: axios.get"
 
 
 def test_the_heading_of_a_card_is_the_whole_signature() -> None:
     """A signature over several lines is joined into one, with its parameters."""
-    text = "class Body:\n    def __init__(\n        self,\n        size,\n    ):\n        self.size = size\n"
+    text = (
+        "class Body:\n    def __init__(\n        self,\n        size,\n    ):\n        self.size ="
+        " size\n"
+    )
     assert pieces_of("tests/test_a.py", text)["Body.__init__"].card == "def __init__( self, size, )"
 
 
@@ -123,7 +125,8 @@ def test_a_class_of_tests_lists_its_cases() -> None:
 def test_a_test_case_class_is_a_test_wherever_it_stands() -> None:
     """A class whose bases mark it as a test is one, in any file; its neighbours are not."""
     pieces = pieces_of(
-        "pkg/a.py", "class A(unittest.TestCase):\n    def test(self):\n        f()\n\ndef g():\n    pass\n"
+        "pkg/a.py",
+        "class A(unittest.TestCase):\n    def test(self):\n        f()\n\ndef g():\n    pass\n",
     )
     assert {name: piece.kind for name, piece in pieces.items()} == {
         "A": Kind.TEST,
@@ -134,8 +137,7 @@ def test_a_test_case_class_is_a_test_wherever_it_stands() -> None:
 
 def test_titled_tests_of_scripts() -> None:
     """X22: `describe` and `it` are tests by their titles, nested as they are."""
-    text = dedent(
-        """\
+    text = dedent("""\
         import { parse } from '../src/parse'
 
         describe("parser", () => {
@@ -155,8 +157,7 @@ def test_titled_tests_of_scripts() -> None:
         test(`top ${level}`, function () {
           parse()
         })
-        """
-    )
+        """)
     pieces = pieces_of("src/parse.spec.ts", text)
     titled = {name for name in pieces if not name.startswith("module:")}
     assert titled == {"parser", "parser > reads an empty file", "parser > reads %d", "top ${level}"}

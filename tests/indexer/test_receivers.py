@@ -1,4 +1,5 @@
-"""Methods are linked by the class of their object, and calls without one by the class around them."""
+"""Methods are linked by the class of their object, and calls without one by the class around
+them."""
 
 import pytest
 
@@ -18,7 +19,10 @@ PYTHON = {
         '    @property\n    def peer(self) -> "Store":\n        return self\n'
     ),
     "pk/engine.py": "def compute():\n    return 1\n",
-    "first.py": ("from pk import engine, Shop\n\n\ndef first():\n    engine.compute()\n    Shop().persist()\n"),
+    "first.py": (
+        "from pk import engine, Shop\n\n\ndef first():\n    engine.compute()\n   "
+        " Shop().persist()\n"
+    ),
     "second.py": "from pk import make\n\n\ndef second():\n    make().persist()\n",
     "third.py": (
         "from pk import K\n\n\ndef third(k: K, many: list[K]):\n    k.go().go()\n"
@@ -63,40 +67,43 @@ PHP = {
         "interface Saver\n{\n    public function keep(): Store;\n}\n"
     ),
     "src/Store.php": (
-        "<?php\nnamespace Acme;\n\nclass Store extends Base\n{\n    private Log $own;\n\n"
-        "    public function __construct(private Log $audit)\n    {\n        $this->made = new Log();\n    }\n\n"
-        "    public function save(): static\n    {\n        $this->shared();\n        $this->log->write();\n"
-        "        return $this;\n    }\n\n    public function own()\n    {\n        $this->own->write();\n    }\n\n"
-        "    public function audit()\n    {\n        $this->audit->write();\n    }\n\n"
-        "    public function made()\n    {\n        $this?->made->write();\n    }\n\n"
-        "    public static function open(): self\n    {\n        return new self(new Log());\n    }\n}\n"
+        "<?php\nnamespace Acme;\n\nclass Store extends Base\n{\n    private Log $own;\n\n    public"
+        " function __construct(private Log $audit)\n    {\n        $this->made = new Log();\n   "
+        " }\n\n    public function save(): static\n    {\n        $this->shared();\n       "
+        " $this->log->write();\n        return $this;\n    }\n\n    public function own()\n    {\n "
+        "       $this->own->write();\n    }\n\n    public function audit()\n    {\n       "
+        " $this->audit->write();\n    }\n\n    public function made()\n    {\n       "
+        " $this?->made->write();\n    }\n\n    public static function open(): self\n    {\n       "
+        " return new self(new Log());\n    }\n}\n"
     ),
     "src/use.php": (
-        "<?php\nnamespace Acme;\n\nfunction first(Store $one, ?Log $two, Saver $three)\n{\n"
-        "    $one->save()->own();\n    $two->write();\n    $three->keep()->audit();\n}\n\n"
-        "function second()\n{\n    $made = new \\Acme\\Store(1);\n    $made->save();\n    (new Store(2))->own();\n}\n\n"
-        "function third()\n{\n    Store::open()->made();\n}\n\nfunction fourth(string $one, array $all)\n{\n"
-        "    $one->write();\n    foreach ($all as $each) {\n        $each->audit();\n    }\n}\n"
+        "<?php\nnamespace Acme;\n\nfunction first(Store $one, ?Log $two, Saver $three)\n{\n   "
+        " $one->save()->own();\n    $two->write();\n    $three->keep()->audit();\n}\n\nfunction"
+        " second()\n{\n    $made = new \\Acme\\Store(1);\n    $made->save();\n    (new"
+        " Store(2))->own();\n}\n\nfunction third()\n{\n    Store::open()->made();\n}\n\nfunction"
+        " fourth(string $one, array $all)\n{\n    $one->write();\n    foreach ($all as $each) {\n  "
+        "      $each->audit();\n    }\n}\n"
     ),
 }
 KOTLIN = {
     "a/Base.kt": (
-        "package a\n\nopen class Base {\n  val log: Log = Log()\n\n  fun shared(): Int {\n    return 1\n  }\n}\n\n"
-        "class Log {\n  fun write(): Int {\n    return 1\n  }\n}\n\n"
-        "interface Saver {\n  fun keep(): Store\n}\n\nfun String.mark(): Int {\n  return 1\n}\n"
+        "package a\n\nopen class Base {\n  val log: Log = Log()\n\n  fun shared(): Int {\n   "
+        " return 1\n  }\n}\n\nclass Log {\n  fun write(): Int {\n    return 1\n  }\n}\n\ninterface"
+        " Saver {\n  fun keep(): Store\n}\n\nfun String.mark(): Int {\n  return 1\n}\n"
     ),
     "a/Store.kt": (
-        "package a\n\nclass Store(private val audit: Log) : Base() {\n  private val own = Log()\n"
-        "  lateinit var late: Log\n\n  fun save(): Store {\n    shared()\n    log.write()\n    return this\n  }\n\n"
-        "  fun own() {\n    own.write()\n  }\n\n  fun audit() {\n    this.audit.write()\n  }\n\n"
-        "  fun late() {\n    late?.write()\n  }\n}\n\nfun Store.more(): Int {\n  return save()\n}\n"
+        "package a\n\nclass Store(private val audit: Log) : Base() {\n  private val own = Log()\n "
+        " lateinit var late: Log\n\n  fun save(): Store {\n    shared()\n    log.write()\n   "
+        " return this\n  }\n\n  fun own() {\n    own.write()\n  }\n\n  fun audit() {\n   "
+        " this.audit.write()\n  }\n\n  fun late() {\n    late?.write()\n  }\n}\n\nfun Store.more():"
+        " Int {\n  return save()\n}\n"
     ),
     "a/Use.kt": (
-        "package a\n\nfun first(one: Store, two: Log?, three: Saver) {\n  one.save().own()\n  two!!.write()\n"
-        "  three.keep().audit()\n}\n\nfun second() {\n  var made = opened()\n  made = Store(Log())\n  made.save()\n"
-        "  val given: Store = made\n  given.more()\n}\n\nfun third(all: List<Store>) {\n"
-        "  for (one in all) {\n    one.save()\n  }\n  all[0].own()\n  all.first().late()\n}\n\n"
-        "fun fourth(text: String) {\n  text.write()\n  text.mark()\n}\n"
+        "package a\n\nfun first(one: Store, two: Log?, three: Saver) {\n  one.save().own()\n "
+        " two!!.write()\n  three.keep().audit()\n}\n\nfun second() {\n  var made = opened()\n  made"
+        " = Store(Log())\n  made.save()\n  val given: Store = made\n  given.more()\n}\n\nfun"
+        " third(all: List<Store>) {\n  for (one in all) {\n    one.save()\n  }\n  all[0].own()\n "
+        " all.first().late()\n}\n\nfun fourth(text: String) {\n  text.write()\n  text.mark()\n}\n"
     ),
 }
 SWIFT = {
@@ -107,38 +114,40 @@ SWIFT = {
         "extension String {\n  func mark() -> Int {\n    return 1\n  }\n}\n"
     ),
     "Store.swift": (
-        "class Store: Base {\n  static let all = Store()\n  private let audit: Log\n  var own = Log()\n\n"
-        "  init(audit: Log) {\n    self.audit = audit\n  }\n\n  func save() -> Store {\n    shared()\n"
-        "    log?.write()\n    return self\n  }\n\n  func owned() {\n    own.write()\n  }\n\n"
-        "  func audited() {\n    if let audit = self.audit {\n      audit.write()\n    }\n  }\n}\n"
+        "class Store: Base {\n  static let all = Store()\n  private let audit: Log\n  var own ="
+        " Log()\n\n  init(audit: Log) {\n    self.audit = audit\n  }\n\n  func save() -> Store {\n "
+        "   shared()\n    log?.write()\n    return self\n  }\n\n  func owned() {\n    own.write()\n"
+        "  }\n\n  func audited() {\n    if let audit = self.audit {\n      audit.write()\n    }\n "
+        " }\n}\n"
     ),
     "Use.swift": (
-        "func first(one: Store, _ two: inout Log, three: any Saver) {\n  one.save().owned()\n  two.write()\n"
-        "  three.keep().audited()\n}\n\nfunc second() {\n  let made = Store(audit: Log<Int>())\n  made.save()\n"
-        "  let given: Store = made\n  given.owned()\n  Store.all.audited()\n}\n\n"
-        "func third(all: [Store], named: [String: Log]) {\n  for one in all {\n    one.save()\n  }\n"
-        '  all[0].owned()\n  named["a"]!.write()\n}\n\n'
-        "func fourth(text: String) {\n  text.write()\n  text.mark()\n}\n"
+        "func first(one: Store, _ two: inout Log, three: any Saver) {\n  one.save().owned()\n "
+        " two.write()\n  three.keep().audited()\n}\n\nfunc second() {\n  let made = Store(audit:"
+        " Log<Int>())\n  made.save()\n  let given: Store = made\n  given.owned()\n "
+        " Store.all.audited()\n}\n\nfunc third(all: [Store], named: [String: Log]) {\n  for one in"
+        ' all {\n    one.save()\n  }\n  all[0].owned()\n  named["a"]!.write()\n}\n\nfunc'
+        " fourth(text: String) {\n  text.write()\n  text.mark()\n}\n"
     ),
 }
 SCALA = {
     "a/Base.scala": (
-        "package a\n\nclass Base[T] {\n  val log: Log = new Log()\n\n  def shared(): Int = {\n    1\n  }\n}\n\n"
-        "class Log {\n  def write(): Int = {\n    1\n  }\n}\n\ntrait Saver {\n  def keep(): Store\n}\n"
+        "package a\n\nclass Base[T] {\n  val log: Log = new Log()\n\n  def shared(): Int = {\n   "
+        " 1\n  }\n}\n\nclass Log {\n  def write(): Int = {\n    1\n  }\n}\n\ntrait Saver {\n  def"
+        " keep(): Store\n}\n"
     ),
     "a/Store.scala": (
-        "package a\n\nclass Store(audit: Log) extends Base[Log] {\n  private val own = new Log()\n\n"
-        "  def save(): Store = {\n    shared()\n    log.write()\n    this\n  }\n\n"
-        "  def owned(): Int = {\n    own.write()\n  }\n\n  def audited(): Int = {\n    audit.write()\n  }\n}\n\n"
-        "object Store {\n  def open() = {\n    new Store(new Log())\n  }\n}\n"
+        "package a\n\nclass Store(audit: Log) extends Base[Log] {\n  private val own = new"
+        " Log()\n\n  def save(): Store = {\n    shared()\n    log.write()\n    this\n  }\n\n  def"
+        " owned(): Int = {\n    own.write()\n  }\n\n  def audited(): Int = {\n    audit.write()\n "
+        " }\n}\n\nobject Store {\n  def open() = {\n    new Store(new Log())\n  }\n}\n"
     ),
     "a/Use.scala": (
-        "package a\n\nobject Use {\n  def first(one: Store, two: Option[Log], three: Saver) = {\n"
-        "    one.save().owned()\n    two.get().write()\n    three.keep().audited()\n  }\n\n"
-        "  def second() = {\n    val made = new Store(1)\n    made.save()\n    val other: Store = made\n"
-        "    other.log.write()\n    Store.open().owned()\n  }\n\n  def third(all: List[Store]) = {\n"
-        "    for (one <- all) {\n      one.save()\n    }\n    all.map((each: Store) => each.owned())\n  }\n\n"
-        "  def fourth(text: String) = {\n    text.write()\n  }\n}\n"
+        "package a\n\nobject Use {\n  def first(one: Store, two: Option[Log], three: Saver) = {\n  "
+        "  one.save().owned()\n    two.get().write()\n    three.keep().audited()\n  }\n\n  def"
+        " second() = {\n    val made = new Store(1)\n    made.save()\n    val other: Store = made\n"
+        "    other.log.write()\n    Store.open().owned()\n  }\n\n  def third(all: List[Store]) ="
+        " {\n    for (one <- all) {\n      one.save()\n    }\n    all.map((each: Store) =>"
+        " each.owned())\n  }\n\n  def fourth(text: String) = {\n    text.write()\n  }\n}\n"
     ),
 }
 CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
@@ -209,11 +218,14 @@ CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
             "Store.swift:Store.save -> Base.swift:Base.shared Base.swift:Log.write",
             "Store.swift:Store.owned -> Base.swift:Log.write",
             "Store.swift:Store.audited -> Base.swift:Log.write",
-            "Use.swift:first -> Store.swift:Store.save Store.swift:Store.owned Base.swift:Log.write",
+            "Use.swift:first -> Store.swift:Store.save Store.swift:Store.owned"
+            " Base.swift:Log.write",
             "Use.swift:first -> Base.swift:Saver Store.swift:Store.audited",
-            "Use.swift:second -> Store.swift:Store Base.swift:Log Store.swift:Store.save Store.swift:Store.owned",
+            "Use.swift:second -> Store.swift:Store Base.swift:Log Store.swift:Store.save"
+            " Store.swift:Store.owned",
             "Use.swift:second -> Store.swift:Store.audited",
-            "Use.swift:third -> Store.swift:Store.save Store.swift:Store.owned Base.swift:Log.write",
+            "Use.swift:third -> Store.swift:Store.save Store.swift:Store.owned"
+            " Base.swift:Log.write",
             "Use.swift:fourth -> Base.swift:String.mark",
         ),
     ),
@@ -226,9 +238,11 @@ CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
             "Store.scala:Store.save -> Base.scala:Base.shared Base.scala:Log.write",
             "Store.scala:Store.owned -> Base.scala:Log.write",
             "Store.scala:Store.audited -> Base.scala:Log.write",
-            "Use.scala:Use.first -> Store.scala:Store.save Store.scala:Store.owned Base.scala:Log.write",
+            "Use.scala:Use.first -> Store.scala:Store.save Store.scala:Store.owned"
+            " Base.scala:Log.write",
             "Use.scala:Use.first -> Base.scala:Saver Store.scala:Store.audited",
-            "Use.scala:Use.second -> Store.scala:Store.save Base.scala:Log.write Store.scala:Store.open",
+            "Use.scala:Use.second -> Store.scala:Store.save Base.scala:Log.write"
+            " Store.scala:Store.open",
             "Use.scala:Use.second -> Store.scala:Store Store.scala:Store#2 Store.scala:Store.owned",
             "Use.scala:Use.third -> Store.scala:Store.save Store.scala:Store.owned",
         ),
@@ -238,7 +252,8 @@ CASES: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_method_is_found_by_the_class_of_its_object(name: str, index: Index) -> None:
-    """Constructors, factories, members, bases, closures, containers and chains lead to the class; nothing else does."""
+    """Constructors, factories, members, bases, closures, containers and chains lead to the class;
+    nothing else does."""
     files, expected = CASES[name]
     index.of(files)
     assert index.edges("calls") == expected
@@ -248,18 +263,18 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
     "java": (
         {
             "p/F.java": (
-                "package p;\n\npublic class F {\n  public static int join(int a, int b) {\n    return a;\n  }\n\n"
-                "  public static int join(int a, int b, int c) {\n    return a;\n  }\n\n"
-                "  public static int join(int[] a) {\n    return 0;\n  }\n\n"
-                "  public static int join(String a) {\n    return 0;\n  }\n}\n"
+                "package p;\n\npublic class F {\n  public static int join(int a, int b) {\n   "
+                " return a;\n  }\n\n  public static int join(int a, int b, int c) {\n    return"
+                " a;\n  }\n\n  public static int join(int[] a) {\n    return 0;\n  }\n\n  public"
+                " static int join(String a) {\n    return 0;\n  }\n}\n"
             ),
             "q/U.java": (
-                "package q;\n\nimport static p.F.join;\n\nclass U {\n  int two() {\n    return join(1, 2);\n  }\n\n"
-                "  int three() {\n    return join(1, 2, 3);\n  }\n}\n"
+                "package q;\n\nimport static p.F.join;\n\nclass U {\n  int two() {\n    return"
+                " join(1, 2);\n  }\n\n  int three() {\n    return join(1, 2, 3);\n  }\n}\n"
             ),
             "q/V.java": (
-                "package q;\n\nimport p.F;\n\nclass V {\n  int two() {\n    return F.join(1, 2);\n  }\n\n"
-                "  int one(F given) {\n    return given.join(1);\n  }\n}\n"
+                "package q;\n\nimport p.F;\n\nclass V {\n  int two() {\n    return F.join(1, 2);\n "
+                " }\n\n  int one(F given) {\n    return given.join(1);\n  }\n}\n"
             ),
         },
         arrows(
@@ -285,14 +300,23 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
                 "package p\n\nfun glue(a: Int): Int {\n    return a\n}\n\n"
                 "fun glue(a: Int, b: Int): Int {\n    return glue(a)\n}\n"
             ),
-            "q/U.kt": "package q\n\nimport p.glue\n\nfun one(): Int {\n    return glue(1)\n}\n\n"
-            "fun unclear(): Int {\n    return glue(1) { 2 }\n}\n",
+            "q/U.kt": (
+                "package q\n\nimport p.glue\n\nfun one(): Int {\n    return glue(1)\n}\n\n"
+                "fun unclear(): Int {\n    return glue(1) { 2 }\n}\n"
+            ),
         },
-        arrows("F.kt:glue#2 -> F.kt:glue", "U.kt:one -> F.kt:glue", "U.kt:unclear -> F.kt:glue F.kt:glue#2"),
+        arrows(
+            "F.kt:glue#2 -> F.kt:glue",
+            "U.kt:one -> F.kt:glue",
+            "U.kt:unclear -> F.kt:glue F.kt:glue#2",
+        ),
     ),
     "c++": (
         {
-            "f.h": "int glue(int a) {\n  return a;\n}\n\nint glue(int a, int b) {\n  return glue(a);\n}\n",
+            "f.h": (
+                "int glue(int a) {\n  return a;\n}\n\nint glue(int a, int b) {\n  return"
+                " glue(a);\n}\n"
+            ),
             "u.cpp": '#include "f.h"\n\nint one() {\n  return glue(1);\n}\n',
         },
         arrows("f.h:glue#2 -> f.h:glue", "u.cpp:one -> f.h:glue"),
@@ -301,15 +325,18 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
         {
             "Cargo.toml": '[package]\nname = "shop"\n',
             "src/lib.rs": (
-                "#[cfg(unix)]\npub fn mode() -> u8 {\n    1\n}\n\n#[cfg(windows)]\npub fn mode() -> u8 {\n    2\n}\n\n"
-                "pub fn user() -> u8 {\n    mode()\n}\n"
+                "#[cfg(unix)]\npub fn mode() -> u8 {\n    1\n}\n\n#[cfg(windows)]\npub fn mode() ->"
+                " u8 {\n    2\n}\n\npub fn user() -> u8 {\n    mode()\n}\n"
             ),
         },
         arrows("lib.rs:user -> lib.rs:mode lib.rs:mode#2"),
     ),
     "python": (
         {
-            "m.py": "if fast:\n    def mode():\n        return 1\nelse:\n    def mode():\n        return 2\n",
+            "m.py": (
+                "if fast:\n    def mode():\n        return 1\nelse:\n    def mode():\n       "
+                " return 2\n"
+            ),
             "use.py": "from m import mode\n\n\ndef user():\n    return mode()\n",
         },
         arrows("use.py:user -> m.py:mode m.py:mode#2"),
@@ -336,7 +363,8 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("name", TWINS)
 def test_a_call_means_every_definition_that_takes_its_arguments(name: str, index: Index) -> None:
-    """Overloads are chosen by the number of arguments, in any file; twins for platforms are all meant."""
+    """Overloads are chosen by the number of arguments, in any file; twins for platforms are all
+    meant."""
     files, expected = TWINS[name]
     index.of(files)
     assert index.edges("calls") == expected
@@ -344,9 +372,9 @@ def test_a_call_means_every_definition_that_takes_its_arguments(name: str, index
 
 LIBRARY = {
     "err.rb": (
-        "class Err\n  def to_s\n    1\n  end\n\n  def respond_to?(name)\n    true\n  end\n\n"
-        "  def paint\n    2\n  end\nend\n\n"
-        "def show(value)\n  value.to_s\n  value.respond_to?(:x)\n  value.paint\n  Err.new.to_s\nend\n"
+        "class Err\n  def to_s\n    1\n  end\n\n  def respond_to?(name)\n    true\n  end\n\n  def"
+        " paint\n    2\n  end\nend\n\ndef show(value)\n  value.to_s\n  value.respond_to?(:x)\n "
+        " value.paint\n  Err.new.to_s\nend\n"
     ),
     "p/Err.java": (
         "package p;\n\nclass Err {\n  int equals(Err e) {\n    return 1;\n  }\n\n"
@@ -355,14 +383,14 @@ LIBRARY = {
         "  void typed(Err e) {\n    e.equals(e);\n  }\n}\n"
     ),
     "err.py": (
-        "class Err:\n    def popitem(self):\n        return 1\n\n    def paint(self):\n        return 2\n\n\n"
-        "def show(value, err: Err):\n    value.popitem()\n    value.paint()\n\n\n"
-        "def typed(err: Err):\n    err.popitem()\n"
+        "class Err:\n    def popitem(self):\n        return 1\n\n    def paint(self):\n       "
+        " return 2\n\n\ndef show(value, err: Err):\n    value.popitem()\n    value.paint()\n\n\ndef"
+        " typed(err: Err):\n    err.popitem()\n"
     ),
     "err.js": (
-        "class Err {\n  hasOwnProperty(a) {\n    return a\n  }\n\n  paint() {\n    return 1\n  }\n}\n\n"
-        "function show(value) {\n  value.hasOwnProperty(1)\n  value.paint()\n}\n\n"
-        "function typed() {\n  const e = new Err()\n  e.hasOwnProperty(1)\n}\n"
+        "class Err {\n  hasOwnProperty(a) {\n    return a\n  }\n\n  paint() {\n    return 1\n "
+        " }\n}\n\nfunction show(value) {\n  value.hasOwnProperty(1)\n  value.paint()\n}\n\nfunction"
+        " typed() {\n  const e = new Err()\n  e.hasOwnProperty(1)\n}\n"
     ),
     "Err.cs": (
         "class Err\n{\n  public int GetHashCode()\n  {\n    return 1;\n  }\n\n"
@@ -373,7 +401,8 @@ LIBRARY = {
 
 
 def test_what_every_object_has_is_no_method_of_one_class(index: Index) -> None:
-    """A method of the language's own classes is linked where the type of its object is known, not by its name."""
+    """A method of the language's own classes is linked where the type of its object is known, not
+    by its name."""
     index.of(LIBRARY)
     assert index.edges("calls") == arrows(
         "err.rb:show -> err.rb:Err.paint err.rb:Err.to_s",
@@ -415,7 +444,8 @@ def test_types_that_lead_to_themselves_come_to_an_end(index: Index) -> None:
 
 
 def test_a_long_chain_costs_no_more_than_its_links(index: Index) -> None:
-    """Of a chain of a thousand calls only the last steps are kept, and each is looked at a bounded number of times."""
+    """Of a chain of a thousand calls only the last steps are kept, and each is looked at a bounded
+    number of times."""
     chain = "".join(f".step{number}(a, b)" for number in range(1_000))
     report = index.run(index.make({"a.py": f"def build(x):\n    return x{chain}\n"}))
     assert report.notes == ()

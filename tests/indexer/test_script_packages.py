@@ -22,11 +22,14 @@ CORE = {
     "imports": {"#db": {"node": "./src/db.js"}, "#in/*": "./src/inner/*.js"},
 }
 WORKSPACE = {
-    "pnpm-workspace.yaml": "# all\npackages:\n  - 'packages/*'\n  - \"!packages/old\"\n\nother:\n  - tests/*\n",
+    "pnpm-workspace.yaml": (
+        "# all\npackages:\n  - 'packages/*'\n  - \"!packages/old\"\n\nother:\n  - tests/*\n"
+    ),
     "packages/core/package.json": json.dumps(CORE),
     "packages/core/src/index.ts": "export * from './run'\n",
     "packages/core/src/run.ts": (
-        "import { save } from '#db'\nimport { cut } from '#in/cut'\n\nexport function run() {\n  save()\n  cut()\n}\n"
+        "import { save } from '#db'\nimport { cut } from '#in/cut'\n\nexport function run() {\n "
+        " save()\n  cut()\n}\n"
     ),
     "packages/core/src/tax.ts": RUN.format("tax"),
     "packages/core/src/hidden.ts": RUN.format("hidden"),
@@ -39,10 +42,11 @@ WORKSPACE = {
     "packages/lodash/fixtures/debug/index.js": RUN.format("debug"),
     "packages/app/package.json": json.dumps({"name": "app"}),
     "packages/app/src/use.ts": (
-        "import { run } from '@shop/core'\nimport { tax } from '@shop/core/tax'\n"
-        "import { part } from '@shop/core/parts/a'\nimport { hidden } from '@shop/core/hidden'\n"
-        "import { old } from '@shop/old'\nimport { debug } from 'debug'\nimport { other } from 'app'\n\n"
-        "export function use() {\n  run()\n  tax()\n  part()\n  hidden()\n  old()\n  debug()\n  other()\n}\n"
+        "import { run } from '@shop/core'\nimport { tax } from '@shop/core/tax'\nimport { part }"
+        " from '@shop/core/parts/a'\nimport { hidden } from '@shop/core/hidden'\nimport { old }"
+        " from '@shop/old'\nimport { debug } from 'debug'\nimport { other } from 'app'\n\nexport"
+        " function use() {\n  run()\n  tax()\n  part()\n  hidden()\n  old()\n  debug()\n "
+        " other()\n}\n"
     ),
     "packages/app/index.ts": "export { mine as other } from './src/mine'\n",
     "packages/app/src/mine.ts": RUN.format("mine"),
@@ -50,7 +54,8 @@ WORKSPACE = {
 
 
 def test_a_package_of_the_workspace_is_imported_by_its_name(index: Index) -> None:
-    """`exports`, `imports` and their patterns lead to sources; what no workspace lists is another's package."""
+    """`exports`, `imports` and their patterns lead to sources; what no workspace lists is another's
+    package."""
     index.of(WORKSPACE)
     assert index.edges("imports") == arrows(
         "f_packages/core/src/index.ts -> f_packages/core/src/run.ts",
@@ -72,7 +77,11 @@ def hints_of(path: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "written",
-    ["packages: [a, 'b/*']", "packages:\n- a # x\n\n- b/*\n", 'packages:\n  - "a"\n  # y\n  - b/*\nx:\n  - c\n'],
+    [
+        "packages: [a, 'b/*']",
+        "packages:\n- a # x\n\n- b/*\n",
+        'packages:\n  - "a"\n  # y\n  - b/*\nx:\n  - c\n',
+    ],
 )
 def test_a_list_of_workspaces_is_read_as_yaml_writes_it(written: str) -> None:
     """Dashes or brackets, quoted or not, with comments between; the list ends at the next key."""
@@ -101,7 +110,11 @@ def test_an_odd_manifest_says_nothing(manifest: object) -> None:
 
 def test_what_is_read_of_a_manifest_is_bounded() -> None:
     """A manifest of many paths, or of deep nesting, costs no more than its bounds."""
-    many = {"name": "x", "exports": {f"./{n}": f"./{n}.js" for n in range(1_000)}, "workspaces": ["a"] * 1_000}
+    many = {
+        "name": "x",
+        "exports": {f"./{n}": f"./{n}.js" for n in range(1_000)},
+        "workspaces": ["a"] * 1_000,
+    }
     assert len(hints_of("package.json", json.dumps(many))) <= MOST_TARGETS + MOST_GLOBS + 1
     assert hints_of("package.json", "[" * 50_000) == []
     deep = '{"name": "x", "exports": ' + '{"a": ' * 500 + '"./y.js"' + "}" * 500 + "}"

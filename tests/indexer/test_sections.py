@@ -11,8 +11,7 @@ from xscore.indexer.sections import name_rows, prose_references, split_rows
 from xscore.indexer.syntax import NameUse
 from xscore.records.memory import Kind
 
-MARKDOWN = dedent(
-    """\
+MARKDOWN = dedent("""\
     ---
     title: x
     ---
@@ -38,12 +37,12 @@ MARKDOWN = dedent(
     ## Install
 
     Again.
-    """
-)
+    """)
 
 
 def test_sections_by_heading() -> None:
-    """X17: a section is a memory named by its path of headings; fences and quotes hold no headings."""
+    """X17: a section is a memory named by its path of headings; fences and quotes hold no
+    headings."""
     pieces = pieces_of("docs/guide.md", MARKDOWN)
     assert {name: (p.start + 1, p.end + 1) for name, p in pieces.items()} == {
         "title: x": (1, 3),
@@ -66,13 +65,19 @@ def test_long_sections_are_cut_outside_fences() -> None:
 
 def test_restructured_text_by_underlines() -> None:
     """X17: underlined titles cut reStructuredText, with levels in the order their marks appear."""
-    text = "Top\n===\n\nHello.\n\nSub\n---\n\nText with *marks*.\n\n    code ---\n\nOther\n=====\n\nEnd.\n"
+    text = (
+        "Top\n===\n\nHello.\n\nSub\n---\n\nText with *marks*.\n\n    code"
+        " ---\n\nOther\n=====\n\nEnd.\n"
+    )
     assert list(pieces_of("docs/a.rst", text)) == ["Top", "Top > Sub", "Other"]
 
 
 def test_prose_names_entities_and_files() -> None:
     """Names in backticks, links and paths are references; shell words and URLs are not."""
-    text = "Call `Store.write()` or :meth:`~pkg.app.Flask.run`; see src/app.py and [x](docs/b.md), not `ls -l /tmp`."
+    text = (
+        "Call `Store.write()` or :meth:`~pkg.app.Flask.run`; see src/app.py and [x](docs/b.md), not"
+        " `ls -l /tmp`."
+    )
     assert prose_references(text + " http://e.org/a.html") == [
         NameUse("write", "doc:Store", True),
         NameUse("run", "doc:Flask", True),
@@ -88,9 +93,14 @@ def spans(path: str, text: str, **window: int) -> dict[str, tuple[int, int]]:
 
 def test_toml_tables_with_their_comments() -> None:
     """X18: a table is a memory that includes the comment above it as its explanation."""
-    text = "# Project file.\nname = 'x'\n\n# How we lint.\n# Strictly.\n[tool.ruff]\nline = 1\n# inner\na = 2\nb = 3\n"
+    text = (
+        "# Project file.\nname = 'x'\n\n# How we lint.\n# Strictly.\n[tool.ruff]\nline = 1\n#"
+        " inner\na = 2\nb = 3\n"
+    )
     assert spans("a.toml", text) == {"name": (1, 2), "tool.ruff": (4, 10)}
-    assert pieces_of("a.toml", text)["tool.ruff"].facts.docstring == "How we lint.\nStrictly.\ninner"
+    assert (
+        pieces_of("a.toml", text)["tool.ruff"].facts.docstring == "How we lint.\nStrictly.\ninner"
+    )
     assert pieces_of("a.toml", text)["tool.ruff"].kind is Kind.CONFIG
 
 
@@ -137,14 +147,17 @@ TEXT = "\n".join(f"fn item_{i}() {{\n    body {i}\n    more {i}\n}}\n" for i in 
     ],
 )
 def test_rows_have_a_name_that_a_person_would_choose(line: str, name: str) -> None:
-    """An element is named by its tag and its text; brackets and quotes are there in pairs or not at all."""
+    """An element is named by its tag and its text; brackets and quotes are there in pairs or not at
+    all."""
     assert name_rows([line], 0, 0) == name
 
 
 def test_windows_have_names_and_bounds() -> None:
     """A window has at most the given length and is named by its first meaningful line."""
     pieces = pieces_of("src/a.zig", TEXT, window_lines=30)
-    assert all(piece.end - piece.start < 30 and piece.kind is Kind.TEXT for piece in pieces.values())
+    assert all(
+        piece.end - piece.start < 30 and piece.kind is Kind.TEXT for piece in pieces.values()
+    )
     assert next(iter(pieces)) == "fn item_0"
 
 
@@ -157,7 +170,10 @@ def test_an_inserted_line_shifts_only_its_neighbours() -> None:
     assert len(after - before) <= 4
 
 
-@given(lines=st.lists(st.sampled_from(["", "a", "  b"]), min_size=1, max_size=200), window=st.integers(1, 40))
+@given(
+    lines=st.lists(st.sampled_from(["", "a", "  b"]), min_size=1, max_size=200),
+    window=st.integers(1, 40),
+)
 def test_windows_are_a_partition(lines: list[str], window: int) -> None:
     """Every non-blank line is in exactly one window."""
     runs = split_rows(lines, 0, len(lines) - 1, window=window)
@@ -169,6 +185,8 @@ def test_windows_are_a_partition(lines: list[str], window: int) -> None:
 
 def test_imports_without_a_grammar() -> None:
     """A15: without a grammar, regular expressions find the files that a text includes."""
-    piece = next(iter(pieces_of("src/a.m", '#include "lib/x.h"\n#include <stdio.h>\nint a;\n').values()))
+    piece = next(
+        iter(pieces_of("src/a.m", '#include "lib/x.h"\n#include <stdio.h>\nint a;\n').values())
+    )
     assert piece.facts.imports == ("lib/x.h",)
     assert [(use.name, use.hint) for use in piece.uses] == [("x", "import:./src/lib/x.h")]

@@ -41,13 +41,17 @@ TYPES = {
 
 @pytest.mark.parametrize("written", TYPES)
 def test_a_type_is_its_name_with_its_arguments(written: str) -> None:
-    """Pointers, references, nullability, quotes and bounds are left out; what has no name is empty."""
+    """Pointers, references, nullability, quotes and bounds are left out; what has no name is
+    empty."""
     assert read_type(written) == TYPES[written]
 
 
-@pytest.mark.parametrize("part", ["<", "[", "(", "a<", "a[", "a|", "'", "=", ",", "a,", "? extends "])
+@pytest.mark.parametrize(
+    "part", ["<", "[", "(", "a<", "a[", "a|", "'", "=", ",", "a,", "? extends "]
+)
 def test_a_hostile_type_is_read_within_bounds(part: str) -> None:
-    """Whatever is repeated comes to an end, and a type of more than `MAX_TOKENS` words and marks has no name."""
+    """Whatever is repeated comes to an end, and a type of more than `MAX_TOKENS` words and marks
+    has no name."""
     for count in range(1, MAX_TOKENS + 2):
         assert isinstance(read_type(part * count), str)
     assert read_type(part * (MAX_TOKENS + 1)) == ""

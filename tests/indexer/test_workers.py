@@ -33,7 +33,8 @@ def test_every_job_comes_back_once() -> None:
 
 
 def test_the_next_run_uses_the_same_process() -> None:
-    """It pays no start again; one that has died meanwhile, or knows other languages, is replaced."""
+    """It pays no start again; one that has died meanwhile, or knows other languages, is
+    replaced."""
     (first,) = parse_in_processes([job(0)], count=1)
     (kept,) = children_of(os.getpid())
     assert list(parse_in_processes([job(0)], count=1)) == [first]
@@ -64,13 +65,16 @@ if child:
 def test_a_forked_process_starts_its_own() -> None:
     """A copy of the caller does not write into the pipe of the caller's process."""
     command = [sys.executable, "-c", FORKED]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.verify
 def test_a_killed_process_costs_one_file_its_grammar() -> None:
-    """If a process dies, its file is cut into windows with a note; all others are parsed normally."""
+    """If a process dies, its file is cut into windows with a note; all others are parsed
+    normally."""
     big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
 
     def jobs() -> Iterator[ParseJob]:
@@ -99,6 +103,8 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 def children_of(pid: int) -> list[int]:
     """Return the child processes of this one."""
     listed = subprocess.run(
-        ["pgrep", "-P", str(pid), "-f", "xscore.indexer.parse_process"], capture_output=True, check=False
+        ["pgrep", "-P", str(pid), "-f", "xscore.indexer.parse_process"],
+        capture_output=True,
+        check=False,
     )
     return [int(line) for line in listed.stdout.split()]

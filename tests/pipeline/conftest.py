@@ -64,7 +64,8 @@ def test_total() -> None:
 
 
 def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -> Settings:
-    """Settings that judge and answer at the loopback host, already probed, with prefix caching in steps of 128."""
+    """Settings that judge and answer at the loopback host, already probed, with prefix caching in
+    steps of 128."""
     return Settings(
         judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}),
         primary=PrimarySettings(model="openai:strong-1"),

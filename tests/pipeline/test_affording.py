@@ -12,7 +12,14 @@ from tests.servers.scoring import table
 from xscore import Pipeline, Settings, Turn
 from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.receipt import Answer
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, validate_group
+from xscore.settings import (
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Secret,
+    validate_group,
+)
 
 TURN = Turn(task="the discount is taken twice")
 UNPRICED = "unheard-of-1"
@@ -38,16 +45,23 @@ class Listener(Observer):
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
     """A priced vendor, reached by name."""
-    with BillingServer(score=table({"::total": 95}, default=4)) as running, vendor(running) as environ:
+    with (
+        BillingServer(score=table({"::total": 95}, default=4)) as running,
+        vendor(running) as environ,
+    ):
         for name in ("HTTP_PROXY", "NO_PROXY"):
             monkeypatch.setenv(name, environ[name])
         yield running
 
 
-def settings(*, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800) -> Settings:
+def settings(
+    *, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800
+) -> Settings:
     """Judge and answer at the vendor, under a cap for the turn."""
     return Settings(
-        judge=validate_group(JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}),
+        judge=validate_group(
+            JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}
+        ),
         primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=most),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
         budget=BudgetSettings(max_usd=None if cap is None else Decimal(cap)),
@@ -60,23 +74,33 @@ async def ask(shop: Path, chosen: Settings, listener: Listener, *, answer: bool 
         return await pipeline.ask(TURN, answer=answer)
 
 
-@pytest.mark.parametrize(("judge", "answerer"), [(UNPRICED, JUDGE), (JUDGE, UNPRICED)], ids=["judge", "answerer"])
+@pytest.mark.parametrize(
+    ("judge", "answerer"), [(UNPRICED, JUDGE), (JUDGE, UNPRICED)], ids=["judge", "answerer"]
+)
 async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
     shop: Path, host: BillingServer, judge: str, answerer: str
 ) -> None:
-    """Under a cap a model without a price is reported before anything is sent, and in the receipt."""
+    """Under a cap a model without a price is reported before anything is sent, and in the
+    receipt."""
     listener = Listener(host)
     answer = await ask(shop, settings(cap="1", judge=judge, answerer=answerer), listener)
-    assert listener.about(f"{UNPRICED} at api.openai.com has no known price: no cap on dollars holds") == [0]
+    assert listener.about(
+        f"{UNPRICED} at api.openai.com has no known price: no cap on dollars holds"
+    ) == [0]
     assert any("no known price" in warning for warning in answer.warnings)
     assert host.counts.requests > 0
 
 
-async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(shop: Path, host: BillingServer) -> None:
-    """If judging fits but the largest answer does not, that is reported before the first call, with the binding cap."""
+async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(
+    shop: Path, host: BillingServer
+) -> None:
+    """If judging fits but the largest answer does not, that is reported before the first call, with
+    the binding cap."""
     listener = Listener(host)
     answer = await ask(shop, settings(cap="0.05", most=30_000), listener)
-    assert listener.about("above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer") == [0]
+    assert listener.about(
+        "above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer"
+    ) == [0]
     assert answer.exit_code == 4 and answer.answer is None
 
 
@@ -84,7 +108,8 @@ async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(shop: Path
 async def test_a_turn_short_of_dollars_names_one_amount_and_it_is_enough(
     shop: Path, host: BillingServer, cap: str
 ) -> None:
-    """Whatever was left undone, one command finishes the turn with its answer, and no other is named."""
+    """Whatever was left undone, one command finishes the turn with its answer, and no other is
+    named."""
     short = settings(cap=cap, most=3_000)
     answer = await ask(shop, short, Listener(host))
     assert answer.exit_code == 4

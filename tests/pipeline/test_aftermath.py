@@ -19,7 +19,9 @@ async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer
             say(pipeline.store, text, kind=Kind.CONVENTION, confidence=0.6).memory
             for text in ("discounts are whole percents", "discounts are named in the changelog")
         )
-        server.score = lambda memory, turn: (95, "fits") if "discounts are" in memory.text else (1, "no")
+        server.score = lambda memory, turn: (
+            (95, "fits") if "discounts are" in memory.text else (1, "no")
+        )
         server.answer = f"Whole percents it is [{cited.id}]."
         answer = await pipeline.ask(TASK)
         found = pipeline.store.memories([cited.id, passed_over.id])
@@ -28,4 +30,6 @@ async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer
     assert {memory.id for memory in answer.selected} == {cited.id, passed_over.id}
     assert found[cited.id].confidence > 0.6 == found[passed_over.id].confidence
     assert [memory.access_count for memory in found.values()] == [1, 1]
-    assert again[cited.id].confidence == found[cited.id].confidence, "the same question again proves nothing"
+    assert again[cited.id].confidence == found[cited.id].confidence, (
+        "the same question again proves nothing"
+    )

@@ -1,4 +1,5 @@
-"""Whole turns with Claude as judge and answering model, at a loopback host of the Anthropic dialect."""
+"""Whole turns with Claude as judge and answering model, at a loopback host of the Anthropic
+dialect."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -21,7 +22,13 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
-from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
+from xscore.settings import (
+    AnthropicSettings,
+    BudgetSettings,
+    JudgeSettings,
+    PrimarySettings,
+    Settings,
+)
 
 VENDOR = "api.anthropic.com"
 HAIKU = "claude-haiku-5-5"
@@ -30,7 +37,9 @@ HAIKU = "claude-haiku-5-5"
 @pytest.fixture
 def claude_server() -> Iterator[AnthropicServer]:
     """A loopback host of the Anthropic dialect."""
-    with AnthropicServer(score=table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})) as running:
+    with AnthropicServer(
+        score=table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
+    ) as running:
         yield running
 
 
@@ -56,19 +65,25 @@ def names(answer: Answer) -> set[str]:
     return {f"{memory.path}::{memory.entity}" for memory in answer.selected}
 
 
-async def test_a_turn_judges_everything_and_answers_once(shop: Path, claude_server: AnthropicServer) -> None:
-    """Every memory is judged, the counts add up, and there is exactly one streamed answering call."""
+async def test_a_turn_judges_everything_and_answers_once(
+    shop: Path, claude_server: AnthropicServer
+) -> None:
+    """Every memory is judged, the counts add up, and there is exactly one streamed answering
+    call."""
     async with opened(shop, claude_server) as pipeline:
         answer = await pipeline.ask(TASK)
     assert answer.exit_code == 0
     assert answer.answer == claude_server.answer
     assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
-    assert answer.coverage.candidates == answer.coverage.judged == len(claude_server.counts.judgments)
+    assert (
+        answer.coverage.candidates == answer.coverage.judged == len(claude_server.counts.judgments)
+    )
     assert claude_server.counts.answering_requests == 1
     assert claude_server.counts.refused_requests == 0
     assert answer.judge.provider == "anthropic" and answer.judge.host == claude_server.host
     assert (
-        answer.judge_usage.usage.input_tokens + (answer.primary_usage.usage.input_tokens if answer.primary_usage else 0)
+        answer.judge_usage.usage.input_tokens
+        + (answer.primary_usage.usage.input_tokens if answer.primary_usage else 0)
         == claude_server.counts.prompt_tokens
     )
     *judging, answering = claude_server.counts.bodies
@@ -76,11 +91,14 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, claude_serv
     assert answering["stream"] is True and "output_config" not in answering
 
 
-@pytest.mark.parametrize(("ttl_s", "write_factor"), [(300, Decimal("1.25")), (3_600, Decimal(2))], ids=["5m", "1h"])
+@pytest.mark.parametrize(
+    ("ttl_s", "write_factor"), [(300, Decimal("1.25")), (3_600, Decimal(2))], ids=["5m", "1h"]
+)
 async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     claude_server: AnthropicServer, ttl_s: int, write_factor: Decimal
 ) -> None:
-    """At list prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the reservation."""
+    """At list prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within
+    the reservation."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
     drafts, pack = PromptDrafts(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
@@ -104,7 +122,10 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
         kept = row.usage.cache_write_tokens + row.usage.cached_input_tokens
         assert kept > 1_000
         fresh = row.usage.input_tokens - kept
-        assert row.cost_usd == (fresh + kept * factor) * input_usd + row.usage.output_tokens * output_usd
+        assert (
+            row.cost_usd
+            == (fresh + kept * factor) * input_usd + row.usage.output_tokens * output_usd
+        )
     assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens
     bound = cost_upper_bound("anthropic", VENDOR, requests[0])
     assert bound is not None and cold.cost_usd is not None and cold.cost_usd <= bound

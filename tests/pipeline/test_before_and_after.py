@@ -40,7 +40,8 @@ class Declines(Observer):
 
 
 async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop: Path) -> None:
-    """A lexical judge is free but the answer is not: it is in the estimate and confirmed; a turn without it is not."""
+    """A lexical judge is free but the answer is not: it is in the estimate and confirmed; a turn
+    without it is not."""
     settings = Settings(
         judge=JudgeSettings(model="lexical"),
         primary=PrimarySettings(model="openai:strong-1"),

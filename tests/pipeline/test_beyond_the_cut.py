@@ -29,7 +29,9 @@ def prices(make_repo: MakeRepo) -> Path:
     one = "def price_{0}(amount: int) -> int:\n    return price_{1}(amount) + {0}\n"
     return make_repo(
         {
-            f"f{file}.py": "\n\n".join(one.format(f"{n:02}", f"{n + 1:02}") for n in range(file, 40, 4))
+            f"f{file}.py": "\n\n".join(
+                one.format(f"{n:02}", f"{n + 1:02}") for n in range(file, 40, 4)
+            )
             for file in range(4)
         }
     )
@@ -38,12 +40,16 @@ def prices(make_repo: MakeRepo) -> Path:
 def scored(server: OpenAIServer) -> None:
     """Let 29 pass, five come near, and the rest fail."""
     server.score = table(
-        {f"price_{n:02}(amount: int)": 98 - n if n < PASSING else 60 if n < 34 else 5 for n in range(40)}
+        {
+            f"price_{n:02}(amount: int)": 98 - n if n < PASSING else 60 if n < 34 else 5
+            for n in range(40)
+        }
     )
 
 
 async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAIServer) -> None:
-    """Of 29 that passed, 15 are shown with reasons; 14 and the near ones are named by file, within 5 %."""
+    """Of 29 that passed, 15 are shown with reasons; 14 and the near ones are named by file, within
+    5 %."""
     scored(server)
     async with Pipeline.open(prices, settings_for(server)) as pipeline:
         answer = await pipeline.context(TASK)
@@ -53,7 +59,9 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     assert len(answer.selected) == 15 and shown.count("; why: listed as price_") == 15
     lines = omitted.split("\n")
     passed = lines[
-        lines.index("Passed as well, but all places were taken:") + 1 : lines.index("Near, but below the threshold:")
+        lines.index("Passed as well, but all places were taken:") + 1 : lines.index(
+            "Near, but below the threshold:"
+        )
     ]
     assert len(passed) == 14
     files = [name for name, _ in groupby(passed, key=lambda line: line.split(":")[0])]
@@ -69,8 +77,11 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     assert all(one["score"] >= 0.5 for one in body["left_out"])
 
 
-async def test_explain_and_all_scores_agree(prices: Path, server: OpenAIServer, tmp_path: Path) -> None:
-    """Score and boosts of each memory are the same in both, also days and a commit later, listed or not."""
+async def test_explain_and_all_scores_agree(
+    prices: Path, server: OpenAIServer, tmp_path: Path
+) -> None:
+    """Score and boosts of each memory are the same in both, also days and a commit later, listed or
+    not."""
     scored(server)
     source = prices / "f1.py"
     source.write_text(source.read_text() + "\n\ndef refund() -> None: ...\n")
@@ -82,7 +93,9 @@ async def test_explain_and_all_scores_agree(prices: Path, server: OpenAIServer, 
     git(prices, "commit", "-qm", "later")
     scores = {one["id"]: one for one in map(json.loads, target.read_text().splitlines())}
     assert any(one["boosts"] for one in scores.values())
-    async with Pipeline.open(prices, settings_for(server), clock=lambda: now + 10 * 86_400) as pipeline:
+    async with Pipeline.open(
+        prices, settings_for(server), clock=lambda: now + 10 * 86_400
+    ) as pipeline:
         for id_, one in scores.items():
             found = await pipeline.explain(id_, turn_id=answer.turn_id)
             assert found.memory is not None, found.words
@@ -92,8 +105,11 @@ async def test_explain_and_all_scores_agree(prices: Path, server: OpenAIServer, 
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
-async def test_a_small_budget_shows_memories_first(prices: Path, server: OpenAIServer, form: str) -> None:
-    """Under 600 tokens most of the room is for memories, and the list of the others keeps to its share."""
+async def test_a_small_budget_shows_memories_first(
+    prices: Path, server: OpenAIServer, form: str
+) -> None:
+    """Under 600 tokens most of the room is for memories, and the list of the others keeps to its
+    share."""
     scored(server)
     async with Pipeline.open(prices, settings_for(server)) as pipeline:
         text = (await pipeline.context(TASK, form=form, max_tokens=600)).bundle or ""
@@ -104,7 +120,8 @@ async def test_a_small_budget_shows_memories_first(prices: Path, server: OpenAIS
 async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_named(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Exit 1, the nearest five are shown as below the threshold, and no answering model is called unless requested."""
+    """Exit 1, the nearest five are shown as below the threshold, and no answering model is called
+    unless requested."""
     settings = replace(settings_for(server), judge=JudgeSettings(model="lexical"))
     settings = replace(settings, selection=replace(settings.selection, lexical_threshold=1.0))
     turn = Turn(task="the discount of the cart above")
@@ -119,8 +136,11 @@ async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_n
     assert anyway.answer == server.answer and anyway.exit_code == 0
 
 
-async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(shop: Path, server: OpenAIServer) -> None:
-    """Near memories fill the places where none passed: marked, explained by their rule, and no model answers."""
+async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Near memories fill the places where none passed: marked, explained by their rule, and no
+    model answers."""
     settings = replace(settings_for(server), judge=JudgeSettings(model="lexical"))
     settings = replace(settings, selection=replace(settings.selection, lexical_threshold=1.0))
     turn = Turn(task="where does the cart take a discount above one hundred?")
@@ -130,12 +150,18 @@ async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(shop: Pat
     assert (answer.exit_code, answer.answer, server.counts.requests) == (1, None, 0)
     assert {(one.placed_by, one.below_threshold) for one in answer.selected} == {("filled", True)}
     first = render_lines(answer).splitlines()[0]
-    assert answer.selected[0].entity == "discount" and first.count(f"~{answer.selected[0].score:.2f}") == 1
+    assert (
+        answer.selected[0].entity == "discount"
+        and first.count(f"~{answer.selected[0].score:.2f}") == 1
+    )
     assert (explained.outcome, "filled in" in explained.words) == ("selected", True)
 
 
-async def test_where_a_model_chose_nothing_no_answer_is_paid(shop: Path, server: OpenAIServer) -> None:
-    """Exit 1 and no answering call unless requested; without an answer wanted the turn is complete, exit 0."""
+async def test_where_a_model_chose_nothing_no_answer_is_paid(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Exit 1 and no answering call unless requested; without an answer wanted the turn is complete,
+    exit 0."""
     server.score = lambda _memory, _asked: (2, "unrelated")
     turn = Turn(task="feed the quokka")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -149,7 +175,8 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(shop: Path, server:
 
 
 async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAIServer) -> None:
-    """If the best score is in the rubric's lowest band, the page says that nothing comes close and names none."""
+    """If the best score is in the rubric's lowest band, the page says that nothing comes close and
+    names none."""
     server.score = lambda _memory, _asked: (2, "unrelated")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(Turn(task="feed the quokka"))
@@ -160,19 +187,38 @@ async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAISe
 async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_section(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Every memory that passed is named, even if its layer has no room for its text; others are not."""
+    """Every memory that passed is named, even if its layer has no room for its text; others are
+    not."""
     server.score = lambda memory, asked: (90, "fits") if "quokka" in memory.text else (2, "no")
     decision, failure, other = (
         memory_writer.make_memory(
-            layer=layer, kind=kind, title=title, text=text, source=MemorySource.EXPLICIT, particulars=particulars,
-            updated_at=1.0, entity=title,
+            layer=layer,
+            kind=kind,
+            title=title,
+            text=text,
+            source=MemorySource.EXPLICIT,
+            particulars=particulars,
+            updated_at=1.0,
+            entity=title,
         )[0]
         for layer, kind, title, text, particulars in (
-            (Layer.GOVERNANCE, Kind.DECISION, "Quokkas pay half", "The quokka pays half. " * 200, MemoryDetails()),
-            (Layer.PROJECT, Kind.PATTERN, "Fails", "The quokka test fails.", MemoryDetails(polarity="antipattern")),
+            (
+                Layer.GOVERNANCE,
+                Kind.DECISION,
+                "Quokkas pay half",
+                "The quokka pays half. " * 200,
+                MemoryDetails(),
+            ),
+            (
+                Layer.PROJECT,
+                Kind.PATTERN,
+                "Fails",
+                "The quokka test fails.",
+                MemoryDetails(polarity="antipattern"),
+            ),
             (Layer.GOVERNANCE, Kind.DECISION, "Tabs", "We use tabs.", MemoryDetails()),
         )
-    )  # fmt: skip
+    )
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         put(pipeline.store.connection, decision, failure, other)
         forms = ("xml", "markdown", "json", "memory")

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost
 from xscore.platform.clock import DAY_S
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    Boost,
+    Judgment,
+    Origin,
+    Outcome,
+    Ranked,
+    Thresholds,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.settings import BoostSettings
@@ -18,15 +27,25 @@ NOW = 1_000_000_000.0
 TURN = Turn(task="fix it")
 
 
-def candidate(id_: str, *, path: str = "", kind: Kind = Kind.FUNCTION, age_days: float | None = None) -> Candidate:
+def candidate(
+    id_: str, *, path: str = "", kind: Kind = Kind.FUNCTION, age_days: float | None = None
+) -> Candidate:
     """A candidate in a file of its own."""
     updated = NOW - age_days * DAY_S if age_days is not None else 0.0
-    return Candidate(id_, "h" + id_, Layer.GRAPH, kind, path or f"{id_}/x.py", id_, 10, 20, "python", 9, updated)
+    return Candidate(
+        id_, "h" + id_, Layer.GRAPH, kind, path or f"{id_}/x.py", id_, 10, 20, "python", 9, updated
+    )
 
 
-def outcome(id_: str, score: float, *, path: str = "", kind: Kind = Kind.FUNCTION, age: float | None = None) -> Outcome:
+def outcome(
+    id_: str, score: float, *, path: str = "", kind: Kind = Kind.FUNCTION, age: float | None = None
+) -> Outcome:
     """A candidate judged in this turn."""
-    return Outcome(candidate(id_, path=path, kind=kind, age_days=age), Judgment("h" + id_, score), Origin.JUDGED)
+    return Outcome(
+        candidate(id_, path=path, kind=kind, age_days=age),
+        Judgment("h" + id_, score),
+        Origin.JUDGED,
+    )
 
 
 def ranked(
@@ -39,7 +58,9 @@ def ranked(
     thresholds: Thresholds = Thresholds(0.7),  # noqa: B008  an immutable default
 ) -> dict[str, Ranked]:
     """Apply the default boosts; return results by id."""
-    rules = BoostRules(settings=settings or BoostSettings(), thresholds=thresholds, boosters=BOOSTERS, now=NOW)
+    rules = BoostRules(
+        settings=settings or BoostSettings(), thresholds=thresholds, boosters=BOOSTERS, now=NOW
+    )
     found = boost(outcomes, turn, rules, edges=edges, degrees=degrees or {})
     return {each.candidate.id: each for each in found}
 
@@ -60,7 +81,10 @@ def test_what_a_relevant_memory_calls_is_lifted() -> None:
 
 def test_no_chaining() -> None:
     """B passes only by its boost, so it boosts no other memory (K14)."""
-    found = ranked([outcome("a", 0.9), outcome("b", 0.6), outcome("c", 0.6)], [calls("a", "b"), calls("b", "c")])
+    found = ranked(
+        [outcome("a", 0.9), outcome("b", 0.6), outcome("c", 0.6)],
+        [calls("a", "b"), calls("b", "c")],
+    )
     assert found["b"].score >= 0.7
     assert found["c"].boosts == ()
 
@@ -68,19 +92,28 @@ def test_no_chaining() -> None:
 def test_a_hub_gives_little() -> None:
     """A function with a hundred callers adds a tenth; a call to itself adds nothing."""
     outcomes = [outcome("a", 0.9), outcome("b", 0.6)]
-    assert ranked(outcomes, [calls("a", "b")], degrees={"b": 100})["b"].boosts[0].amount == pytest.approx(0.01)
-    assert ranked(outcomes, [calls("a", "b")], degrees={"a": 10})["b"].boosts[0].amount == pytest.approx(0.10)
+    assert ranked(outcomes, [calls("a", "b")], degrees={"b": 100})["b"].boosts[
+        0
+    ].amount == pytest.approx(0.01)
+    assert ranked(outcomes, [calls("a", "b")], degrees={"a": 10})["b"].boosts[
+        0
+    ].amount == pytest.approx(0.10)
     assert ranked([outcome("a", 0.9)], [calls("a", "a")])["a"].boosts == ()
 
 
 def test_below_the_floor_nothing_is_lifted() -> None:
     """A raw score under 0.4 stays, whatever its links (K14)."""
-    found = ranked([outcome("a", 0.9), outcome("b", 0.39)], [calls("a", "b")], turn=Turn(task="t", file="b/x.py"))["b"]
+    found = ranked(
+        [outcome("a", 0.9), outcome("b", 0.39)],
+        [calls("a", "b")],
+        turn=Turn(task="t", file="b/x.py"),
+    )["b"]
     assert (found.score, found.boosts) == (0.39, ())
 
 
 def test_tests_and_their_subjects() -> None:
-    """The subject of a passing test is boosted, and so is a test of the function being edited (X32)."""
+    """The subject of a passing test is boosted, and so is a test of the function being edited
+    (X32)."""
     edge = Edge("t", "s", Relation.TESTS)
     subject = ranked([outcome("t", 0.8, kind=Kind.TEST), outcome("s", 0.5)], [edge])["s"]
     assert [each.name for each in subject.boosts] == ["test_link"]
@@ -91,8 +124,12 @@ def test_tests_and_their_subjects() -> None:
     assert "test_link" not in {each.name for each in elsewhere.boosts}
 
 
-@pytest.mark.parametrize(("lines", "lifted"), [(((18, 18),), True), (((1, 9), (21, 40)), False), ((), False)])
-def test_an_uncommitted_edit_counts_as_the_file_at_hand(lines: tuple[tuple[int, int], ...], lifted: bool) -> None:
+@pytest.mark.parametrize(
+    ("lines", "lifted"), [(((18, 18),), True), (((1, 9), (21, 40)), False), ((), False)]
+)
+def test_an_uncommitted_edit_counts_as_the_file_at_hand(
+    lines: tuple[tuple[int, int], ...], lifted: bool
+) -> None:
     """A test of a function changed in the working tree is boosted without naming the file (X32)."""
     outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
     turn = Turn(task="t", changed=(ChangedFile("s.py", 0.0, lines),))
@@ -101,7 +138,8 @@ def test_an_uncommitted_edit_counts_as_the_file_at_hand(lines: tuple[tuple[int, 
 
 
 def test_recency_halves_and_git_outranks_file_times() -> None:
-    """The boost halves every seven days; with git, a file it does not report as changed gets none (X30)."""
+    """The boost halves every seven days; with git, a file it does not report as changed gets none
+    (X30)."""
     settings = BoostSettings(recency=0.05)
     old = [outcome(f"old{number}", 0.5, age=300 + number) for number in range(3)]
     for age, amount in ((0.0, 0.05), (7.0, 0.025), (14.0, 0.0125)):
@@ -110,11 +148,15 @@ def test_recency_halves_and_git_outranks_file_times() -> None:
         assert aged["old0"].boosts == ()
     turn = Turn(task="t", changed=(ChangedFile("a.py", 7.0),))
     found = ranked(
-        [outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0), *old], turn=turn, settings=settings
+        [outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0), *old],
+        turn=turn,
+        settings=settings,
     )
     assert found["a"].boosts[0].amount == pytest.approx(0.025)
     assert found["b"].boosts == ()
-    assert ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts == ()
+    assert (
+        ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts == ()
+    )
 
 
 @pytest.mark.parametrize("from_git", [True, False])
@@ -131,8 +173,13 @@ def test_a_date_that_most_files_share_is_no_recency(from_git: bool) -> None:
 
 def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
     """The one file with uncommitted lines is recent, although all share the day."""
-    changed = (ChangedFile("f0/x.py", 0.0, ((1, 2),)), *(ChangedFile(f"f{number}/x.py", 0.0) for number in (1, 2, 3)))
-    found = ranked([outcome(f"f{number}", 0.5) for number in range(4)], turn=Turn(task="t", changed=changed))
+    changed = (
+        ChangedFile("f0/x.py", 0.0, ((1, 2),)),
+        *(ChangedFile(f"f{number}/x.py", 0.0) for number in (1, 2, 3)),
+    )
+    found = ranked(
+        [outcome(f"f{number}", 0.5) for number in range(4)], turn=Turn(task="t", changed=changed)
+    )
     assert [name for name, each in found.items() if each.boosts] == ["f0"]
 
 
@@ -151,13 +198,18 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]])["c"].score == 0.53
     lower = Thresholds(0.9, {"function": 0.52})
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]], thresholds=lower)["c"].boosts == ()
-    assert ranked([outcome("a", 0.6, age=9), outcome("b", 0.45, age=9)], edges, thresholds=lower)["b"].boosts
+    assert ranked([outcome("a", 0.6, age=9), outcome("b", 0.45, age=9)], edges, thresholds=lower)[
+        "b"
+    ].boosts
 
 
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
     """The current file counts in full, its folder half, others not."""
     turn = Turn(task="t", file="p/a.py")
-    found = ranked([outcome("a", 0.5, path="p/a.py"), outcome("b", 0.5, path="p/b.py"), outcome("c", 0.5)], turn=turn)
+    found = ranked(
+        [outcome("a", 0.5, path="p/a.py"), outcome("b", 0.5, path="p/b.py"), outcome("c", 0.5)],
+        turn=turn,
+    )
     assert found["a"].boosts[0].amount == 2 * found["b"].boosts[0].amount
     assert found["c"].boosts == ()
 
@@ -166,7 +218,11 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
     """All boosts together add at most 0.15; a capped one says so."""
     turn = Turn(task="t", file="b.py", changed=(ChangedFile("b.py", 0.0),))
     edges = [calls("a", "b"), Edge("t", "b", Relation.TESTS)]
-    outcomes = [outcome("a", 0.9), outcome("t", 0.9, kind=Kind.TEST), outcome("b", 0.5, path="b.py")]
+    outcomes = [
+        outcome("a", 0.9),
+        outcome("t", 0.9, kind=Kind.TEST),
+        outcome("b", 0.5, path="b.py"),
+    ]
     found = ranked(outcomes, edges, turn=turn)["b"]
     assert found.score == 0.65
     assert sum(each.amount for each in found.boosts) == pytest.approx(0.15)
@@ -176,7 +232,9 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
 def test_duplicates_bring_their_links() -> None:
     """A memory judged once for two equal copies is boosted through the edges of either."""
     copy = Outcome(
-        Candidate("b", "hb", Layer.GRAPH, Kind.FUNCTION, "b.py", "b", 1, 2, "", 1, 0.0, duplicates=("b2",)),
+        Candidate(
+            "b", "hb", Layer.GRAPH, Kind.FUNCTION, "b.py", "b", 1, 2, "", 1, 0.0, duplicates=("b2",)
+        ),
         Judgment("hb", 0.6),
         Origin.CACHED,
     )
@@ -201,17 +259,30 @@ scores = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_si
     seed=st.integers(0, 99),
 )
 def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int) -> None:
-    """n in, n out; raw untouched; 0 ≤ boost ≤ cap; final ≤ 1; none below the floor; independent of order."""
-    outcomes = [outcome(f"m{place}", score, path=f"d{place % 3}/f.py", age=place) for place, score in enumerate(scores)]
-    edges = [Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links]
+    """n in, n out; raw untouched; 0 ≤ boost ≤ cap; final ≤ 1; none below the floor; independent of
+    order."""
+    outcomes = [
+        outcome(f"m{place}", score, path=f"d{place % 3}/f.py", age=place)
+        for place, score in enumerate(scores)
+    ]
+    edges = [
+        Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links
+    ]
     turn = Turn(task="t", file="d1/f.py")
     found = ranked(outcomes, edges, turn=turn)
     assert list(found) == [each.candidate.id for each in outcomes]
     for before, after in zip(scores, found.values(), strict=True):
         assert after.judgment.score == before
         assert before <= after.score <= min(1.0, before + 0.15 + 1e-9)
-        assert after.score == pytest.approx(min(1.0, before + sum(each.amount for each in after.boosts)), abs=1e-9)
+        assert after.score == pytest.approx(
+            min(1.0, before + sum(each.amount for each in after.boosts)), abs=1e-9
+        )
         assert before >= 0.4 or not after.boosts
         assert all(each.because and each.amount > 0 for each in after.boosts)
     shuffle = random.Random(seed)
-    assert ranked(shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn) == found
+    assert (
+        ranked(
+            shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn
+        )
+        == found
+    )

@@ -1,4 +1,5 @@
-"""Where words rank: what passed keeps its place, groups share one, and free places are filled from the near ones."""
+"""Where words rank: what passed keeps its place, groups share one, and free places are filled from
+the near ones."""
 
 from collections.abc import Sequence
 
@@ -17,18 +18,33 @@ SETTINGS = SelectionSettings()
 CUT = SETTINGS.lexical_threshold
 
 
-def ranked(name: str, score: float, *, kind: Kind = Kind.FUNCTION, path: str = "", entity: str = "") -> Ranked:
+def ranked(
+    name: str, score: float, *, kind: Kind = Kind.FUNCTION, path: str = "", entity: str = ""
+) -> Ranked:
     """A memory scored by words."""
     entity = entity or name
-    candidate = Candidate(name, f"h{name}", Layer.GRAPH, kind, path or f"{name}.py", entity, 1, 9, "python", 90, 0.0)
-    return Ranked(candidate, Judgment(f"h{name}", score, "text has cart", prior=score), Origin.JUDGED, (), score)
+    candidate = Candidate(
+        name, f"h{name}", Layer.GRAPH, kind, path or f"{name}.py", entity, 1, 9, "python", 90, 0.0
+    )
+    return Ranked(
+        candidate,
+        Judgment(f"h{name}", score, "text has cart", prior=score),
+        Origin.JUDGED,
+        (),
+        score,
+    )
 
 
 def keep(
-    pool: Sequence[Ranked], settings: SelectionSettings = SETTINGS, *, subjects: frozenset[Kind] = frozenset()
+    pool: Sequence[Ranked],
+    settings: SelectionSettings = SETTINGS,
+    *,
+    subjects: frozenset[Kind] = frozenset(),
 ) -> Selection:
     """Select by words at the default threshold."""
-    return select_by_words(pool, thresholds=Thresholds(CUT), settings=settings, aim=TaskAim(subjects))
+    return select_by_words(
+        pool, thresholds=Thresholds(CUT), settings=settings, aim=TaskAim(subjects)
+    )
 
 
 def names(some: Sequence[Ranked]) -> list[str]:
@@ -37,20 +53,28 @@ def names(some: Sequence[Ranked]) -> list[str]:
 
 
 def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
-    """A memory just below the threshold is kept beside a wrong one above it, marked; weak rankings stay empty."""
+    """A memory just below the threshold is kept beside a wrong one above it, marked; weak rankings
+    stay empty."""
     near = [ranked(f"n{at:02}", 0.45 - at / 1000) for at in range(20)]
     found = keep([ranked("wrong", 0.6), *near])
     assert names(found.kept) == ["wrong", *names(near[: FILL.to - 1])]
     assert found.filled == frozenset(names(near[: FILL.to - 1]))
-    assert (found.placed_by["wrong"], found.placed_by["n00"]) == (PlacedBy.THRESHOLD, PlacedBy.FILLED)
+    assert (found.placed_by["wrong"], found.placed_by["n00"]) == (
+        PlacedBy.THRESHOLD,
+        PlacedBy.FILLED,
+    )
     alone = keep([ranked("best", CUT - 0.1), ranked("far", 0.05)])
     assert (names(alone.kept), alone.has_passed) == (["best"], False)
     assert keep([ranked("best", CUT - 0.11)]).kept == ()
 
 
 def test_what_is_beside_the_code_fills_few_places() -> None:
-    """Near tests, documents and text take at most three places of those that are filled, unless they are asked for."""
-    beside = [ranked(f"d{at}", 0.49, kind=kind) for at, kind in enumerate([Kind.DOC, Kind.TEXT, Kind.TEST] * 3)]
+    """Near tests, documents and text take at most three places of those that are filled, unless
+    they are asked for."""
+    beside = [
+        ranked(f"d{at}", 0.49, kind=kind)
+        for at, kind in enumerate([Kind.DOC, Kind.TEXT, Kind.TEST] * 3)
+    ]
     code = [ranked(f"c{at:02}", 0.45) for at in range(20)]
     found = keep([*beside, *code])
     assert sum(each.candidate.kind is not Kind.FUNCTION for each in found.kept) == FILL.beside
@@ -69,22 +93,38 @@ def test_nothing_that_passed_is_lost() -> None:
 
 
 def test_tests_of_one_file_take_one_place() -> None:
-    """The best test of a file has a line that counts the others; they are near misses, folded, and none is lost."""
-    tests = [ranked(f"t{at}", 0.9 - at / 100, kind=Kind.TEST, path="t/unit/test_schedules.py") for at in range(5)]
+    """The best test of a file has a line that counts the others; they are near misses, folded, and
+    none is lost."""
+    tests = [
+        ranked(f"t{at}", 0.9 - at / 100, kind=Kind.TEST, path="t/unit/test_schedules.py")
+        for at in range(5)
+    ]
     found = keep([*tests, ranked("schedules", 0.45)])
     assert names(found.kept) == ["t0", "schedules"]
-    assert found.kept[0].judgment.reason == "and 4 more tests in t/unit/test_schedules.py; text has cart"
+    assert (
+        found.kept[0].judgment.reason
+        == "and 4 more tests in t/unit/test_schedules.py; text has cart"
+    )
     assert (found.folded, names(found.near_misses[:4])) == (4, ["t1", "t2", "t3", "t4"])
     assert {found.placed_by[name] for name in ("t1", "t4")} == {PlacedBy.FOLDED}
 
 
 def test_copies_in_sibling_packages_take_one_place() -> None:
-    """`useQuery` of react-, preact- and vue-query is one line that names the others; what reads otherwise is not."""
-    paths = [f"packages/{name}/src/useQuery.ts" for name in ("react-query", "preact-query", "vue-query", "solid")]
-    pool = [ranked(f"u{at}", 0.9 - at / 100, path=path, entity="useQuery") for at, path in enumerate(paths)]
+    """`useQuery` of react-, preact- and vue-query is one line that names the others; what reads
+    otherwise is not."""
+    paths = [
+        f"packages/{name}/src/useQuery.ts"
+        for name in ("react-query", "preact-query", "vue-query", "solid")
+    ]
+    pool = [
+        ranked(f"u{at}", 0.9 - at / 100, path=path, entity="useQuery")
+        for at, path in enumerate(paths)
+    ]
     texts = {"u0": "return observe(client, options)", "u3": "a signal of its own"}
     read = {each.candidate.id: texts.get(each.candidate.id, texts["u0"]) for each in pool}
-    found = select_by_words(pool, thresholds=Thresholds(CUT), settings=SETTINGS, texts=lambda _ids: read)
+    found = select_by_words(
+        pool, thresholds=Thresholds(CUT), settings=SETTINGS, texts=lambda _ids: read
+    )
     assert (names(found.kept), found.folded) == (["u0", "u3"], 2)
     assert found.kept[0].judgment.reason.startswith(f"the same in {paths[1]}, {paths[2]}; ")
 
@@ -97,12 +137,15 @@ def test_a_data_file_has_one_near_window() -> None:
 
 
 def test_a_test_lends_its_evidence_to_what_it_tests() -> None:
-    """The subject of a good test gains, as a boost that adds up; one of many subjects gains less."""
+    """The subject of a good test gains, as a boost that adds up; one of many subjects gains
+    less."""
     pool = [ranked("t", 0.8, kind=Kind.TEST), ranked("subject", 0.4), ranked("helper", 0.4)]
     one = {each.candidate.id: each for each in lend(pool, {"t": ["subject"]}, cap=1.0)}
     subject = one["subject"]
     assert subject.score == pytest.approx(0.4 + (1 - 0.4) * LENT * 0.8)
-    assert subject.score == pytest.approx(subject.judgment.score + sum(lift.amount for lift in subject.boosts))
+    assert subject.score == pytest.approx(
+        subject.judgment.score + sum(lift.amount for lift in subject.boosts)
+    )
     assert (one["t"].score, one["helper"].score) == (0.8, 0.4)
     shared = {each.candidate.id: each for each in lend(pool, {"t": ["subject", "helper"]}, cap=1.0)}
     assert 0.4 < shared["subject"].score < one["subject"].score
@@ -121,17 +164,27 @@ def test_what_a_task_is_about() -> None:
     for task, kinds in turns.items():
         about_tests = Kind.TEST in kinds
         assert aim_of(Turn(task=task), about_tests=about_tests).subjects == kinds, task
-    assert aim_of(Turn(task="x", scope=Scope(kinds=("doc",))), about_tests=False).subjects == {Kind.DOC}
+    assert aim_of(Turn(task="x", scope=Scope(kinds=("doc",))), about_tests=False).subjects == {
+        Kind.DOC
+    }
 
 
 @given(
-    pool=st.lists(st.tuples(st.integers(0, 100), st.sampled_from([*Kind]), st.integers(0, 4)), max_size=50),
+    pool=st.lists(
+        st.tuples(st.integers(0, 100), st.sampled_from([*Kind]), st.integers(0, 4)), max_size=50
+    ),
     k=st.integers(1, 20),
     least=st.integers(0, 25),
 )
-def test_every_candidate_is_counted_once(pool: list[tuple[int, Kind, int]], k: int, least: int) -> None:
-    """Kept, folded, below and beyond K add up; what passed is kept, folded or beyond; the kept are at most K."""
-    found = [ranked(f"m{n:02}", s / 100, kind=kind, path=f"p{at}") for n, (s, kind, at) in enumerate(pool)]
+def test_every_candidate_is_counted_once(
+    pool: list[tuple[int, Kind, int]], k: int, least: int
+) -> None:
+    """Kept, folded, below and beyond K add up; what passed is kept, folded or beyond; the kept are
+    at most K."""
+    found = [
+        ranked(f"m{n:02}", s / 100, kind=kind, path=f"p{at}")
+        for n, (s, kind, at) in enumerate(pool)
+    ]
     selection = keep(found, SelectionSettings(top_k=k, min_keep=least))
     counted = selection.folded + selection.below_threshold + selection.beyond_k
     assert len(selection.kept) + counted == len(found)

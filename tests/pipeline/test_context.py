@@ -34,10 +34,18 @@ def completed(root: Path, turn: Turn, **settings: Any) -> Turn:
     return complete_turn(turn, place, work=work)
 
 
-def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make_repo: MakeRepo) -> None:
-    """`.env` and similar files are left out entirely, renamed ones too: no rule recognises a plain-word password."""
+def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(
+    make_repo: MakeRepo,
+) -> None:
+    """`.env` and similar files are left out entirely, renamed ones too: no rule recognises a
+    plain-word password."""
     root = make_repo(
-        {"a.py": "one = 1\n", ".env": "FOO=plain\n", "my dir/prod.env": "FOO=plain\n" * 9, "key.pem": "x\n"}
+        {
+            "a.py": "one = 1\n",
+            ".env": "FOO=plain\n",
+            "my dir/prod.env": "FOO=plain\n" * 9,
+            "key.pem": "x\n",
+        }
     )
     (root / ".env").write_text("FOO=horse\n")
     (root / "a.py").write_text("one = 2\n")
@@ -51,7 +59,8 @@ def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make
 
 
 def test_a_file_whose_name_holds_a_secret_is_not_named(make_repo: MakeRepo) -> None:
-    """Such a file is left out as current or recent file: names appear in prompts and in the store."""
+    """Such a file is left out as current or recent file: names appear in prompts and in the
+    store."""
     root = make_repo({"a.py": "", f"dump_{TOKEN}.py": ""})
     secret = str(root / f"dump_{TOKEN}.py")
     turn = completed(root, Turn(task="x", file=secret, recent=(secret, str(root / "a.py"))))
@@ -66,7 +75,10 @@ def test_a_diff_that_is_handed_over_is_redacted_too(make_repo: MakeRepo) -> None
 
 def test_no_secret_is_cut_in_two_and_not_seen_for_one(make_repo: MakeRepo) -> None:
     """Long errors, files and diffs are redacted before they are shortened."""
-    file, diff = f"{'x ' * (MAX_FILE_CHARS // 2 - 5)}{TOKEN}", f"{'+ ' * (MAX_DIFF_CHARS // 2 - 5)}{TOKEN}"
+    file, diff = (
+        f"{'x ' * (MAX_FILE_CHARS // 2 - 5)}{TOKEN}",
+        f"{'+ ' * (MAX_DIFF_CHARS // 2 - 5)}{TOKEN}",
+    )
     root = make_repo({"a.py": file})
     errors = TOKEN + " y" * (MAX_TASK_CHARS // 2 - 10)
     turn = completed(root, Turn(task="x", errors=errors, diff=diff, file=str(root / "a.py")))
@@ -80,7 +92,9 @@ def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
     odd = os.fsdecode(b"b\xff.py")
     (root / odd).write_text("odd = 1\n")
     assert completed(root, Turn(task="x", file=str(root / odd))).file_text == "odd = 1\n"
-    assert completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text == "percent = 1\n"
+    assert (
+        completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text == "percent = 1\n"
+    )
 
 
 def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
@@ -93,8 +107,12 @@ def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
 
 
 def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
-    """Hunks of files excluded by glob, class or content are left out; deleted files are matched by name."""
-    files = {f"{name}.{end}": "one\n" for name, end in (("a", "py"), ("private/b", "py"), ("c", "lock"), ("d", "py"))}
+    """Hunks of files excluded by glob, class or content are left out; deleted files are matched by
+    name."""
+    files = {
+        f"{name}.{end}": "one\n"
+        for name, end in (("a", "py"), ("private/b", "py"), ("c", "lock"), ("d", "py"))
+    }
     root = make_repo(files | {"gone.py": "one\n", "private/gone.py": "one\n", "wide.py": "one\n"})
     for name in files:
         (root / name).write_text("two\n")
@@ -107,8 +125,11 @@ def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
     assert named == ["a.py", "a.py", "d.py", "gone.py"]
 
 
-def test_a_file_moved_within_a_folder_named_like_a_prefix_keeps_its_name(make_repo: MakeRepo) -> None:
-    """git writes `a/` before the names of a section, but not before those of a move: there it is a folder."""
+def test_a_file_moved_within_a_folder_named_like_a_prefix_keeps_its_name(
+    make_repo: MakeRepo,
+) -> None:
+    """git writes `a/` before the names of a section, but not before those of a move: there it is a
+    folder."""
     text = "one = 1\n" * 20
     root = make_repo({"a/kept.py": text, "b/kept.py": text + "two = 2\n"})
     git(root, "mv", "a/kept.py", "a/moved.py")
@@ -122,7 +143,13 @@ def test_edited_lines_are_those_after_the_change(make_repo: MakeRepo) -> None:
     """Added lines by number, removed ones by the lines around them; moved lines are not edits."""
     root = make_repo({"a.py": "".join(f"line {number}\n" for number in range(1, 31))})
     lines = (root / "a.py").read_text().splitlines(keepends=True)
-    (root / "a.py").write_text("".join(["new\n", *lines[:9], "changed\n", *lines[10:24], *lines[25:]]))
+    (root / "a.py").write_text(
+        "".join(["new\n", *lines[:9], "changed\n", *lines[10:24], *lines[25:]])
+    )
     (changed,) = completed(root, Turn(task="x")).changed or ()
-    assert (changed.path, changed.age_days, changed.lines) == ("a.py", 0.0, ((1, 1), (10, 11), (25, 26)))
+    assert (changed.path, changed.age_days, changed.lines) == (
+        "a.py",
+        0.0,
+        ((1, 1), (10, 11), (25, 26)),
+    )
     assert edited_lines("no diff") == {}

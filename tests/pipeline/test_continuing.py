@@ -19,7 +19,11 @@ TASK = Turn(task="The discount is taken twice; take it once.")
 
 def at(server: OpenAIServer, **flags: object) -> LoadedSettings:
     """Settings as the command line reads them, with the judge only in flags."""
-    environ = {"OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0", "OPENAI_API_KEY": "sk-0123456789"}
+    environ = {
+        "OPENAI_BASE_URL": server.url,
+        "XSCORE_JUDGE_PROBE": "0",
+        "OPENAI_API_KEY": "sk-0123456789",
+    }
     return load_settings(repo_root=None, user_file=None, environ=environ, flags=flags)
 
 
@@ -29,7 +33,8 @@ async def begun(shop: Path, settings: Settings | LoadedSettings, turn: Turn = TA
 
 
 async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer) -> None:
-    """If the current file and a recent one were deleted, the turn continues without them and says so."""
+    """If the current file and a recent one were deleted, the turn continues without them and says
+    so."""
     named = replace(TASK, file="shop/cart.py", line=3, recent=("README.md", "pyproject.toml"))
     first = await begun(shop, settings_for(server), named)
     (shop / "shop" / "cart.py").unlink()
@@ -59,18 +64,29 @@ async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: Open
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     async with Pipeline.open(shop, at(server)) as pipeline:
         connection = pipeline.parts.store.connection
-        for statement in ("DELETE FROM judgment", "DELETE FROM receipt", "UPDATE turn SET state = 'running'"):
+        for statement in (
+            "DELETE FROM judgment",
+            "DELETE FROM receipt",
+            "UPDATE turn SET state = 'running'",
+        ):
             connection.execute(statement)
         second = await pipeline.resume(first.turn_id)
     assert second.judge.model == "judge-2" and second.coverage.judged == second.coverage.candidates
 
 
-async def test_a_turn_goes_on_with_its_own_answering_model(shop: Path, server: OpenAIServer) -> None:
+async def test_a_turn_goes_on_with_its_own_answering_model(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Also if nothing was judged yet, and for the lexical judge; a flag names another."""
     for judge in ("openai:judge-2", "lexical"):
-        first = await begun(shop, at(server, **{"judge.model": judge, "primary.model": "openai:strong-2"}))
+        first = await begun(
+            shop, at(server, **{"judge.model": judge, "primary.model": "openai:strong-2"})
+        )
         async with Pipeline.open(shop, at(server)) as pipeline:
-            for statement in ("DELETE FROM judgment", "UPDATE turn SET state = 'interrupted', answer = ''"):
+            for statement in (
+                "DELETE FROM judgment",
+                "UPDATE turn SET state = 'interrupted', answer = ''",
+            ):
                 pipeline.parts.store.connection.execute(statement)
             second = await pipeline.resume(first.turn_id)
         assert second.primary is not None and second.primary.model == "strong-2"
@@ -82,8 +98,11 @@ async def test_a_turn_goes_on_with_its_own_answering_model(shop: Path, server: O
 
 
 @pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
-async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags: dict[str, object]) -> None:
-    """With another judge, or options that change it, the turn is not paid again: exit 2 and a remedy."""
+async def test_another_judge_is_refused(
+    shop: Path, server: OpenAIServer, flags: dict[str, object]
+) -> None:
+    """With another judge, or options that change it, the turn is not paid again: exit 2 and a
+    remedy."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     server.reset()
     async with Pipeline.open(shop, at(server, **flags)) as pipeline:
@@ -93,7 +112,9 @@ async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags:
     assert server.counts.requests == 0
 
 
-async def test_a_turn_that_judged_nothing_may_have_another_judge(shop: Path, server: OpenAIServer) -> None:
+async def test_a_turn_that_judged_nothing_may_have_another_judge(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Nothing was paid, so nothing is lost: the current judge takes over."""
     first = await begun(shop, at(server, **{"judge.model": "lexical"}))
     watch = EventList()

@@ -32,7 +32,9 @@ def shape(value: object, key: str = "") -> object:
     return type(value).__name__
 
 
-async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snapshot: SnapshotAssertion) -> None:
+async def test_the_shape_of_every_object(
+    shop: Path, server: OpenAIServer, snapshot: SnapshotAssertion
+) -> None:
     """X25: schema 1 holds; fields may be added to a snapshot, never renamed or removed."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
     (shop / "big.bin").write_bytes(b"\0" * 100)
@@ -42,7 +44,11 @@ async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snaps
         found = {
             "index": to_json(await pipeline.index()),
             "estimate": to_json(await pipeline.estimate(TASK)),
-            "ask": to_json(await pipeline.ask(replace(TASK, file="shop/prices.py", scope=Scope(paths=("shop/",))))),
+            "ask": to_json(
+                await pipeline.ask(
+                    replace(TASK, file="shop/prices.py", scope=Scope(paths=("shop/",)))
+                )
+            ),
             "context": to_json(await pipeline.context(TASK)),
             "explain": to_json(await pipeline.explain("shop/prices.py::total")),
             "status": to_json(await pipeline.status()),
@@ -53,7 +59,9 @@ async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snaps
     assert {name: shape(body) for name, body in found.items()} == snapshot
 
 
-async def test_a_context_that_chose_nothing_is_an_empty_bundle(shop: Path, server: OpenAIServer) -> None:
+async def test_a_context_that_chose_nothing_is_an_empty_bundle(
+    shop: Path, server: OpenAIServer
+) -> None:
     """`context` always has a bundle, even an empty one; `ask` only if there is no answer."""
     server.score = table({}, default=1)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -64,7 +72,14 @@ async def test_a_context_that_chose_nothing_is_an_empty_bundle(shop: Path, serve
 
 @pytest.mark.parametrize(
     ("amount", "written"),
-    [(None, None), ("0", "0"), ("0.10", "0.1"), ("1E-9", "0.000000001"), ("120", "120"), ("0E-7", "0")],
+    [
+        (None, None),
+        ("0", "0"),
+        ("0.10", "0.1"),
+        ("1E-9", "0.000000001"),
+        ("120", "120"),
+        ("0E-7", "0"),
+    ],
 )
 def test_money_is_a_plain_decimal_string(amount: str | None, written: str | None) -> None:
     """No exponent, no trailing zeros; unpriced stays null."""

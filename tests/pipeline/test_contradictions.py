@@ -8,7 +8,15 @@ from msgspec.structs import replace
 
 from tests.extensions.learning.conftest import NOW, decision, made, preference
 from xscore.pipeline.contradictions import ResolvedConflict, conflict_weight, resolve_conflicts
-from xscore.records.memory import STATED_ELSEWHERE, Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    STATED_ELSEWHERE,
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.settings import Settings
 
 AUTHORITY = {str(layer): weight for layer, weight in Settings().bundle.authority.items()}
@@ -22,10 +30,11 @@ def settled(*memories: Memory) -> list[ResolvedConflict]:
 
 
 def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
-    """L07: the golden sentence: both stay, one line is shown, the project's explicit choice wins."""
+    """L07: the golden sentence: both stay, one line is shown, the project's explicit choice
+    wins."""
     (found,) = settled(PRISMA, DRIZZLE)
-    assert found.text == (
-        "User usually uses Prisma, but in this project explicitly chose Drizzle;"
+    assert (
+        found.text == "User usually uses Prisma, but in this project explicitly chose Drizzle;"
         " treat this project as a Drizzle exception."
     )
     assert found.memory_ids == tuple(sorted((PRISMA.id, DRIZZLE.id)))
@@ -34,12 +43,15 @@ def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
 
 def test_a_choice_of_the_project_wins_over_a_stated_preference() -> None:
     """L07: the narrower scope wins even if the user stated the preference often."""
-    stated = preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=99)
+    stated = preference(
+        "Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=99
+    )
     assert settled(stated, DRIZZLE)[0].winner == DRIZZLE.id
 
 
 def test_a_stated_choice_that_was_imported_is_still_one() -> None:
-    """A project's decision that went through an export holds against the preference; an import of none says so."""
+    """A project's decision that went through an export holds against the preference; an import of
+    none says so."""
     elsewhere = replace(DRIZZLE.particulars, origin=STATED_ELSEWHERE)
     imported = replace(DRIZZLE, source=MemorySource.IMPORT, particulars=elsewhere)
     assert settled(PRISMA, imported)[0] == settled(PRISMA, DRIZZLE)[0]
@@ -55,21 +67,30 @@ def test_a_decision_without_a_key_joins_what_it_turned_down() -> None:
 
 
 def test_a_weak_inference_does_not_override_a_stated_preference() -> None:
-    """L07: without a narrower statement, authority × confidence × freshness × evidence decides, and says so."""
-    stated = preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=3)
+    """L07: without a narrower statement, authority × confidence × freshness × evidence decides, and
+    says so."""
+    stated = preference(
+        "Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=3
+    )
     seen = made("Drizzle", kind=Kind.TECH_STACK, key="orm", confidence=0.4)
     (found,) = settled(stated, seen)
     assert found.winner == stated.id
-    assert found.text == (
-        "User usually uses Prisma; Drizzle is only inferred in this project and weighs less; go by Prisma."
+    assert (
+        found.text
+        == "User usually uses Prisma; Drizzle is only inferred in this project and weighs less; go"
+        " by Prisma."
     )
 
 
 def test_within_a_project_the_better_founded_holds() -> None:
-    """L07: two layers of one repository with one key: one sentence names the winner and the contradiction."""
+    """L07: two layers of one repository with one key: one sentence names the winner and the
+    contradiction."""
     seen = made("Prisma", kind=Kind.TECH_STACK, key="orm", confidence=0.3)
     (found,) = settled(DRIZZLE, seen)
-    assert found.text == "In this project Drizzle holds (decision); Prisma (tech_stack) is contradicted by it."
+    assert (
+        found.text
+        == "In this project Drizzle holds (decision); Prisma (tech_stack) is contradicted by it."
+    )
 
 
 def test_the_exception_is_the_strongest_of_the_narrowest_scope() -> None:
@@ -134,7 +155,8 @@ def test_each_part_of_the_weight_counts() -> None:
 def test_the_order_of_the_memories_does_not_matter(
     rows: list[tuple[str, str, Layer, MemorySource, tuple[str, ...]]], chance: Random
 ) -> None:
-    """L07: independent of order; no memory is in two resolutions, and each winner is part of its own."""
+    """L07: independent of order; no memory is in two resolutions, and each winner is part of its
+    own."""
     scopes = {Layer.USER: MemoryScope.GLOBAL, Layer.SESSION: MemoryScope.SESSION}
     memories = [
         decision(

@@ -1,4 +1,5 @@
-"""A `.git/index` made by hand names files outside the repository: nothing of them reaches a host."""
+"""A `.git/index` made by hand names files outside the repository: nothing of them reaches a
+host."""
 
 import json
 from pathlib import Path
@@ -54,7 +55,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-async def test_a_file_outside_is_not_sent(make_repo: MakeRepo, diary: Path, server: OpenAIServer, name: str) -> None:
+async def test_a_file_outside_is_not_sent(
+    make_repo: MakeRepo, diary: Path, server: OpenAIServer, name: str
+) -> None:
     """Neither as part of the uncommitted change, which git reads and prints, nor as a memory."""
     root = edited(make_repo)
     (root / "linked").symlink_to(diary.parent)
@@ -71,7 +74,8 @@ async def test_a_file_outside_is_not_sent(make_repo: MakeRepo, diary: Path, serv
 async def test_a_namesake_inside_does_not_admit_it(
     make_repo: MakeRepo, diary: Path, server: OpenAIServer, version: int
 ) -> None:
-    """git prints `/tmp/x` like `tmp/x`: even where the repository has an indexed file there, the other stays out."""
+    """git prints `/tmp/x` like `tmp/x`: even where the repository has an indexed file there, the
+    other stays out."""
     root = edited(make_repo)
     namesake = root / str(diary)[1:]
     namesake.parent.mkdir(parents=True)
@@ -82,8 +86,11 @@ async def test_a_namesake_inside_does_not_admit_it(
     assert str(diary) not in (changed_files(root) or ())
 
 
-async def test_an_honest_index_shows_its_change(make_repo: MakeRepo, diary: Path, server: OpenAIServer) -> None:
-    """An edit and a deletion are shown also where a folder has become a link, and the link is not followed."""
+async def test_an_honest_index_shows_its_change(
+    make_repo: MakeRepo, diary: Path, server: OpenAIServer
+) -> None:
+    """An edit and a deletion are shown also where a folder has become a link, and the link is not
+    followed."""
     root = edited(make_repo)
     (root / "shop" / "prices.py").unlink()
     (root / "private").mkdir()
@@ -101,7 +108,9 @@ async def test_git_has_no_current_file(make_repo: MakeRepo, server: OpenAIServer
     """A current file inside `.git` is not shown: its settings may hold a password."""
     root = make_repo(FILES)
     git(root, "config", "remote.origin.url", f"https://{OUTSIDE_TEXT.replace(' ', '-')}.invalid")
-    assert OUTSIDE_TEXT.replace(" ", "-") not in await sent(root, server, Turn(task=TASK.task, file=".git/config"))
+    assert OUTSIDE_TEXT.replace(" ", "-") not in await sent(
+        root, server, Turn(task=TASK.task, file=".git/config")
+    )
 
 
 def test_a_commit_that_names_a_file_outside_names_none(make_repo: MakeRepo) -> None:

@@ -31,7 +31,10 @@ SILENT_S, PATIENCE_S = 90.0, 45.0
 def flock(make_repo: MakeRepo) -> Path:
     """A repository of forty functions."""
     return make_repo(
-        {f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n' for n in range(40)}
+        {
+            f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n'
+            for n in range(40)
+        }
     )
 
 
@@ -40,8 +43,11 @@ def within(settings: Settings, deadline_s: float | None) -> Settings:
     return replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
 
 
-async def ask(root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task) -> Answer:
-    """Ask once with an up-to-date index and the SDK imported, so that only the host's latency is measured."""
+async def ask(
+    root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task
+) -> Answer:
+    """Ask once with an up-to-date index and the SDK imported, so that only the host's latency is
+    measured."""
     await import_sdk("openai")
     async with Pipeline.open(root, settings) as pipeline:
         await pipeline.index()
@@ -57,7 +63,8 @@ async def ask_paced(
     holds: Callable[[Answer], object],
     answer: bool = False,
 ) -> Answer:
-    """Ask with a deadline at a host with latency; if the machine was too slow, retry with both four times as long."""
+    """Ask with a deadline at a host with latency; if the machine was too slow, retry with both four
+    times as long."""
     for slower in (1, 4):
         server.reset()
         deadline_s, server.latency_s = (slower * seconds for seconds in pace)
@@ -70,22 +77,31 @@ async def ask_paced(
 async def test_a_turn_ends_at_its_deadline(flock: Path, server: OpenAIServer) -> None:
     """The rest is unjudged for the deadline, and the counts add up."""
     settings = settings_for(server, pack_size=1, concurrency=4)
-    answer = await ask_paced(flock, server, settings, pace=(1.5, 0.3), holds=lambda found: found.coverage.judged)
+    answer = await ask_paced(
+        flock, server, settings, pace=(1.5, 0.3), holds=lambda found: found.coverage.judged
+    )
     coverage = answer.coverage
     assert coverage.judged > 0 and coverage.unjudged > 0 and answer.exit_code == 1
     assert coverage.candidates == coverage.judged + coverage.unjudged
     assert answer.unjudged.by_cause == {"deadline": coverage.unjudged}
 
 
-async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: OpenAIServer) -> None:
-    """Once the host's pace is known, no call is in flight at the deadline, so none is paid and cut off.
+async def test_calls_that_would_end_too_late_are_not_begun(
+    flock: Path, server: OpenAIServer
+) -> None:
+    """Once the host's pace is known, no call is in flight at the deadline, so none is paid and cut
+    off.
 
     A busy machine may hold up a call of one run, but not of each of three.
     """
     server.latency_s = 0.4
     cut: list[int] = []
     for _ in range(3):
-        answer = await ask(flock, within(settings_for(server, pack_size=1, concurrency=4), 2.2), task=f"Sheep {cut}.")
+        answer = await ask(
+            flock,
+            within(settings_for(server, pack_size=1, concurrency=4), 2.2),
+            task=f"Sheep {cut}.",
+        )
         cut.append(answer.judge_usage.attempts - answer.judge_usage.calls)
         assert server.counts.judging_requests == answer.judge_usage.attempts
         if not cut[-1]:
@@ -101,7 +117,12 @@ async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: Op
     await ask(flock, settings)
     begun = time.monotonic()
     answer = await ask_paced(
-        flock, server, settings, pace=(1.0, SILENT_S), holds=lambda found: found.exit_code == 7, answer=True
+        flock,
+        server,
+        settings,
+        pace=(1.0, SILENT_S),
+        holds=lambda found: found.exit_code == 7,
+        answer=True,
     )
     assert time.monotonic() - begun < PATIENCE_S
     assert answer.answer is None and answer.exit_code == 7
@@ -121,9 +142,12 @@ async def test_the_provisional_best_are_told_best_first(flock: Path, server: Ope
 
 
 async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) -> None:
-    """Judgments of the interrupted turn are carried and not paid again; together nothing is left."""
+    """Judgments of the interrupted turn are carried and not paid again; together nothing is
+    left."""
     settings = settings_for(server, pack_size=1, concurrency=4)
-    first = await ask_paced(flock, server, settings, pace=(1.2, 0.2), holds=lambda found: found.coverage.judged)
+    first = await ask_paced(
+        flock, server, settings, pace=(1.2, 0.2), holds=lambda found: found.coverage.judged
+    )
     server.latency_s = 0.0
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id)
@@ -142,7 +166,10 @@ async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer)
             await pipeline.resume()
         first = await pipeline.ask(TASK, answer=False)
         second = await pipeline.resume()
-        assert second.continues == first.turn_id and second.coverage.carried == second.coverage.candidates
+        assert (
+            second.continues == first.turn_id
+            and second.coverage.carried == second.coverage.candidates
+        )
         with pytest.raises(UsageError, match="is done"):
             await pipeline.resume(second.turn_id)
         with pytest.raises(NothingMatched, match="no turn t_none"):
@@ -153,23 +180,39 @@ async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer
     """A memory edited since the turn is judged again, the others are carried."""
     settings = settings_for(server)
     first = await ask(flock, settings)
-    (flock / "f00.py").write_text('def sheep_0() -> int:\n    """Count black sheep."""\n    return 0\n')
+    (flock / "f00.py").write_text(
+        'def sheep_0() -> int:\n    """Count black sheep."""\n    return 0\n'
+    )
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id, answer=True)
     assert second.coverage.carried == first.coverage.judged - 1 and second.coverage.judged == 1
 
 
-async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexing takes at most half of the time; a turn that misses files is partial, and `continue` finishes it."""
+async def test_a_growing_index_is_told(
+    flock: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexing takes at most half of the time; a turn that misses files is partial, and `continue`
+    finishes it."""
     settings = settings_for(server)
-    monkeypatch.setattr("xscore.pipeline.prepare.LEAST_INDEX_S", 0.0)  # one file would be read in it
-    await asyncio.sleep(FINE_GRAIN_NS / 1e9)  # a file younger than that is read again by the next run
+    # One file would be read in it.
+    monkeypatch.setattr("xscore.pipeline.prepare.LEAST_INDEX_S", 0.0)
+    # A file younger than that is read again by the next run.
+    await asyncio.sleep(FINE_GRAIN_NS / 1e9)
     await ask(flock, settings)
-    (flock / "late.py").write_text('def late() -> int:\n    """Count late sheep."""\n    return 1\n')
+    (flock / "late.py").write_text(
+        'def late() -> int:\n    """Count late sheep."""\n    return 1\n'
+    )
     async with Pipeline.open(flock, within(settings, 5.0)) as pipeline:
         first = await pipeline.ask(TASK, answer=False, started=time.monotonic() - 5.0)
     assert (first.files_left, first.partial, first.exit_code) == (1, True, 1)
-    assert "the index is still being built: 1 of 41 files left. `xscore index` finishes it." in first.warnings
+    assert (
+        "the index is still being built: 1 of 41 files left. `xscore index` finishes it."
+        in first.warnings
+    )
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id, answer=False)
-    assert (second.files_left, second.coverage.candidates, second.exit_code) == (0, first.coverage.candidates + 1, 0)
+    assert (second.files_left, second.coverage.candidates, second.exit_code) == (
+        0,
+        first.coverage.candidates + 1,
+        0,
+    )

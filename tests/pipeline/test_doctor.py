@@ -1,4 +1,5 @@
-"""What the doctor reports for each model, line by line, for judges and answering models of every kind."""
+"""What the doctor reports for each model, line by line, for judges and answering models of every
+kind."""
 
 import re
 from pathlib import Path
@@ -13,7 +14,14 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.reports import DoctorFinding
-from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, OpenAISettings, Secret, Settings
+from xscore.settings import (
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    OpenAISettings,
+    Secret,
+    Settings,
+)
 
 KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
@@ -33,14 +41,18 @@ def remote(**judge: Any) -> Settings:
 
 
 async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
-    """Host, key, price, limits, reasoning and capability of judge and answering model; nothing is sent."""
+    """Host, key, price, limits, reasoning and capability of judge and answering model; nothing is
+    sent."""
     found = await lines(shop, remote(rpm=500, wire="chat"))
     for role in ("judge", "answerer"):
         for aspect in ("", " key", " price", " limits", " reasoning", " capability"):
             assert found[f"{role}{aspect}"].ok, found
     assert found["judge"].detail == "openai:gpt-6-luna at api.openai.com"
     assert found["judge key"].detail == "…1234 from OPENAI_API_KEY, sent to api.openai.com"
-    assert found["judge price"].detail == "$0.10 in and $0.50 out, for a million tokens (tariff openai/gpt-6-luna)"
+    assert (
+        found["judge price"].detail
+        == "$0.10 in and $0.50 out, for a million tokens (tariff openai/gpt-6-luna)"
+    )
     assert "set here: 500 requests a minute" in found["judge limits"].detail
     assert "`none`" in found["judge reasoning"].detail
     assert "the vendor's own host" in found["judge capability"].detail
@@ -67,14 +79,17 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
 
 async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> None:
     """Each model of `judge.fallback` has its lines; an unusable one needs attention."""
-    found = await lines(shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical")))
+    found = await lines(
+        shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical"))
+    )
     assert found["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
     assert found["fallback 1 key"].ok and "openai/gpt-6-luna" in found["fallback 1 price"].detail
     assert not found["fallback 2"].ok and "ANTHROPIC_API_KEY" in found["fallback 2"].hint
 
 
 async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
-    """A decision judge's reasons come from a chat model: its host, key and price; or that the model or
+    """A decision judge's reasons come from a chat model: its host, key and price; or that the model
+    or
     key is missing.
     """
     found = await lines(shop, remote())
@@ -95,9 +110,12 @@ async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
     assert KEY[-5:] not in said
 
 
-@pytest.mark.parametrize(("key", "is_likely"), [("k3y!", False), ("k3y!-23", False), ("k3y!-234567", True)])
+@pytest.mark.parametrize(
+    ("key", "is_likely"), [("k3y!", False), ("k3y!-23", False), ("k3y!-234567", True)]
+)
 async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: bool) -> None:
-    """The last four characters of a key of eleven are a third of it; one of fewer than eight is something to check."""
+    """The last four characters of a key of eleven are a third of it; one of fewer than eight is
+    something to check."""
     settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
     found = await lines(shop, settings)
     assert found["judge key"].ok is is_likely and "OPENAI_API_KEY" in found["judge key"].detail
@@ -105,7 +123,8 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: 
 
 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
-    """One pack of two memories of our own is sent, and the result is remembered for the next run."""
+    """One pack of two memories of our own is sent, and the result is remembered for the next
+    run."""
     with LesserServer(
         models=("judge-2", "strong-1"),
         refused_fields=("json_schema", "prompt_cache_key"),
@@ -119,13 +138,16 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
         later = await lines(shop, settings)
     assert all(finding.ok for finding in found.values())
-    assert re.fullmatch(r"two memories judged, \d+ and \d+ of 100, in \d+\.\d s", found["probe"].detail)
+    assert re.fullmatch(
+        r"two memories judged, \d+ and \d+ of 100, in \d+\.\d s", found["probe"].detail
+    )
     assert re.fullmatch(r"\d+ tokens in, \d+ out", found["probe usage"].detail)
     assert found["answerer model"].detail == "listed by its host, among 2"
     for looked in (found, later):
-        assert looked["judge capability"].detail == (
-            "gives JSON, without a schema; tells tokens used, and which came from its cache; holds 8,192 tokens; "
-            "refuses prompt_cache_key (found within the hour)"
+        assert (
+            looked["judge capability"].detail
+            == "gives JSON, without a schema; tells tokens used, and which came from its cache;"
+            " holds 8,192 tokens; refuses prompt_cache_key (found within the hour)"
         )
         assert "stated by the host: 500 requests a minute" in looked["judge limits"].detail
         assert "measured: 0 tokens a judgment" in looked["judge reasoning"].detail
@@ -153,7 +175,8 @@ async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path
 
 
 async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: OpenAIServer) -> None:
-    """A wrong key is reported in the lines of the probe and the answering model; the doctor itself does not fail."""
+    """A wrong key is reported in the lines of the probe and the answering model; the doctor itself
+    does not fail."""
     server.api_key = "another"
     server.misbehave(Fault.WRONG_KEY, times=9)
     found = await lines(shop, settings_for(server), probe=True)

@@ -1,4 +1,5 @@
-"""A dead or silent host, or one that cannot be probed, costs little, and existing judgments stay usable."""
+"""A dead or silent host, or one that cannot be probed, costs little, and existing judgments stay
+usable."""
 
 import asyncio
 from pathlib import Path
@@ -33,14 +34,20 @@ async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         judge = pipeline.parts.judge.identity
         capabilities.delete_capability(
-            pipeline.parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
+            pipeline.parts.store.connection,
+            provider=judge.provider,
+            host=judge.host,
+            model=judge.model,
         )
     return first
 
 
-@pytest.mark.parametrize("fault", [Fault.RESET, Fault.SERVER_ERROR, Fault.WRONG_KEY, Fault.MALFORMED_CONTENT])
+@pytest.mark.parametrize(
+    "fault", [Fault.RESET, Fault.SERVER_ERROR, Fault.WRONG_KEY, Fault.MALFORMED_CONTENT]
+)
 async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: Fault) -> None:
-    """Earlier judgments count as cached, the new memory is unjudged with the host's message, exit 1."""
+    """Earlier judgments count as cached, the new memory is unjudged with the host's message, exit
+    1."""
     with LesserServer() as server:
         first = await judged_and_forgotten(shop, server)
         server.misbehave(fault, times=99)
@@ -49,7 +56,10 @@ async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: F
         third = await ask(shop, server)
     assert second.exit_code == 1
     assert second.coverage.cached >= first.coverage.candidates - 1
-    assert second.unjudged.by_cause == {"provider": second.coverage.unjudged} and second.coverage.unjudged >= 1
+    assert (
+        second.unjudged.by_cause == {"provider": second.coverage.unjudged}
+        and second.coverage.unjudged >= 1
+    )
     assert all(sample.detail for sample in second.unjudged.sample)
     assert any("the judge could not be asked" in warning for warning in second.warnings)
     assert third.coverage.judged == second.coverage.unjudged and third.exit_code == 0
@@ -84,7 +94,9 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
     memory has a cause.
     """
     for number in range(40):
-        (shop / f"more_{number}.py").write_text(f"def more_{number}() -> int:\n    return {number}\n")
+        (shop / f"more_{number}.py").write_text(
+            f"def more_{number}() -> int:\n    return {number}\n"
+        )
     async with Pipeline.open(shop, at_closed_port(attempts=5)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.unjudged == answer.coverage.candidates > 40
@@ -96,11 +108,16 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
 async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) -> None:
     """The turn ends in time; its warnings say that no call was answered, and the last error."""
     settings = at_closed_port(attempts=5)
-    async with Pipeline.open(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5))) as pipeline:
+    async with Pipeline.open(
+        shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5))
+    ) as pipeline:
         await pipeline.index()
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
-    assert any("no judging call was answered" in said and "no connection" in said for said in answer.warnings)
+    assert any(
+        "no judging call was answered" in said and "no connection" in said
+        for said in answer.warnings
+    )
 
 
 async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
@@ -108,7 +125,9 @@ async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
     with LesserServer() as server:
         server.misbehave(Fault.SILENCE, times=1)
         settings = settings_for(server, probe=True)
-        async with Pipeline.open(shop, replace(settings, budget=replace(settings.budget, deadline_s=8.0))) as pipeline:
+        async with Pipeline.open(
+            shop, replace(settings, budget=replace(settings.budget, deadline_s=8.0))
+        ) as pipeline:
             answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates > 0 and answer.exit_code == 0
     assert answer.probe_usage is not None and answer.probe_usage.calls == 0

@@ -18,7 +18,14 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
-from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, ProviderSettings, Settings
+from xscore.settings import (
+    BudgetSettings,
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    ProviderSettings,
+    Settings,
+)
 
 SCORES = table({"::total": 95, "::discount": 85, "Discounts": 72}, default=4)
 FIRST, SECOND = "decisions:first-1", "systemone:second-1"
@@ -31,12 +38,23 @@ def hosts() -> Iterator[tuple[DecisionServer, DecisionServer]]:
         yield first, second
 
 
-def settings_for(first: str, second: str, *, fallback: tuple[str, ...] = (SECOND, "lexical"), **judge: Any) -> Settings:
+def settings_for(
+    first: str, second: str, *, fallback: tuple[str, ...] = (SECOND, "lexical"), **judge: Any
+) -> Settings:
     """The first judges three memories a request, the second takes over."""
     judging = JudgeSettings(
-        model=FIRST, is_named=True, probe=False, pack_size=3, concurrency=1, attempts=1, fallback=fallback, **judge
+        model=FIRST,
+        is_named=True,
+        probe=False,
+        pack_size=3,
+        concurrency=1,
+        attempts=1,
+        fallback=fallback,
+        **judge,
     )
-    access = DecisionSettings(hosts={"decisions": HostAccess(first), "systemone": HostAccess(second)})
+    access = DecisionSettings(
+        hosts={"decisions": HostAccess(first), "systemone": HostAccess(second)}
+    )
     return Settings(judge=judging, decisions=access, budget=BudgetSettings(max_usd=Decimal(1)))
 
 
@@ -54,7 +72,8 @@ def failing_after(server: DecisionServer, requests: int, status: int) -> None:
 async def test_what_a_failing_host_left_is_judged_by_the_next(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer], status: int
 ) -> None:
-    """Everything has a score, each memory is paid once, each judgment has its judge, and a repeat is free."""
+    """Everything has a score, each memory is paid once, each judgment has its judge, and a repeat
+    is free."""
     first, second = hosts
     failing_after(first, 1, status)
     settings = settings_for(first.url, second.url)
@@ -97,14 +116,17 @@ async def test_one_refused_memory_is_asked_of_the_next(
 ) -> None:
     """A refusal concerns only its memory: the fallback is asked about that one alone."""
     first, second = hosts
-    first.status = lambda body: (400, "bad") if any('name="discount"' in text for text in questions_of(body)) else None
+    first.status = lambda body: (
+        (400, "bad") if any('name="discount"' in text for text in questions_of(body)) else None
+    )
     answer = await ask(shop, settings_for(first.url, second.url))
     assert given(answer)[1:] == [("second-1", 1, 0, 0)]
     assert list(second.judged) == ["shop/prices.py::discount"]
 
 
 async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path) -> None:
-    """A model without a host and a dead one are skipped with a warning; finally words rank, marked as such."""
+    """A model without a host and a dead one are skipped with a warning; finally words rank, marked
+    as such."""
     chain = ("fireworks:nobody", SECOND, "lexical")
     answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=chain))
     assert (answer.ranked_by, answer.exit_code) == ("lexical", 1)
@@ -119,7 +141,9 @@ async def test_without_words_in_the_chain_nothing_ranks(shop: Path) -> None:
     assert (answer.ranked_by, answer.selected, answer.exit_code) == ("", (), 3)
 
 
-async def test_by_default_no_model_takes_over(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+async def test_by_default_no_model_takes_over(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
     """Memories go only to hosts that the user named for them."""
     first, second = hosts
     failing_after(first, 1, 401)
@@ -128,21 +152,28 @@ async def test_by_default_no_model_takes_over(shop: Path, hosts: tuple[DecisionS
     assert second.requests == 0
 
 
-async def test_the_cap_holds_for_all_judges_together(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+async def test_the_cap_holds_for_all_judges_together(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
     """The fallback reserves under the same cap, and is refused if nothing is left: exit 4."""
     first, second = hosts
     failing_after(first, 1, 401)
     settings = settings_for(first.url, second.url)
     whole = replace(
         settings,
-        judge=replace(settings.judge, model="decisions:jev-1.14.0", fallback=("systemone:jev-1.14.0",)),
+        judge=replace(
+            settings.judge, model="decisions:jev-1.14.0", fallback=("systemone:jev-1.14.0",)
+        ),
         provider=ProviderSettings(price="vendor"),
         budget=BudgetSettings(max_usd=Decimal("0.0001")),
     )
     answer = await ask(shop, whole)
     assert (answer.exit_code, set(answer.unjudged.by_cause)) == (4, {"budget"})
     assert Decimal(0) < (answer.judge_usage.cost_usd or 0) <= Decimal("0.0001")
-    assert given(answer)[0] == ("jev-1.14.0", 3, 0, 0) and sum(share.judged for share in answer.judges) > 3
+    assert (
+        given(answer)[0] == ("jev-1.14.0", 3, 0, 0)
+        and sum(share.judged for share in answer.judges) > 3
+    )
 
 
 async def test_the_deadline_holds_for_all_judges_together(
@@ -159,7 +190,9 @@ async def test_the_deadline_holds_for_all_judges_together(
     assert answer.unjudged.by_cause == {UnjudgedCause.DEADLINE: answer.coverage.candidates - 3}
 
 
-async def test_shares_that_do_not_add_up_cannot_exist(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+async def test_shares_that_do_not_add_up_cannot_exist(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
     """A receipt with more scores than judgments is an error, never an answer."""
     answer = await ask(shop, settings_for(hosts[0].url, hosts[1].url))
     (share,) = answer.judges

@@ -15,11 +15,18 @@ from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Scope, Turn
 
 TASK = Turn(task="Shear the sheep of the meadow.")
-SMALL = "\n\n".join(f"def shear_{n}(sheep: int) -> int:\n    return sheep * {n} + {n}\n" for n in range(120))
-LONG = '"""One long function."""\n\n\ndef flock() -> list[str]:\n    found = []\n' + "".join(
-    f'    found.append("sheep number {n} of the meadow is counted before it is shorn")\n' for n in range(400)
+SMALL = "\n\n".join(
+    f"def shear_{n}(sheep: int) -> int:\n    return sheep * {n} + {n}\n" for n in range(120)
 )
-FILES = {"meadow/shear.py": SMALL, "meadow/flock.py": LONG, "README.md": "# Meadow\n\nSheep and their shears.\n"}
+LONG = '"""One long function."""\n\n\ndef flock() -> list[str]:\n    found = []\n' + "".join(
+    f'    found.append("sheep number {n} of the meadow is counted before it is shorn")\n'
+    for n in range(400)
+)
+FILES = {
+    "meadow/shear.py": SMALL,
+    "meadow/flock.py": LONG,
+    "README.md": "# Meadow\n\nSheep and their shears.\n",
+}
 
 
 @pytest.fixture
@@ -31,7 +38,9 @@ def meadow(make_repo: MakeRepo) -> Path:
 async def both(pipeline: Pipeline, turn: Turn) -> tuple[JudgeEstimate, JudgeEstimate]:
     """Estimate and forecast the judging of a turn."""
     pool = open_turn(pipeline.parts, turn, Stopwatch(), takes_up=False).pool
-    return pipeline.parts.judge.estimate(turn, pool).judge, pipeline.parts.judge.forecast(turn, pool)
+    return pipeline.parts.judge.estimate(turn, pool).judge, pipeline.parts.judge.forecast(
+        turn, pool
+    )
 
 
 def agree(estimate: JudgeEstimate, forecast: JudgeEstimate) -> None:
@@ -42,17 +51,21 @@ def agree(estimate: JudgeEstimate, forecast: JudgeEstimate) -> None:
 
 
 @pytest.mark.parametrize("pack_size", [None, 1, 7])
-@pytest.mark.parametrize("scope", [Scope(), Scope(paths=("meadow/shear.py",))], ids=["whole", "narrowed"])
+@pytest.mark.parametrize(
+    "scope", [Scope(), Scope(paths=("meadow/shear.py",))], ids=["whole", "narrowed"]
+)
 async def test_a_forecast_is_the_estimate_without_its_prompts(
     meadow: Path, server: OpenAIServer, pack_size: int | None, scope: Scope
 ) -> None:
-    """Whole pool or part of it, packs or single prompts, with a memory in parts: as many calls, the same tokens."""
+    """Whole pool or part of it, packs or single prompts, with a memory in parts: as many calls, the
+    same tokens."""
     async with Pipeline.open(meadow, settings_for(server, pack_size=pack_size)) as pipeline:
         agree(*await both(pipeline, Turn(task=TASK.task, scope=scope)))
 
 
 async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer) -> None:
-    """If only changes are judged, in packs for this turn alone, the forecast includes those packs."""
+    """If only changes are judged, in packs for this turn alone, the forecast includes those
+    packs."""
     await ask(meadow, settings_for(server), TASK)
     edited = SMALL.replace("sheep * 7 ", "sheep * 700 ").replace("sheep * 80 ", "sheep * 800 ")
     (meadow / "meadow/shear.py").write_text(edited)
@@ -81,7 +94,8 @@ async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServe
 async def test_of_a_large_pool_a_sample_is_drafted(
     meadow: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sample tells how far sizes alone are off, so the estimate is nearly that of all prompts."""
+    """The sample tells how far sizes alone are off, so the estimate is nearly that of all
+    prompts."""
     async with Pipeline.open(meadow, settings_for(server, pack_size=5)) as pipeline:
         whole, forecast = await both(pipeline, TASK)
         monkeypatch.setattr(estimating, "DRAFTED_MEMORIES", 40)

@@ -23,8 +23,11 @@ FRAME = 4_096 + 24
 CONCURRENCY = 2
 
 
-async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer) -> None:
-    """A disk full after the answering call: the paid answer is shown, with a warning and exit code 6."""
+async def test_a_receipt_that_finds_no_room_costs_no_answer(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """A disk full after the answering call: the paid answer is shown, with a warning and exit code
+    6."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
 
@@ -37,7 +40,9 @@ async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: 
 
 
 @pytest.mark.parametrize("is_capped", [True, False])
-async def test_a_ledger_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer, is_capped: bool) -> None:
+async def test_a_ledger_that_finds_no_room_costs_no_answer(
+    shop: Path, server: OpenAIServer, is_capped: bool
+) -> None:
     """The same if the row of the answering call finds no room, with or without a cap."""
     settings = settings_for(server)
     if not is_capped:
@@ -93,15 +98,19 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
     again = await ask(root, settings)
     assert again.exit_code == 0 and again.coverage.unjudged == 0
     paid = sum(server.counts.judgments.values())
-    assert paid - again.coverage.candidates <= CONCURRENCY  # what was in flight when the disk was full
+    # What was in flight when the disk was full.
+    assert paid - again.coverage.candidates <= CONCURRENCY
     assert again.coverage.cached >= sent - CONCURRENCY
     return ended
 
 
 @pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.timeout(300)
-async def test_a_disk_that_is_full_at_the_nth_page(shop: Path, server: OpenAIServer, tmp_path: Path, step: int) -> None:
-    """For every n: a clear end, spending stops at once, commits stay, and the next run pays only for the rest."""
+async def test_a_disk_that_is_full_at_the_nth_page(
+    shop: Path, server: OpenAIServer, tmp_path: Path, step: int
+) -> None:
+    """For every n: a clear end, spending stops at once, commits stay, and the next run pays only
+    for the rest."""
     ends: list[str] = []
     frames = 0
     while ends[-2:] != ["whole", "whole"]:
@@ -136,7 +145,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.verify
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a small disk"
+)
 @pytest.mark.parametrize("free_bytes", [0, 60_000, 200_000, 900_000, 2_000_000])
 async def test_a_real_disk_that_is_full_loses_no_call(
     shop: Path, server: OpenAIServer, small_disk: Path, free_bytes: int

@@ -13,7 +13,16 @@ from xscore.pipeline.fusion import comparable_texts, without_conflicts
 from xscore.platform import database
 from xscore.platform.git import run_git
 from xscore.prompts.bundle_parts import BundleEntry
-from xscore.records.memory import Edge, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, Relation
+from xscore.records.memory import (
+    Edge,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryScope,
+    MemorySource,
+    Relation,
+)
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import BundleSettings
@@ -27,12 +36,16 @@ WANTED = "quokka"
 """The judge finds every memory with this word relevant."""
 
 
-def said(text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object) -> Memory:
+def said(
+    text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object
+) -> Memory:
     """A memory of yesterday."""
     given: dict[str, object] = {
-        "source": MemorySource.EXPLICIT, "updated_at": NOW - 86_400, "title": text[:40],
+        "source": MemorySource.EXPLICIT,
+        "updated_at": NOW - 86_400,
+        "title": text[:40],
         "ordinal": abs(hash(text)) % 10**9,
-    } | more  # fmt: skip
+    } | more
     return memory_writer.make_memory(layer=layer, kind=kind, text=text, **given)[0]  # type: ignore[arg-type]  # any part of it
 
 
@@ -42,9 +55,15 @@ def entries(*memories: Memory) -> list[BundleEntry]:
 
 
 async def context(
-    shop: Path, server: OpenAIServer, memories: Iterable[Memory], *, edges: Iterable[Edge] = (), form: str = "xml",
-    turn: Turn = TASK, max_tokens: int | None = None,
-) -> Answer:  # fmt: skip
+    shop: Path,
+    server: OpenAIServer,
+    memories: Iterable[Memory],
+    *,
+    edges: Iterable[Edge] = (),
+    form: str = "xml",
+    turn: Turn = TASK,
+    max_tokens: int | None = None,
+) -> Answer:
     """Store memories, let the judge keep those with the word, and render the bundle."""
     server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
@@ -63,19 +82,39 @@ def ids(text: str) -> list[str]:
 async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) -> None:
     """H18: of two equal statements the more authoritative is shown, and names the other."""
     project = said(f"Always use the {WANTED} client for requests.")
-    session = said(f"always use the {WANTED} client for requests", layer=Layer.SESSION, kind=Kind.CONTEXT)
+    session = said(
+        f"always use the {WANTED} client for requests", layer=Layer.SESSION, kind=Kind.CONTEXT
+    )
     answer = await context(shop, server, [project, session])
     assert answer.bundle is not None
     assert ids(answer.bundle) == [session.id]
     assert f"said alike by [{project.id}]" in answer.bundle
-    assert {one.id for one in answer.selected} == {project.id, session.id}, "the receipt tells of both"
+    assert {one.id for one in answer.selected} == {
+        project.id,
+        session.id,
+    }, "the receipt tells of both"
 
 
 def test_places_are_never_merged() -> None:
-    """H18: similar code, configuration and text windows are all shown, since each may need the edit."""
+    """H18: similar code, configuration and text windows are all shown, since each may need the
+    edit."""
     places = [
-        said("def f(): return 1", kind=kind, layer=Layer.GRAPH, path=f"{name}.py", source=MemorySource.INDEX)
-        for kind in (Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.CONFIG, Kind.TEXT)
+        said(
+            "def f(): return 1",
+            kind=kind,
+            layer=Layer.GRAPH,
+            path=f"{name}.py",
+            source=MemorySource.INDEX,
+        )
+        for kind in (
+            Kind.FUNCTION,
+            Kind.METHOD,
+            Kind.CLASS,
+            Kind.TEST,
+            Kind.BLOCK,
+            Kind.CONFIG,
+            Kind.TEXT,
+        )
         for name in "ab"
     ]
     note, doc = said("def f(): return 1"), said("def f(): return 1", kind=Kind.DOC, path="a.md")
@@ -83,11 +122,17 @@ def test_places_are_never_merged() -> None:
 
 
 async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer) -> None:
-    """L07: the exception is noted, both ids can be cited, and neither text is shown beside the sentence."""
+    """L07: the exception is noted, both ids can be cited, and neither text is shown beside the
+    sentence."""
     usual = said(
-        f"Prisma ({WANTED})", kind=Kind.PREFERENCE, layer=Layer.SESSION, key="orm", scope=MemoryScope.GLOBAL,
-        source=MemorySource.INFERRED, confidence=0.6,
-    )  # fmt: skip
+        f"Prisma ({WANTED})",
+        kind=Kind.PREFERENCE,
+        layer=Layer.SESSION,
+        key="orm",
+        scope=MemoryScope.GLOBAL,
+        source=MemorySource.INFERRED,
+        confidence=0.6,
+    )
     here = said(f"Drizzle ({WANTED})", kind=Kind.TECH_STACK, key="orm")
     answer = await context(shop, server, [usual, here])
     assert answer.bundle is not None
@@ -102,10 +147,16 @@ async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) ->
     """H19: details with low scores follow their kept summary only while there is room."""
     summary = said(f"The {WANTED} writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION)
     details = [
-        said(f"Task {n}\n\nAnswer: batch the rows " + "word " * 60, kind=Kind.EXCHANGE, layer=Layer.SESSION)
+        said(
+            f"Task {n}\n\nAnswer: batch the rows " + "word " * 60,
+            kind=Kind.EXCHANGE,
+            layer=Layer.SESSION,
+        )
         for n in range(3)
     ]
-    gone = replace(said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived")
+    gone = replace(
+        said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived"
+    )
     edges = [Edge(detail.id, summary.id, Relation.BELONGS_TO) for detail in (*details, gone)]
     answer = await context(shop, server, [summary, *details, gone], edges=edges)
     assert answer.bundle is not None
@@ -129,11 +180,14 @@ async def test_details_keep_to_the_scope(shop: Path, server: OpenAIServer) -> No
 
 
 async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenAIServer) -> None:
-    """A09: numbered memories, branch and commit, files, decisions, and the results of earlier tasks."""
+    """A09: numbered memories, branch and commit, files, decisions, and the results of earlier
+    tasks."""
     decision = said(
-        f"We use the {WANTED} client.", kind=Kind.DECISION, layer=Layer.GOVERNANCE,
+        f"We use the {WANTED} client.",
+        kind=Kind.DECISION,
+        layer=Layer.GOVERNANCE,
         particulars=MemoryDetails(rationale="it retries"),
-    )  # fmt: skip
+    )
     await context(shop, server, [decision])
     answer = await context(shop, server, [], form="memory")
     commit = (run_git(shop, "rev-parse", "--short", "HEAD") or "").strip()

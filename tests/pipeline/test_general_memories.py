@@ -1,4 +1,5 @@
-"""Entries of any kind in a folder without git: text, metadata and time, judged one by one, and one answer."""
+"""Entries of any kind in a folder without git: text, metadata and time, judged one by one, and one
+answer."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -35,7 +36,8 @@ def general(server: OpenAIServer) -> Settings:
 
 
 def test_entries_are_judged_and_answered_from(notes: Path, server: OpenAIServer) -> None:
-    """X01, X04, X10: metadata, time and `about` are shown to both models as data, under the general prompts."""
+    """X01, X04, X10: metadata, time and `about` are shown to both models as data, under the general
+    prompts."""
     server.score = table({"charged twice": 92})
     with xscore.open(notes, general(server)) as x:
         when = datetime(2026, 11, 3, 9, 30, tzinfo=UTC)
@@ -67,11 +69,14 @@ def test_what_is_no_task_is_refused_and_no_text_is_too_odd(notes: Path) -> None:
 
 
 def test_a_turn_with_context_goes_on_with_it(notes: Path, server: OpenAIServer) -> None:
-    """`resume` asks about the same customer: the context is stored, redacted, and part of the key."""
+    """`resume` asks about the same customer: the context is stored, redacted, and part of the
+    key."""
     chosen = general(server)
     with xscore.open(notes, replace(chosen, budget=replace(chosen.budget, deadline_s=0.0001))) as x:
         x.remember(PAID_TWICE)
-        cut = x.context(TASK, about={"mail": "ann.lee@mailbox.org", "key": "AKIA" + "Q3EXAMP1EKEY" + "WXYZ"})
+        cut = x.context(
+            TASK, about={"mail": "ann.lee@mailbox.org", "key": "AKIA" + "Q3EXAMP1EKEY" + "WXYZ"}
+        )
     assert cut.partial
     with xscore.open(notes, chosen) as x:
         whole = x.resume(answer=False)
@@ -92,8 +97,11 @@ def test_recency_counts_from_the_time_of_an_entry(notes: Path, server: OpenAISer
     assert [[lift.name for lift in one.boosts] for one in chosen] == [["recency"], []]
 
 
-def test_the_same_entry_is_remembered_once_and_forgotten_for_good(notes: Path, server: OpenAIServer) -> None:
-    """Other metadata make another entry; a forgotten entry is in no file of the store and no candidate."""
+def test_the_same_entry_is_remembered_once_and_forgotten_for_good(
+    notes: Path, server: OpenAIServer
+) -> None:
+    """Other metadata make another entry; a forgotten entry is in no file of the store and no
+    candidate."""
     with xscore.open(notes, general(server)) as x:
         ids = [x.remember(PAID_TWICE, metadata={"ticket": number}) for number in (1, 2, 1)]
         assert ids[0] == ids[2] != ids[1]
@@ -107,15 +115,29 @@ def test_the_same_entry_is_remembered_once_and_forgotten_for_good(notes: Path, s
             x.remember("  ", metadata={"ticket": 3})
         with pytest.raises(UsageError, match="not a time"):
             x.remember("When?", when=-1.0)
-        for entry in ({"text": None}, {"text": "x", "metadata": ["x"]}, {"text": "x", "when": "2024"}):
+        for entry in (
+            {"text": None},
+            {"text": "x", "metadata": ["x"]},
+            {"text": "x", "when": "2024"},
+        ):
             with pytest.raises(UsageError, match="not an entry"):
                 x.remember(**entry)
-    assert not any(PAID_TWICE.encode() in file.read_bytes() for file in (store_dir(notes)).iterdir() if file.is_file())
+    assert not any(
+        PAID_TWICE.encode() in file.read_bytes()
+        for file in (store_dir(notes)).iterdir()
+        if file.is_file()
+    )
 
 
 def test_the_rubric_follows_the_folder(notes: Path, shop: Path) -> None:
     """The code rubric with git, the general one without, and a named one always."""
     given: list[tuple[Path, OpenOptions]] = [(shop, {}), (notes, {}), (notes, {"rubric": "code"})]
-    chosen = [settings_with_options(folder, options).settings.judge.rubric for folder, options in given]
+    chosen = [
+        settings_with_options(folder, options).settings.judge.rubric for folder, options in given
+    ]
     assert chosen == ["code", "general", "code"]
-    assert named_rubric("Only what costs money.").version() != named_rubric("general").version() == "general-1"
+    assert (
+        named_rubric("Only what costs money.").version()
+        != named_rubric("general").version()
+        == "general-1"
+    )

@@ -1,4 +1,5 @@
-"""What a host may write in its replies, and what is kept and shown of it: whole turns in both dialects."""
+"""What a host may write in its replies, and what is kept and shown of it: whole turns in both
+dialects."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -44,7 +45,9 @@ def settings_for(dialect: str, server: LoopbackServer) -> Settings:
     return Settings(
         judge=JudgeSettings(model=f"{dialect}:judge-2", probe=False, attempts=1),
         primary=PrimarySettings(model=f"{dialect}:strong-1"),
-        openai=OpenAISettings(base_url=server.url, api_key=Secret(KEY)) if dialect == "openai" else OpenAISettings(),
+        openai=OpenAISettings(base_url=server.url, api_key=Secret(KEY))
+        if dialect == "openai"
+        else OpenAISettings(),
         anthropic=AnthropicSettings(base_url=server.url, api_key=Secret(KEY))
         if dialect == "anthropic"
         else AnthropicSettings(),
@@ -62,7 +65,8 @@ async def ask(shop: Path, dialect: str, server: LoopbackServer) -> tuple[Answer,
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -> None:
-    """Characters that no store accepts are replaced in answers, reasons and names; a split pair is joined."""
+    """Characters that no store accepts are replaced in answers, reasons and names; a split pair is
+    joined."""
     with SAYING[dialect](score=RELEVANT, said="\ud800 or \ud83d\ude00 \ude00") as server:
         answer, shown = await ask(shop, dialect, server)
         again, _ = await ask(shop, dialect, server)
@@ -73,7 +77,9 @@ async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path, dialect: str) -> None:
+async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(
+    shop: Path, dialect: str
+) -> None:
     """The key is replaced by `[key]`, even if two pieces of a stream share it."""
     with SAYING[dialect](score=RELEVANT, said=KEY) as server:
         answer, shown = await ask(shop, dialect, server)
@@ -86,7 +92,9 @@ async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path,
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("flood", [Flood.SPACES, Flood.BOMB], ids=lambda flood: flood.name)
-async def test_a_host_that_floods_leaves_its_memories_unjudged(shop: Path, dialect: str, flood: Flood) -> None:
+async def test_a_host_that_floods_leaves_its_memories_unjudged(
+    shop: Path, dialect: str, flood: Flood
+) -> None:
     """Every candidate is accounted for, and each aborted call is charged."""
     server = FLOODING[dialect]()
     server.flood = flood
@@ -95,4 +103,6 @@ async def test_a_host_that_floods_leaves_its_memories_unjudged(shop: Path, diale
     assert answer.exit_code != 0
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
     assert answer.judge_usage.usage.input_tokens > 0
-    assert answer.unjudged.sample and "more than 4,194,304 bytes" in (answer.unjudged.sample[0].detail or "")
+    assert answer.unjudged.sample and "more than 4,194,304 bytes" in (
+        answer.unjudged.sample[0].detail or ""
+    )

@@ -1,4 +1,5 @@
-"""A real Jupyter kernel runs cells: progress in one line, receipts as tables, Ctrl-C, and the next cell."""
+"""A real Jupyter kernel runs cells: progress in one line, receipts as tables, Ctrl-C, and the next
+cell."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from xscore.providers.scripted import ShownMemory
 pytestmark = pytest.mark.verify
 Message = dict[str, Any]
 MANY = 6_000
-JUDGE_MANY = f"xscore.judge('Which tickets speak of lost payments?', [f'ticket {{n}} is lost' for n in range({MANY})])"
+JUDGE_MANY = (
+    "xscore.judge('Which tickets speak of lost payments?', [f'ticket {n} is lost' for n in"
+    f" range({MANY})])"
+)
 
 
 class Notebook:
@@ -52,9 +56,15 @@ def notebook(host: DecisionServer, own_home: Path) -> Iterator[Notebook]:
     """A kernel that judges at the host."""
     from jupyter_client.manager import start_new_kernel
 
-    named = {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0", "XSCORE_JUDGE_PROBE": "0"}
+    named = {
+        "SYSTEMONE_BASE_URL": host.url,
+        "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0",
+        "XSCORE_JUDGE_PROBE": "0",
+    }
     checkout = str(Path(__file__).parents[2])
-    manager, client = start_new_kernel(env=os.environ | named | {"PYTHONPATH": checkout, "HOME": str(own_home)})
+    manager, client = start_new_kernel(
+        env=os.environ | named | {"PYTHONPATH": checkout, "HOME": str(own_home)}
+    )
     try:
         yield Notebook(manager, client)
     finally:
@@ -80,8 +90,11 @@ def test_a_turn_shows_its_progress_and_then_itself(notebook: Notebook, shop: Pat
     assert "shop/prices.py::discount" in shown[-1]["data"]["text/html"]
 
 
-def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(notebook: Notebook, host: DecisionServer) -> None:
-    """The cell shows the receipt instead of a traceback; running it again asks only about the rest."""
+def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(
+    notebook: Notebook, host: DecisionServer
+) -> None:
+    """The cell shows the receipt instead of a traceback; running it again asks only about the
+    rest."""
 
     def score(memory: ShownMemory, turn: str) -> int:
         host.latency_s = 0.5  # one request is answered at once
@@ -97,12 +110,20 @@ def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(notebook: N
 
     shown = notebook.run(f"import xscore, sys\n{JUDGE_MANY}", press)
     assert shown[-1]["type"] == "error" and shown[-1]["ename"] == "Interrupted"
-    assert f"{MANY:,} items: " in shown[-1]["traceback"][1] and "ended early: interrupted" in shown[-1]["traceback"][1]
-    counts = "of = sys.last_value.receipt.receipt.coverage; print(of.judged, of.judged + of.unjudged)"
+    assert (
+        f"{MANY:,} items: " in shown[-1]["traceback"][1]
+        and "ended early: interrupted" in shown[-1]["traceback"][1]
+    )
+    counts = (
+        "of = sys.last_value.receipt.receipt.coverage; print(of.judged, of.judged + of.unjudged)"
+    )
     judged, total = map(int, notebook.run(counts)[-1]["text"].split())
     assert 0 < judged < total == MANY
     host.latency_s, host.score = 0.0, table({}, default=4)
     again = notebook.run(JUDGE_MANY)
     assert f"{MANY:,} of {MANY:,} judged" in lines(again)[-1]
-    assert f"{MANY - judged:,} judged, {judged:,} cached, 0 unjudged" in again[-1]["data"]["text/plain"]
+    assert (
+        f"{MANY - judged:,} judged, {judged:,} cached, 0 unjudged"
+        in again[-1]["data"]["text/plain"]
+    )
     assert "<table" in again[-1]["data"]["text/html"] and host.questions == MANY

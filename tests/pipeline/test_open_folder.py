@@ -1,4 +1,5 @@
-"""`xscore.open`: a folder without an event loop, in any thread, inside a running loop, and on Ctrl-C."""
+"""`xscore.open`: a folder without an event loop, in any thread, inside a running loop, and on
+Ctrl-C."""
 
 import asyncio
 import inspect
@@ -51,7 +52,8 @@ async def test_it_works_where_a_loop_runs(shop: Path) -> None:
 
 
 def test_options_are_settings_of_their_own(shop: Path) -> None:
-    """An unknown option, a bad value, and options beside settings are refused before anything is opened."""
+    """An unknown option, a bad value, and options beside settings are refused before anything is
+    opened."""
     with pytest.raises(UsageError, match=r"^max_usd= takes dollars from 0 to 1,000,000"):
         xscore.open(shop, max_usd="-1")
     with pytest.raises(UsageError, match="no option `jugde`"):
@@ -78,10 +80,15 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
         (lambda x: xscore.open(".", {}), "`settings` is a `dict`"),  # type: ignore[arg-type]  # a wrong type, on purpose
         (lambda x: xscore.open(".", observer=5), "`observer` is a `int`"),  # type: ignore[arg-type]  # a wrong type, on purpose
         (lambda x: xscore.open(".", deadline=-1), "deadline="),
-        (lambda x: asyncio.run(xscore.Pipeline.open(".", listener=5).__aenter__()), "`listener` is a `int`"),  # type: ignore[arg-type]  # a wrong type, on purpose
+        (
+            lambda x: asyncio.run(xscore.Pipeline.open(".", listener=5).__aenter__()),
+            "`listener` is a `int`",
+        ),  # type: ignore[arg-type]  # a wrong type, on purpose
     ],
 )
-def test_an_argument_that_cannot_be_used_is_named(shop: Path, call: Callable[[Any], object], said: str) -> None:
+def test_an_argument_that_cannot_be_used_is_named(
+    shop: Path, call: Callable[[Any], object], said: str
+) -> None:
     """It is a usage error, and the next call works."""
     with xscore.open(shop, judge="lexical") as x:
         with pytest.raises(UsageError, match=said):
@@ -118,7 +125,9 @@ class _PressesOnce(Observer):
 
 def test_ctrl_c_ends_in_a_receipt(shop: Path, server: OpenAIServer) -> None:
     """What was judged so far is kept and in the receipt; the next call pays only for the rest."""
-    with xscore.open(shop, settings_for(server, pack_size=1, concurrency=1), observer=_PressesOnce()) as x:
+    with xscore.open(
+        shop, settings_for(server, pack_size=1, concurrency=1), observer=_PressesOnce()
+    ) as x:
         with pytest.raises(xscore.Interrupted) as stopped:
             x.ask(TASK)
         receipt = stopped.value.receipt
@@ -141,11 +150,17 @@ def test_a_folder_closes_while_its_stream_is_half_read(shop: Path) -> None:
 def test_a_program_ends_while_its_stream_is_half_read(shop: Path) -> None:
     """The interpreter does not wait for a thread that waits for the next event to be requested."""
     code = (
-        "import sys, xscore; events = xscore.open(sys.argv[1], judge='lexical').stream('x'); next(events); print('end')"
+        "import sys, xscore; events = xscore.open(sys.argv[1], judge='lexical').stream('x');"
+        " next(events); print('end')"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(xscore.__file__).parents[1])}
     ended = subprocess.run(
-        [sys.executable, "-c", code, str(shop)], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code, str(shop)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert (ended.stdout, ended.stderr) == ("end\n", "")
 
@@ -195,13 +210,18 @@ def test_a_portal_stops_work_that_has_not_begun() -> None:
 
 
 def test_an_answer_shows_itself(shop: Path, server: OpenAIServer) -> None:
-    """A print and a notebook show answer, choice and receipt; foreign text is escaped; Ctrl-C shows them too."""
+    """A print and a notebook show answer, choice and receipt; foreign text is escaped; Ctrl-C shows
+    them too."""
     server.score = table({"shop/prices.py::discount": 90})
     server.answer = "Take it <script>once</script>."
     with xscore.open(shop, settings_for(server)) as x:
         answer = x.ask(TASK)
     receipt = "1 of 12 memories kept (12 judged) by openai:judge-2, $0"
-    assert "<script>" in str(answer) and "0.90  shop/prices.py::discount" in str(answer) and receipt in str(answer)
+    assert (
+        "<script>" in str(answer)
+        and "0.90  shop/prices.py::discount" in str(answer)
+        and receipt in str(answer)
+    )
     page = answer._repr_html_()
     assert "<script>" not in page and "&lt;script&gt;once" in page and receipt in page
     assert receipt in "\n".join(xscore.Interrupted(answer)._render_traceback_())

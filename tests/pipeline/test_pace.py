@@ -1,4 +1,5 @@
-"""The announced duration of a turn at current limits, what it learns about its host, and the actual duration."""
+"""The announced duration of a turn at current limits, what it learns about its host, and the actual
+duration."""
 
 from pathlib import Path
 
@@ -22,21 +23,31 @@ def meadow(make_repo: MakeRepo) -> Path:
 
     def one(n: int) -> str:
         return (
-            f'def sheep_{n}(flock: list[int]) -> int:\n    """Count sheep {n} of the flock."""\n    return flock[{n}]\n'
+            f'def sheep_{n}(flock: list[int]) -> int:\n    """Count sheep {n} of the flock."""\n   '
+            f" return flock[{n}]\n"
         )
 
-    return make_repo({f"f{f:02}.py": "\n\n".join(one(10 * f + n) for n in range(10)) for f in range(30)})
+    return make_repo(
+        {f"f{f:02}.py": "\n\n".join(one(10 * f + n) for n in range(10)) for f in range(30)}
+    )
 
 
 @pytest.mark.parametrize(
     ("rpm", "tpm", "binding"),
-    [(500, 100_000, "tokens_per_minute"), (50, 50_000, "tokens_per_minute"), (5, 2_000_000, "requests_per_minute")],
+    [
+        (500, 100_000, "tokens_per_minute"),
+        (50, 50_000, "tokens_per_minute"),
+        (5, 2_000_000, "requests_per_minute"),
+    ],
 )
 async def test_minutes_at_the_limits_that_were_set(
     meadow: Path, server: OpenAIServer, rpm: int, tpm: int, binding: str
 ) -> None:
-    """The estimate's minutes are its calls and tokens at the limits, and it names the binding one."""
-    async with Pipeline.open(meadow, settings_for(server, rpm=rpm, tpm=tpm, concurrency=32)) as pipeline:
+    """The estimate's minutes are its calls and tokens at the limits, and it names the binding
+    one."""
+    async with Pipeline.open(
+        meadow, settings_for(server, rpm=rpm, tpm=tpm, concurrency=32)
+    ) as pipeline:
         judge = (await pipeline.estimate(TASK)).judge
     tokens = judge.input_tokens + judge.output_tokens
     assert judge.binding_limit == binding
@@ -45,12 +56,15 @@ async def test_minutes_at_the_limits_that_were_set(
 
 
 async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAIServer) -> None:
-    """At a slow limit the first turn announces minutes and the limit before it judges; a fast one announces nothing."""
+    """At a slow limit the first turn announces minutes and the limit before it judges; a fast one
+    announces nothing."""
     settings = settings_for(server, tpm=30_000)
     hurried = replace(settings, budget=replace(settings.budget, deadline_s=1.0))
     async with Pipeline.open(meadow, hurried, observer=(slow := EventList())) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    async with Pipeline.open(meadow, settings_for(server, concurrency=64), observer=(quick := EventList())) as pipeline:
+    async with Pipeline.open(
+        meadow, settings_for(server, concurrency=64), observer=(quick := EventList())
+    ) as pipeline:
         await pipeline.ask(TASK, answer=False)
     assert [one.binding_limit for one in slow.of(JudgeEstimate)] == ["tokens_per_minute"]
     assert slow.of(JudgeEstimate)[0].seconds > 20 and not quick.of(JudgeEstimate)

@@ -23,12 +23,17 @@ async def ask(root: Path, settings: Settings, task: str) -> str:
 async def put_back(root: Path, settings: Settings, seconds: float) -> None:
     """Move all turns so far back in time."""
     async with Pipeline.open(root, settings) as pipeline:
-        pipeline.parts.store.connection.execute("UPDATE turn SET started_at = started_at - ?", (seconds,))
+        pipeline.parts.store.connection.execute(
+            "UPDATE turn SET started_at = started_at - ?", (seconds,)
+        )
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna"])
-async def test_marks_stop_where_turns_are_days_apart(shop: Path, server: OpenAIServer, model: str) -> None:
-    """The first turn marks; after a few isolated turns no mark is written, after consecutive turns it is again."""
+async def test_marks_stop_where_turns_are_days_apart(
+    shop: Path, server: OpenAIServer, model: str
+) -> None:
+    """The first turn marks; after a few isolated turns no mark is written, after consecutive turns
+    it is again."""
     settings = settings_for(server, model=f"openai:{model}")
     marked = []
     for day in range(12):
@@ -56,6 +61,15 @@ async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> N
                 server.reset()
                 await ask(shop, settings, f"question {number} at a pace of {gap_s}")
                 await put_back(shop, settings, gap_s)
-            controls = {str(body.get("messages")) + str(body.get("system")) for body in server.counts.bodies}
-            kept[gap_s] = ["1h" if "'1h'" in text else "5m" if "cache_control" in text else "" for text in controls]
-    assert {gap_s: set(found) for gap_s, found in kept.items()} == {120.0: {"5m"}, 1_800.0: {"1h"}, 86_400.0: {""}}
+            controls = {
+                str(body.get("messages")) + str(body.get("system")) for body in server.counts.bodies
+            }
+            kept[gap_s] = [
+                "1h" if "'1h'" in text else "5m" if "cache_control" in text else ""
+                for text in controls
+            ]
+    assert {gap_s: set(found) for gap_s, found in kept.items()} == {
+        120.0: {"5m"},
+        1_800.0: {"1h"},
+        86_400.0: {""},
+    }

@@ -1,4 +1,5 @@
-"""A host's abilities are probed before the repository's text is sent: whole turns against limited servers."""
+"""A host's abilities are probed before the repository's text is sent: whole turns against limited
+servers."""
 
 import time
 from collections.abc import AsyncIterator
@@ -19,7 +20,12 @@ from tests.servers.lesser_server import LesserServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.probe import REMEMBERED_HERE_S, SEPARATE_TRIES, adopt_capability, known_capability
+from xscore.pipeline.probe import (
+    REMEMBERED_HERE_S,
+    SEPARATE_TRIES,
+    adopt_capability,
+    known_capability,
+)
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
 from xscore.records.calls import Capability, ReplyForm
@@ -54,7 +60,9 @@ def known_at(pipeline: Pipeline, now: float) -> Capability | None:
     """Return what is remembered of the judge's host at this moment, Unix seconds."""
     judge = pipeline.parts.judge
     assert isinstance(judge, ModelJudgeFactory)
-    return known_capability(judge.store.connection, judge.provider, judge.drafts.model.name, now=now)
+    return known_capability(
+        judge.store.connection, judge.provider, judge.drafts.model.name, now=now
+    )
 
 
 def known(pipeline: Pipeline) -> Capability:
@@ -73,7 +81,8 @@ def without_answers(reply: dict[str, Any], *, all_but: int = 0) -> dict[str, Any
 
 
 async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> None:
-    """One small call with our own text precedes the first pack; it is shown separately, and not repeated."""
+    """One small call with our own text precedes the first pack; it is shown separately, and not
+    repeated."""
     with LesserServer() as server:
         first = await ask(shop, server)
         probe = server.counts.bodies[0]
@@ -101,13 +110,18 @@ async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> Non
     ],
     ids=["refuses schema", "refuses any form", "ignores schema", "ignores any form", "both"],
 )
-async def test_the_strongest_form_that_works_is_used(shop: Path, less: dict[str, Any], form: ReplyForm) -> None:
-    """A host that refuses a format, or ignores it and answers prose, gets a weaker one from then on."""
+async def test_the_strongest_form_that_works_is_used(
+    shop: Path, less: dict[str, Any], form: ReplyForm
+) -> None:
+    """A host that refuses a format, or ignores it and answers prose, gets a weaker one from then
+    on."""
     with LesserServer(**less) as server:
         first = await ask(shop, server)
         server.reset()
         second = await ask(shop, server, OTHER)
-        assert {form_of(body) for body in server.counts.bodies} == {str(form) if form != "text" else "text"}
+        assert {form_of(body) for body in server.counts.bodies} == {
+            str(form) if form != "text" else "text"
+        }
         assert server.counts.refused_requests == 0
         async with opened(shop, server) as pipeline:
             assert known(pipeline).reply_form is form
@@ -116,22 +130,31 @@ async def test_the_strongest_form_that_works_is_used(shop: Path, less: dict[str,
 
 
 async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
-    """If no format gives a readable reply, tried twice, no repository text is sent and nothing is stored."""
+    """If no format gives a readable reply, tried twice, no repository text is sent and nothing is
+    stored."""
     with LesserServer(prose_under=("json_schema", "json_object", "text")) as server:
         with pytest.raises(NoUsableModel, match="no readable scores") as caught:
             await ask(shop, server, fallback=())
         assert caught.value.exit_code == 3
-        assert [form_of(body) for body in server.counts.bodies] == 2 * ["json_schema", "json_object", "text"]
+        assert [form_of(body) for body in server.counts.bodies] == 2 * [
+            "json_schema",
+            "json_object",
+            "text",
+        ]
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
         server.prose_under = ()
         assert (await ask(shop, server)).coverage.unjudged == 0
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [(Fault.WRONG_KEY, AuthenticationFailed), (Fault.UNKNOWN_MODEL, UnknownModel)]
+    ("fault", "error"),
+    [(Fault.WRONG_KEY, AuthenticationFailed), (Fault.UNKNOWN_MODEL, UnknownModel)],
 )
-async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, error: type[XscoreError]) -> None:
-    """A wrong key or an unknown model is reported by the probe, after one call and without repository text."""
+async def test_what_stops_a_run_stops_it_at_the_probe(
+    shop: Path, fault: Fault, error: type[XscoreError]
+) -> None:
+    """A wrong key or an unknown model is reported by the probe, after one call and without
+    repository text."""
     with LesserServer() as server:
         server.misbehave(fault, times=99)
         with pytest.raises(error):
@@ -141,7 +164,8 @@ async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, 
 
 
 async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
-    """Limits from headers, refused fields, reasoning tokens, the loaded context, and reported usage."""
+    """Limits from headers, refused fields, reasoning tokens, the loaded context, and reported
+    usage."""
     with LesserServer(
         models=("judge-2",),
         refused_fields=("prompt_cache_key",),
@@ -171,7 +195,8 @@ async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
 
 
 async def test_memory_fades(shop: Path) -> None:
-    """A local server is probed again after a day, since its model may have changed; also if the clock went back."""
+    """A local server is probed again after a day, since its model may have changed; also if the
+    clock went back."""
     with LesserServer() as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
@@ -207,7 +232,8 @@ async def test_one_unlucky_round_of_replies_does_not_end_the_turn(shop: Path) ->
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_decision_host_that_leaves_out_answers_is_usable(shop: Path, wire: str) -> None:
-    """What the first probe left out is asked alone; one answer of two is enough, since judging asks again too."""
+    """What the first probe left out is asked alone; one answer of two is enough, since judging asks
+    again too."""
     with DecisionServer() as server:
         server.spoil = lambda reply: without_answers(reply) if server.requests <= 3 else reply
         answer = await ask_turn(shop, decisions_at(server, wire, probe=True))
@@ -215,14 +241,17 @@ async def test_a_decision_host_that_leaves_out_answers_is_usable(shop: Path, wir
     assert sizes[:4] == [2, 1, 1, 1]
     assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
     with DecisionServer() as server:
-        server.spoil = lambda reply: without_answers(reply, all_but=1) if server.requests <= 4 else reply
+        server.spoil = lambda reply: (
+            without_answers(reply, all_but=1) if server.requests <= 4 else reply
+        )
         answer = await ask_turn(shop, decisions_at(server, wire, probe=True), OTHER)
     assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_decision_host_without_any_answer_is_no_judge(shop: Path, wire: str) -> None:
-    """After a bounded number of questions without one answer, words rank, and no repository text was sent."""
+    """After a bounded number of questions without one answer, words rank, and no repository text
+    was sent."""
     with DecisionServer() as server:
         server.spoil = without_answers
         answer = await ask_turn(shop, decisions_at(server, wire, probe=True))

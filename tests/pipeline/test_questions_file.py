@@ -19,7 +19,8 @@ def listed(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def test_lines_become_questions(tmp_path: Path) -> None:
-    """Blank lines and a byte order mark are skipped; `query` means `task`; file and errors are kept."""
+    """Blank lines and a byte order mark are skipped; `query` means `task`; file and errors are
+    kept."""
     file = listed(
         tmp_path,
         '\ufeff{"id": "a", "task": "why?"}\n\n'

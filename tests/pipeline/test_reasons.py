@@ -1,4 +1,5 @@
-"""Reasons for a decision model's choice: one call of a chat model, stored, or absent with a cause."""
+"""Reasons for a decision model's choice: one call of a chat model, stored, or absent with a
+cause."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -34,11 +35,15 @@ def judge() -> Iterator[DecisionServer]:
 @pytest.fixture
 def chat() -> Iterator[OpenAIServer]:
     """A host of chat models that scores everything low and still gives reasons."""
-    with OpenAIServer(score=lambda memory, _: (7, f"because of {memory.entity}"), reasons_from=0) as running:
+    with OpenAIServer(
+        score=lambda memory, _: (7, f"because of {memory.entity}"), reasons_from=0
+    ) as running:
         yield running
 
 
-def settings_for(judge: DecisionServer, chat: OpenAIServer, reason_model: str = "openai:judge-2") -> Settings:
+def settings_for(
+    judge: DecisionServer, chat: OpenAIServer, reason_model: str = "openai:judge-2"
+) -> Settings:
     """Settings with both hosts."""
     settings = decision_settings(judge, reason_model=reason_model)
     return replace(settings, openai=OpenAISettings(base_url=chat.url))
@@ -52,14 +57,18 @@ def reasons(answer: Answer) -> dict[str, str]:
 async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
     shop: Path, judge: DecisionServer, chat: OpenAIServer
 ) -> None:
-    """One call with its own stage in the ledger, whose scores are ignored; a repeat costs nothing."""
+    """One call with its own stage in the ledger, whose scores are ignored; a repeat costs
+    nothing."""
     settings = settings_for(judge, chat)
     first = await ask(shop, settings)
     expected = {name: f"because of {name}" for name in ("total", "discount", "Shop > Discounts")}
     assert reasons(first) == expected
     assert [one.raw_score for one in first.selected] == [0.95, 0.85, 0.8]
     assert first.reasons == ReasonsAccount("openai:judge-2", 3, 3)
-    assert first.reason_usage is not None and first.reason_usage.calls == chat.counts.judging_requests == 1
+    assert (
+        first.reason_usage is not None
+        and first.reason_usage.calls == chat.counts.judging_requests == 1
+    )
     assert first.judge_usage.calls == judge.requests
     assert "because of total" in render_selection(first) and render_absent_reasons(first) == ""
     again = await ask(shop, settings)
@@ -83,7 +92,9 @@ async def test_an_edit_asks_for_the_reasons_of_what_is_new_alone(
     assert all(reasons(edited).values())
 
 
-async def test_a_reason_is_short_and_holds_no_secret(shop: Path, judge: DecisionServer, chat: OpenAIServer) -> None:
+async def test_a_reason_is_short_and_holds_no_secret(
+    shop: Path, judge: DecisionServer, chat: OpenAIServer
+) -> None:
     """Text that a model repeats or invents is redacted and cut like every reply."""
     secret = "sk-proj-" + "a1B2c3D4" * 6
     chat.score = lambda *_: (7, f"key {secret} " + "word " * 30)
@@ -93,14 +104,19 @@ async def test_a_reason_is_short_and_holds_no_secret(shop: Path, judge: Decision
         assert secret not in reason and len(reason.removesuffix(" …").split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("case", ["auto", "no such model", "host fails", "deadline", "cap", "unreadable"])
+@pytest.mark.parametrize(
+    "case", ["auto", "no such model", "host fails", "deadline", "cap", "unreadable"]
+)
 async def test_absent_reasons_are_said_to_be_and_never_made_up(
     shop: Path, judge: DecisionServer, chat: OpenAIServer, case: str
 ) -> None:
-    """No chat model, a failing one, no time or no money: the choice stands, and the receipt says why it
+    """No chat model, a failing one, no time or no money: the choice stands, and the receipt says
+    why it
     has no reasons.
     """
-    named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(case, "openai:judge-2")
+    named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(
+        case, "openai:judge-2"
+    )
     settings = settings_for(judge, chat, named)
     if case == "host fails":
         chat.misbehave(Fault.WRONG_KEY)
@@ -110,7 +126,9 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
         settings, chat.latency_s = replace(settings, budget=BudgetSettings(deadline_s=2.0)), 30.0
     if case == "cap":
         settings = replace(
-            settings, budget=BudgetSettings(max_usd=Decimal("0.0002")), provider=ProviderSettings(price="vendor")
+            settings,
+            budget=BudgetSettings(max_usd=Decimal("0.0002")),
+            provider=ProviderSettings(price="vendor"),
         )
     answer = await ask(shop, settings)
     assert answer.coverage.unjudged == 0 and len(answer.selected) == 3 and answer.exit_code == 0
@@ -121,7 +139,9 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
     assert chat.counts.judging_requests <= 1
 
 
-async def test_reasons_that_nobody_wants_are_not_missed(shop: Path, judge: DecisionServer, chat: OpenAIServer) -> None:
+async def test_reasons_that_nobody_wants_are_not_missed(
+    shop: Path, judge: DecisionServer, chat: OpenAIServer
+) -> None:
     """`judge.reason_model = none` sends nothing, and the receipt does not mention it each turn."""
     answer = await ask(shop, settings_for(judge, chat, "none"))
     assert (answer.reasons.absent, answer.reasons.asked, chat.counts.judging_requests) == ("", 0, 0)
@@ -129,10 +149,14 @@ async def test_reasons_that_nobody_wants_are_not_missed(shop: Path, judge: Decis
 
 def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -> None:
     """OpenAI's model by chat; another vendor's key is no permission to send it text."""
-    assert reason_model("auto", ModelSpec("openai-decisions", "gpt-6-luna")) == ModelSpec("openai", "gpt-6-luna")
+    assert reason_model("auto", ModelSpec("openai-decisions", "gpt-6-luna")) == ModelSpec(
+        "openai", "gpt-6-luna"
+    )
     assert reason_model("auto", ModelSpec("typesafe", "jev-1.14.0")) is None
     assert reason_model("none", ModelSpec("openai-decisions", "gpt-6-luna")) is None
-    assert reason_model("openai-chat:gpt-6-luna", ModelSpec("typesafe", "x")) == ModelSpec("openai", "gpt-6-luna")
+    assert reason_model("openai-chat:gpt-6-luna", ModelSpec("typesafe", "x")) == ModelSpec(
+        "openai", "gpt-6-luna"
+    )
     for no_chat in ("typesafe:jev-1.14.0", "lexical"):
         with pytest.raises(UsageError, match="writes no text"):
             reason_model(no_chat, ModelSpec("typesafe", "x"))

@@ -79,11 +79,19 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
         again = await pipeline.ask(TASK)
     assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
     assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates
-    assert again.answer is None and again.primary is None and again.bundle and "def total" in again.bundle
+    assert (
+        again.answer is None
+        and again.primary is None
+        and again.bundle
+        and "def total" in again.bundle
+    )
 
 
-async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path, server: OpenAIServer) -> None:
-    """An edited memory has no score in a replay, which says so and exits with 1; `continue` pays for it."""
+async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """An edited memory has no score in a replay, which says so and exits with 1; `continue` pays
+    for it."""
     server.score = table(SCORES)
     await ask(shop, settings_for(server))
     (shop / "README.md").write_text("# Shop\n\nSells other things.\n")
@@ -92,8 +100,15 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path,
         replayed = await pipeline.ask(TASK)
     unjudged = replayed.coverage.unjudged
     assert server.counts.requests == 0
-    assert replayed.exit_code == 1 and replayed.unjudged.by_cause == {"replay": unjudged} and unjudged > 0
-    assert all(absent.cause == UnjudgedCause.REPLAY and absent.detail for absent in replayed.unjudged.sample)
+    assert (
+        replayed.exit_code == 1
+        and replayed.unjudged.by_cause == {"replay": unjudged}
+        and unjudged > 0
+    )
+    assert all(
+        absent.cause == UnjudgedCause.REPLAY and absent.detail
+        for absent in replayed.unjudged.sample
+    )
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         whole = await pipeline.resume(replayed.turn_id, answer=False)
     assert whole.coverage.judged == unjudged and whole.exit_code == 0
@@ -107,13 +122,17 @@ async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAI
     assert answer.coverage.unjudged == answer.coverage.candidates
 
 
-async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path, tmp_path: Path) -> None:
+async def test_without_name_and_key_it_is_the_judge_that_judged_last(
+    shop: Path, tmp_path: Path
+) -> None:
     """The newest turn with judgments counts; a later replay without any does not change that."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"rules": [{"entity": "total", "score": 0.9}]}))
     paid = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
     first = await ask(shop, paid)
-    async with Pipeline.open(shop, replaying(Settings(judge=JudgeSettings(model="openai:gpt-9")))) as pipeline:
+    async with Pipeline.open(
+        shop, replaying(Settings(judge=JudgeSettings(model="openai:gpt-9")))
+    ) as pipeline:
         assert (await pipeline.ask(TASK)).exit_code == 3
         assert latest_judge(pipeline.store.connection) == f"scripted:{script}"
     async with Pipeline.open(shop, replaying(Settings())) as pipeline:
@@ -133,14 +152,19 @@ async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) 
 def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:
     """Without any vendor's SDK a replay works, with everything unjudged."""
     program = (
-        "import sys\n"
-        "for name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] = None\n"
-        "from xscore.cli.main import run_command_line\n"
-        "sys.argv = ['xscore', 'ask', 'why?', '--replay', '--judge', 'anthropic:claude-haiku-5-5', '--json']\n"
-        "run_command_line()\n"
+        "import sys\nfor name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] ="
+        " None\nfrom xscore.cli.main import run_command_line\nsys.argv = ['xscore', 'ask', 'why?',"
+        " '--replay', '--judge', 'anthropic:claude-haiku-5-5', '--json']\nrun_command_line()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=shop, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program],
+        cwd=shop,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     body = json.loads(done.stdout)
-    assert done.returncode == 3 and body["unjudged"]["by_cause"] == {"replay": body["coverage"]["candidates"]}
+    assert done.returncode == 3 and body["unjudged"]["by_cause"] == {
+        "replay": body["coverage"]["candidates"]
+    }

@@ -16,22 +16,34 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 
 
-async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list[Answer], CostReport]:
+async def turns_of(
+    shop: Path, server: OpenAIServer, *tasks: Turn
+) -> tuple[list[Answer], CostReport]:
     """Ask one task after the other, then report over all."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answers = [await pipeline.ask(task) for task in tasks]
         connection = pipeline.store.connection
         found = build_report(
-            [RepositoryLedger(str(shop), connection)], ReportQuery(by="turn", details=1), now=time.time()
+            [RepositoryLedger(str(shop), connection)],
+            ReportQuery(by="turn", details=1),
+            now=time.time(),
         )
     return answers, found
 
 
 async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIServer) -> None:
-    """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, match their receipts."""
-    answers, found = await turns_of(shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?"))
-    usages = [stage for each in answers for stage in (each.judge_usage, each.primary_usage, each.probe_usage) if stage]
+    """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, match their
+    receipts."""
+    answers, found = await turns_of(
+        shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?")
+    )
+    usages = [
+        stage
+        for each in answers
+        for stage in (each.judge_usage, each.primary_usage, each.probe_usage)
+        if stage
+    ]
     assert found.turns_by_state == {"done": 3}
     assert found.coverage.candidates == sum(each.coverage.candidates for each in answers)
     assert found.coverage.cached == sum(each.coverage.cached for each in answers) > 0
@@ -41,6 +53,8 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
     assert found.spent.attempts == sum(usage.attempts for usage in usages)
     assert found.spent.usage.input_tokens == sum(usage.usage.input_tokens for usage in usages)
     assert found.spent.usage.output_tokens == sum(usage.usage.output_tokens for usage in usages)
-    assert found.spent.cost_usd == sum((usage.cost_usd or Decimal(0) for usage in usages), Decimal(0))
+    assert found.spent.cost_usd == sum(
+        (usage.cost_usd or Decimal(0) for usage in usages), Decimal(0)
+    )
     assert sum(found.scores) == found.coverage.candidates
     assert [group.name for group in found.groups] == [each.turn_id for each in reversed(answers)]

@@ -1,4 +1,5 @@
-"""A session outlives its process, follows its branch, and reaches the answering prompt as configured."""
+"""A session outlives its process, follows its branch, and reaches the answering prompt as
+configured."""
 
 import json
 import os
@@ -36,13 +37,20 @@ def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
     """Ask in a new process, up to the moment it waits for the judge."""
     before = server.counts.requests
     process = programs.begin(
-        "ask", task, "--answer-anyway", *models_of("openai"), cwd=root, environ=environment_at("openai", server.url)
+        "ask",
+        task,
+        "--answer-anyway",
+        *models_of("openai"),
+        cwd=root,
+        environ=environment_at("openai", server.url),
     )
     wait_until(lambda: server.counts.requests > before, process)
     return process
 
 
-async def test_a_killed_turn_leaves_its_session_to_go_on_with(shop: Path, server: OpenAIServer) -> None:
+async def test_a_killed_turn_leaves_its_session_to_go_on_with(
+    shop: Path, server: OpenAIServer
+) -> None:
     """H28: after kill -9 during a turn the next one continues the session and names the task."""
     git(shop, "checkout", "-q", "-b", "feat/ABC-12")
     server.latency_s = 30.0
@@ -53,7 +61,9 @@ async def test_a_killed_turn_leaves_its_session_to_go_on_with(shop: Path, server
     listens = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=listens) as pipeline:
         answer = await pipeline.ask(Turn(task="and now?"))
-        found = load_session(pipeline.store.connection, answer.session.thread if answer.session else "")
+        found = load_session(
+            pipeline.store.connection, answer.session.thread if answer.session else ""
+        )
     assert answer.session is not None and listens.of(SessionInfo) == [answer.session]
     assert (answer.session.resumed, answer.session.last_task) == (True, "take the discount once")
     assert found is not None and (found.ticket, found.tasks) == ("ABC-12", 2)
@@ -61,7 +71,8 @@ async def test_a_killed_turn_leaves_its_session_to_go_on_with(shop: Path, server
 
 
 async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenAIServer) -> None:
-    """H28: while one turn waits for its judge, another on the same branch continues the same session."""
+    """H28: while one turn waits for its judge, another on the same branch continues the same
+    session."""
     await asked(shop, settings_for(server), "warm up")
     server.latency_s = 1.0
     process = begin(shop, server, "the first of two")
@@ -103,8 +114,11 @@ async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) 
 
 
 @pytest.mark.parametrize("exchanges", [0, 1, 3])
-async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: OpenAIServer, exchanges: int) -> None:
-    """B01: the latest N exchanges of the session, as configured, and a summary of the earlier ones."""
+async def test_the_answerer_is_shown_the_latest_exchanges(
+    shop: Path, server: OpenAIServer, exchanges: int
+) -> None:
+    """B01: the latest N exchanges of the session, as configured, and a summary of the earlier
+    ones."""
     server.score = table({"total": 90})
     settings = settings_for(server)
     part = replace(settings.session, exchanges=exchanges)
@@ -127,7 +141,9 @@ async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenA
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:
         (thread,) = pipeline.store.connection.execute("SELECT thread FROM session").fetchone()
-        save_checkpoint(pipeline.store.connection, "polite", thread=thread, persona="formal", now=1.0)
+        save_checkpoint(
+            pipeline.store.connection, "polite", thread=thread, persona="formal", now=1.0
+        )
     concise = replace(settings, session=replace(settings.session, persona="concise"))
     for chosen, checkpoint, tone in (
         (settings, "", None),
@@ -136,11 +152,16 @@ async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenA
     ):
         await asked(shop, chosen, "And?", checkpoint=checkpoint)
         prompt = json.dumps(server.counts.bodies[-1])
-        assert [name for name, words in PERSONAS.items() if words in prompt] == ([tone] if tone else [])
+        assert [name for name, words in PERSONAS.items() if words in prompt] == (
+            [tone] if tone else []
+        )
 
 
-async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(shop: Path, server: OpenAIServer) -> None:
-    """P04: the stored receipt names the session, not its earlier questions; an erased task is not in later ones."""
+async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """P04: the stored receipt names the session, not its earlier questions; an erased task is not
+    in later ones."""
     await asked(shop, settings_for(server), "zirconium before")
     answer = await asked(shop, settings_for(server), "after")
     assert answer.session is not None and answer.session.last_task == "zirconium before"
@@ -150,18 +171,27 @@ async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(shop: Path, 
         ).fetchone()
     assert "zirconium" not in body
     kept = json.loads(body)["session"]
-    assert kept == {"thread": answer.session.thread, "branch": "main", "resumed": False, "last_task": "",
-                    "last_updated": round(answer.session.last_updated, 6)}  # fmt: skip
+    assert kept == {
+        "thread": answer.session.thread,
+        "branch": "main",
+        "resumed": False,
+        "last_task": "",
+        "last_updated": round(answer.session.last_updated, 6),
+    }
 
 
-async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(shop: Path, server: OpenAIServer) -> None:
+async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(
+    shop: Path, server: OpenAIServer
+) -> None:
     """H28: `continue` uses the turn's own session, also after --fresh, and its checkpoint."""
     server.score = table({"total": 90})
     settings = settings_for(server)
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:
         (thread,) = pipeline.store.connection.execute("SELECT thread FROM session").fetchone()
-        save_checkpoint(pipeline.store.connection, "one", thread=thread, notes=["mind the gap"], now=1.0)
+        save_checkpoint(
+            pipeline.store.connection, "one", thread=thread, notes=["mind the gap"], now=1.0
+        )
         begun = await pipeline.ask(Turn(task="half", checkpoint="one"), answer=False)
         await pipeline.ask(Turn(task="elsewhere", fresh=True), answer=False)
         whole = await pipeline.resume(begun.turn_id)

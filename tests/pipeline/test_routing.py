@@ -1,4 +1,5 @@
-"""A turn's plan: kind of task, ceilings of the layers; it affects the bundle, never what is judged."""
+"""A turn's plan: kind of task, ceilings of the layers; it affects the bundle, never what is
+judged."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,9 @@ def test_an_edit_keeps_most_of_the_bundle_for_code() -> None:
 
 
 @given(st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(TaskType))
-def test_ceilings_never_sum_to_more_than_the_bundle(shares: tuple[float, float, float, float], kind: TaskType) -> None:
+def test_ceilings_never_sum_to_more_than_the_bundle(
+    shares: tuple[float, float, float, float], kind: TaskType
+) -> None:
     """H17: with any settings, a plan's ceilings are shares of one bundle."""
     names = ("session", "project", "user", "governance")
     bundle = validate_group(BundleSettings, {"ceilings": dict(zip(names, shares, strict=True))})

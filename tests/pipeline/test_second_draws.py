@@ -48,9 +48,14 @@ async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither
     """One falls below the threshold and one rises above it; each counts and is paid once."""
     settings = settings_for(server)
     first = await ask(shop, settings)
-    assert (first.coverage.judged, first.coverage.candidates) == (server.questions - 2, server.questions - 2)
+    assert (first.coverage.judged, first.coverage.candidates) == (
+        server.questions - 2,
+        server.questions - 2,
+    )
     assert first.second_draws == SecondDraws(drawn=2)
-    assert (scores(first)["project"], scores(first)["Shop > Discounts"]) == pytest.approx((0.67, 0.72))
+    assert (scores(first)["project"], scores(first)["Shop > Discounts"]) == pytest.approx(
+        (0.67, 0.72)
+    )
     assert [one.entity for one in first.selected] == ["total", "Shop > Discounts"]
     assert first.selected[1].draws == (0.69, 0.75) and first.selected[0].draws == ()
     assert "2 judged twice" in render_cost_line(first)
@@ -77,8 +82,11 @@ async def test_an_edit_draws_nothing_else_again(shop: Path, server: DecisionServ
     )
 
 
-async def test_the_nearest_are_drawn_first_and_the_rest_is_counted(shop: Path, server: DecisionServer) -> None:
-    """With room for one, the memory 0.01 below its threshold is asked again, not the one 0.03 above."""
+async def test_the_nearest_are_drawn_first_and_the_rest_is_counted(
+    shop: Path, server: DecisionServer
+) -> None:
+    """With room for one, the memory 0.01 below its threshold is asked again, not the one 0.03
+    above."""
     selection = SelectionSettings(most_redrawn=1)
     answer = await ask(shop, replace(settings_for(server), selection=selection))
     assert answer.second_draws == SecondDraws(drawn=1, missed=1)
@@ -90,10 +98,14 @@ async def test_each_kind_is_near_its_own_threshold(shop: Path, server: DecisionS
     """With 0.62 for code and 0.9 for the rest, only the method at 0.64 is near."""
     selection = SelectionSettings(threshold={"code": 0.62, "default": 0.9})
     answer = await ask(shop, replace(settings_for(server), selection=selection))
-    assert {one.entity for one in (*answer.selected, *answer.near_misses) if one.draws} == {"Cart.add"}
+    assert {one.entity for one in (*answer.selected, *answer.near_misses) if one.draws} == {
+        "Cart.add"
+    }
 
 
-async def test_what_gets_no_second_answer_keeps_its_first(shop: Path, server: DecisionServer) -> None:
+async def test_what_gets_no_second_answer_keeps_its_first(
+    shop: Path, server: DecisionServer
+) -> None:
     """A host that fails in between costs a warning but no judgment."""
     server.status = lambda _: (400, "no more") if server.requests > 1 else None
     answer = await ask(shop, settings_for(server))
@@ -102,16 +114,24 @@ async def test_what_gets_no_second_answer_keeps_its_first(shop: Path, server: De
     assert any("judged once instead of twice" in said for said in answer.warnings)
 
 
-async def test_a_cap_and_a_deadline_hold_for_second_answers_too(shop: Path, server: DecisionServer) -> None:
-    """With little money or time after the first answers, nothing is sent beyond it, and the turn is complete."""
+async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
+    shop: Path, server: DecisionServer
+) -> None:
+    """With little money or time after the first answers, nothing is sent beyond it, and the turn is
+    complete."""
     priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
     whole = await ask(shop, priced, replace(TASK, task="first"))
     assert whole.judge_usage.cost_usd and whole.second_draws.drawn
     for number, budget in enumerate(
-        (BudgetSettings(max_usd=whole.judge_usage.cost_usd / 100 * 99), BudgetSettings(deadline_s=2.2))
+        (
+            BudgetSettings(max_usd=whole.judge_usage.cost_usd / 100 * 99),
+            BudgetSettings(deadline_s=2.2),
+        )
     ):
         server.latency_s, server.score = float(number), Wavering()
-        answer = await ask(shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}"))
+        answer = await ask(
+            shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}")
+        )
         assert (answer.coverage.unjudged, answer.second_draws.drawn) == (0, 0), budget
         assert answer.second_draws.missed == whole.second_draws.drawn
 
@@ -129,7 +149,9 @@ def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: Decision
         server.latency_s = 60.0 if server.requests == 2 else 0.0
 
     server.status = hold_the_second
-    process = subprocess.Popen([sys.executable, "-c", code, server.url, str(shop)], cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, server.url, str(shop)], cwd=Path(__file__).parents[2]
+    )
     while server.requests < 2 and process.poll() is None:
         time.sleep(0.05)
     process.kill()

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.ranking import is_about_tests, select
-from xscore.records.judgment import Judgment, Origin, Ranked, Selection, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    Judgment,
+    Origin,
+    Ranked,
+    Selection,
+    Thresholds,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
@@ -16,7 +24,12 @@ SETTINGS = SelectionSettings()
 
 
 def ranked(
-    id_: str, score: float, *, raw: float | None = None, prior: float = 0.0, kind: Kind = Kind.FUNCTION
+    id_: str,
+    score: float,
+    *,
+    raw: float | None = None,
+    prior: float = 0.0,
+    kind: Kind = Kind.FUNCTION,
 ) -> Ranked:
     """A judged candidate with a final score."""
     candidate = Candidate(id_, "h" + id_, Layer.GRAPH, kind, "x.py", id_, 1, 2, "python", 9, 0.0)
@@ -34,9 +47,13 @@ def thresholds_of(settings: SelectionSettings) -> Thresholds:
     return Thresholds.of_table(settings.threshold, judge="openai")
 
 
-def keep(found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False) -> Selection:
+def keep(
+    found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False
+) -> Selection:
     """Select with the settings' threshold."""
-    return select(found, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests)
+    return select(
+        found, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests
+    )
 
 
 @pytest.mark.parametrize("score", [0.7, 0.6 + 0.1, 0.1 + 0.2 + 0.4, 0.65 + 0.05, 0.55 + 0.15])
@@ -46,7 +63,8 @@ def test_the_threshold_is_inclusive(score: float) -> None:
 
 
 def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
-    """A judge's own entry precedes the general one, a kind precedes `code`, and `default` is last."""
+    """A judge's own entry precedes the general one, a kind precedes `code`, and `default` is
+    last."""
     table = {"default": 0.8, "code": 0.6, "test": 0.9, "typesafe/code": 0.5, "openai/default": 0.1}
     read = Thresholds.of_table(table, judge="typesafe")
     of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
@@ -68,25 +86,38 @@ def test_all_up_to_k_and_then_the_best_k() -> None:
 
 def test_ties_go_by_raw_score_then_prior_then_id() -> None:
     """Ties in the final score are broken by raw score, lexical prior and id."""
-    found = [ranked("d", 0.8, raw=0.7), ranked("c", 0.8, raw=0.75), ranked("b", 0.8, raw=0.75, prior=0.4)]
+    found = [
+        ranked("d", 0.8, raw=0.7),
+        ranked("c", 0.8, raw=0.75),
+        ranked("b", 0.8, raw=0.75, prior=0.4),
+    ]
     assert ids(keep([*found, ranked("a", 0.8, raw=0.7)])) == ["b", "c", "a", "d"]
 
 
 def test_tests_take_a_third_when_there_is_no_room() -> None:
-    """Only if more than K pass do tests give way to other memories, unless the task is about tests."""
+    """Only if more than K pass do tests give way to other memories, unless the task is about
+    tests."""
     tests = [ranked(f"t{n:02}", 0.95, kind=Kind.TEST) for n in range(12)]
     code = [ranked(f"c{n:02}", 0.75) for n in range(8)]
     crowded = keep(tests + code)
     assert sum(id_.startswith("t") for id_ in ids(crowded)) == 7
     assert crowded.over_quota == 5
-    assert sum(id_.startswith("t") for id_ in ids(keep(tests + [ranked(f"c{n:02}", 0.75) for n in range(16)]))) == 5
+    assert (
+        sum(
+            id_.startswith("t")
+            for id_ in ids(keep(tests + [ranked(f"c{n:02}", 0.75) for n in range(16)]))
+        )
+        == 5
+    )
     assert sum(id_.startswith("t") for id_ in ids(keep(tests + code, about_tests=True))) == 12
     assert sum(id_.startswith("t") for id_ in ids(keep(tests + code[:3]))) == 12
 
 
 def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
     """If too few pass, the best others are added and marked as below the threshold."""
-    found = keep([ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2))
+    found = keep(
+        [ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2)
+    )
     assert (ids(found), found.filled, found.below_threshold) == (["a", "b"], frozenset({"b"}), 1)
     assert [each.candidate.id for each in found.near_misses] == ["c"]
 
@@ -115,7 +146,11 @@ def test_which_tasks_are_about_tests(turn: Turn, expected: bool) -> None:
 
 
 pool = st.lists(
-    st.tuples(st.integers(0, 100), st.integers(0, 100), st.sampled_from([Kind.FUNCTION, Kind.TEST, Kind.DOC])),
+    st.tuples(
+        st.integers(0, 100),
+        st.integers(0, 100),
+        st.sampled_from([Kind.FUNCTION, Kind.TEST, Kind.DOC]),
+    ),
     max_size=40,
 )
 
@@ -130,15 +165,36 @@ pool = st.lists(
     seed=st.integers(0, 99),
 )
 def test_properties(
-    pool: list[tuple[int, int, Kind]], k: int, cut: int, of_docs: int, least: int, lost: int, seed: int
+    pool: list[tuple[int, int, Kind]],
+    k: int,
+    cut: int,
+    of_docs: int,
+    least: int,
+    lost: int,
+    seed: int,
 ) -> None:
-    """Every candidate is counted once; the kept are sorted, at most K, and no better one is left out."""
-    found = [ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind) for n, (s, raw, kind) in enumerate(pool)]
-    missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", UnjudgedCause.BUDGET)) for n in range(lost)]
-    settings = SelectionSettings(top_k=k, threshold={"default": cut / 100, "doc": of_docs / 100}, min_keep=least)
+    """Every candidate is counted once; the kept are sorted, at most K, and no better one is left
+    out."""
+    found = [
+        ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind)
+        for n, (s, raw, kind) in enumerate(pool)
+    ]
+    missing = [
+        (ranked(f"u{n}", 0).candidate, Unjudged("h", UnjudgedCause.BUDGET)) for n in range(lost)
+    ]
+    settings = SelectionSettings(
+        top_k=k, threshold={"default": cut / 100, "doc": of_docs / 100}, min_keep=least
+    )
     cuts = {kind: (of_docs if kind is Kind.DOC else cut) / 100 for kind in Kind}
-    selection = select(found, unjudged=missing, thresholds=thresholds_of(settings), settings=settings)
-    accounted = selection.below_threshold + selection.over_quota + selection.beyond_k + len(selection.unjudged)
+    selection = select(
+        found, unjudged=missing, thresholds=thresholds_of(settings), settings=settings
+    )
+    accounted = (
+        selection.below_threshold
+        + selection.over_quota
+        + selection.beyond_k
+        + len(selection.unjudged)
+    )
     assert len(selection.kept) + accounted == len(found) + lost
     assert len(selection.kept) <= k
     assert len(set(ids(selection))) == len(selection.kept)
@@ -154,7 +210,9 @@ def test_properties(
         assert len(tests) <= k // 3 or len(selection.kept) == min(k, least)
     near = {each.candidate.id for each in selection.near_misses}
     assert len(near) >= min(10, len(found) - len(selection.kept)) and not near & set(ids(selection))
-    assert {each.candidate.id for each in found if selection.came_near(each)} <= near | set(ids(selection))
+    assert {each.candidate.id for each in found if selection.came_near(each)} <= near | set(
+        ids(selection)
+    )
     again = select(
         random.Random(seed).sample(found, len(found)),
         unjudged=missing,

@@ -1,4 +1,5 @@
-"""Settings reach the request: the host gets what the user configured for judge and answering model."""
+"""Settings reach the request: the host gets what the user configured for judge and answering
+model."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from xscore.pipeline.build import Pipeline
 from xscore.settings import SelectionSettings, Settings
 
 
-async def judging_bodies(shop: Path, server: OpenAIServer, settings: Settings) -> list[dict[str, Any]]:
+async def judging_bodies(
+    shop: Path, server: OpenAIServer, settings: Settings
+) -> list[dict[str, Any]]:
     """Ask once, and return the requests to the judge's host."""
     await ask(shop, settings)
     return server.counts.bodies
@@ -49,7 +52,9 @@ async def test_the_size_of_a_pack(shop: Path, server: OpenAIServer) -> None:
         ({"reasons": "all"}, "a reason for every id."),
     ],
 )
-async def test_who_gets_a_reason(shop: Path, server: OpenAIServer, change: dict[str, Any], asked: str) -> None:
+async def test_who_gets_a_reason(
+    shop: Path, server: OpenAIServer, change: dict[str, Any], asked: str
+) -> None:
     """`judge.reasons_from` and `judge.reasons` are in the closing line."""
     bodies = await judging_bodies(shop, server, settings_for(server, **change))
     assert all(asked in said(body) for body in bodies)
@@ -65,11 +70,17 @@ async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServe
 
 
 async def test_the_answering_call_is_as_set(shop: Path, server: OpenAIServer) -> None:
-    """`primary.max_output_tokens` and `primary.reasoning` reach the host, `bundle.max_tokens` limits the context."""
+    """`primary.max_output_tokens` and `primary.reasoning` reach the host, `bundle.max_tokens`
+    limits the context."""
     settings = settings_for(server)
     primary = replace(settings.primary, max_output_tokens=321, reasoning="high")
     bundle = replace(settings.bundle, max_tokens=60)
-    chosen = replace(settings, primary=primary, bundle=bundle, selection=SelectionSettings(threshold=0.0, top_k=12))
+    chosen = replace(
+        settings,
+        primary=primary,
+        bundle=bundle,
+        selection=SelectionSettings(threshold=0.0, top_k=12),
+    )
     async with Pipeline.open(shop, chosen) as pipeline:
         answer = await pipeline.ask(TASK)
     sent = next(body for body in server.counts.bodies if body["model"] == "strong-1")

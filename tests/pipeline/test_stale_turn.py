@@ -21,7 +21,10 @@ from xscore.store.evidence import parse_citation
 from xscore.store.store import Store
 
 TASK = Turn(task="Why is the discount rounded down, and not up?")
-WORDS = "We decided: the discount is rounded down, since customers must never pay more than the sum shown."
+WORDS = (
+    "We decided: the discount is rounded down, since customers must never pay more than the sum"
+    " shown."
+)
 
 
 def decide(store: Store, *cited: str) -> Memory:
@@ -53,8 +56,11 @@ def edit(shop: Path) -> None:
     file.write_text(file.read_text().replace("* 9 // 10", "* 8 // 10"))
 
 
-async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, server: OpenAIServer) -> None:
-    """Evidence: a stale memory has other content, so it is judged anew with the mark; undone, the old
+async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Evidence: a stale memory has other content, so it is judged anew with the mark; undone, the
+    old
     judgment is used.
     """
     server.score = table({"Round down": 90}, default=10)
@@ -68,11 +74,13 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, se
         edit(shop)
         second = await pipeline.ask(TASK, answer=False)
         assert (shown(second, memory).is_stale, shown(second, memory).cached) == (True, False)
-        assert memory_writer.STALE_MARK.strip() in json.dumps(server.counts.bodies[before:], ensure_ascii=False)
+        assert memory_writer.STALE_MARK.strip() in json.dumps(
+            server.counts.bodies[before:], ensure_ascii=False
+        )
         found = audit_memories(pipeline.store, pipeline.store.settings, now=2e9)
-        assert [(one.problem, one.ids) for one in found.findings if one.problem is AuditProblem.STALE] == [
-            (AuditProblem.STALE, (memory.id,))
-        ]
+        assert [
+            (one.problem, one.ids) for one in found.findings if one.problem is AuditProblem.STALE
+        ] == [(AuditProblem.STALE, (memory.id,))]
         assert "It is stale" in (await pipeline.explain(memory.id)).words
 
         git(shop, "checkout", "-q", "shop/prices.py")

@@ -35,7 +35,14 @@ shares = st.integers(0, 10**6).map(lambda millionths: millionths / 10**6)
 seconds = st.integers(0, 10**9).map(lambda thousandths: thousandths / 1_000)
 dollars = st.none() | st.decimals(0, 10_000, places=9)
 usages = st.builds(Usage, **dict.fromkeys(Usage.__struct_fields__, counts))
-stages = st.builds(StageUsage, calls=counts, attempts=counts, usage=usages, cost_usd=dollars, estimated=st.booleans())
+stages = st.builds(
+    StageUsage,
+    calls=counts,
+    attempts=counts,
+    usage=usages,
+    cost_usd=dollars,
+    estimated=st.booleans(),
+)
 boosts = st.builds(Boost, words, shares, words)
 memories = st.builds(
     Selected,
@@ -58,13 +65,18 @@ memories = st.builds(
     is_stale=st.booleans(),
 )
 several = st.lists(memories, max_size=3).map(tuple)
-samples = st.lists(st.builds(UnjudgedSample, words, words, words, words, words), max_size=2).map(tuple)
+samples = st.lists(st.builds(UnjudgedSample, words, words, words, words, words), max_size=2).map(
+    tuple
+)
 routings = st.builds(
     Routing,
-    st.builds(BundlePlan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})),
-    st.lists(st.builds(LayerReport, st.sampled_from(Layer), counts, seconds, st.booleans(), words), max_size=2).map(
-        tuple
+    st.builds(
+        BundlePlan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})
     ),
+    st.lists(
+        st.builds(LayerReport, st.sampled_from(Layer), counts, seconds, st.booleans(), words),
+        max_size=2,
+    ).map(tuple),
 )
 
 
@@ -102,10 +114,16 @@ def answers(draw: st.DrawFn) -> Answer:
         probe_usage=draw(st.none() | stages),
         embed_usage=draw(st.none() | stages),
         routing=draw(st.none() | routings),
-        traffic=Traffic(limits=RateLimits(requests_per_minute=draw(st.none() | st.integers(1, 10**6)))),
+        traffic=Traffic(
+            limits=RateLimits(requests_per_minute=draw(st.none() | st.integers(1, 10**6)))
+        ),
         session=draw(
             st.none()
-            | st.just(SessionInfo(thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5))
+            | st.just(
+                SessionInfo(
+                    thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5
+                )
+            )
         ),
         checkpoint=draw(words),
         continues=draw(words),
@@ -175,7 +193,10 @@ def test_what_every_receipt_has_is_missed_by_name(name: str) -> None:
     [
         ({"threshold": "0.7"}, "threshold"),
         ({"warnings": "none"}, "warnings"),
-        ({"coverage": {"candidates": 3, "judged": 1, "cached": 1, "carried": 0, "unjudged": 0}}, "add up"),
+        (
+            {"coverage": {"candidates": 3, "judged": 1, "cached": 1, "carried": 0, "unjudged": 0}},
+            "add up",
+        ),
         ({"latency_s": {"total": True}}, "latency_s.total"),
         ({"usage": {"judge": {"calls": 1.5}}}, "usage.judge.calls"),
         ({"usage": []}, "usage.judge"),
@@ -187,7 +208,9 @@ def test_a_value_of_another_kind_is_damage(change: dict[str, Any], named: str) -
         read_receipt(json.dumps({**stored(an_answer()), **change}))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "NaN", '{"threshold": NaN}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '"x"', "null", "NaN", '{"threshold": NaN}', "[" * 100_000]
+)
 def test_what_is_no_object_is_torn(text: str) -> None:
     """Truncated JSON, a list, NaN: one clear error."""
     with pytest.raises(StoreDamaged, match="damaged"):

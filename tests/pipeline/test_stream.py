@@ -1,4 +1,5 @@
-"""A turn as a stream: its events and their times, and what leaving early or a cancellation leaves behind."""
+"""A turn as a stream: its events and their times, and what leaving early or a cancellation leaves
+behind."""
 
 import asyncio
 import sqlite3
@@ -30,11 +31,16 @@ def stored(shop: Path, query: str) -> Any:
 
 def settled(events: list[TurnEvent]) -> set[str]:
     """Return all ids that a stream reported as settled."""
-    return {one.candidate.id for event in events if isinstance(event, Progress) for one in event.settled}
+    return {
+        one.candidate.id for event in events if isinstance(event, Progress) for one in event.settled
+    }
 
 
-async def test_a_stream_tells_everything_and_ends_in_the_receipt(shop: Path, server: OpenAIServer) -> None:
-    """Index, each judgment once, the choice, the answer in pieces, the receipt; then again from the cache."""
+async def test_a_stream_tells_everything_and_ends_in_the_receipt(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Index, each judgment once, the choice, the answer in pieces, the receipt; then again from the
+    cache."""
     server.score = table({"shop/prices.py::discount": 90})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         events = [event async for event in pipeline.stream(TASK)]
@@ -48,17 +54,24 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(shop: Path, ser
         "select",
         "primary",
     ]
-    assert [event.memories.total for event in events if isinstance(event, IndexReport)] == [receipt.coverage.candidates]
+    assert [event.memories.total for event in events if isinstance(event, IndexReport)] == [
+        receipt.coverage.candidates
+    ]
     assert len(settled(events)) == receipt.coverage.judged == receipt.coverage.candidates
     (kept,) = (event for event in events if isinstance(event, Kept))
     assert [one.candidate.id for one in kept.ranked] == [one.id for one in receipt.selected]
-    assert "".join(event.text for event in events if isinstance(event, AnswerText)) == receipt.answer
+    assert (
+        "".join(event.text for event in events if isinstance(event, AnswerText)) == receipt.answer
+    )
     assert not settled(again)
-    assert isinstance(again[-1], Answer) and again[-1].coverage.cached == receipt.coverage.candidates
+    assert (
+        isinstance(again[-1], Answer) and again[-1].coverage.cached == receipt.coverage.candidates
+    )
 
 
 async def test_a_slow_reader_misses_nothing(shop: Path, server: OpenAIServer) -> None:
-    """The turn does not wait for its reader, and waiting events are merged: few events, every judgment."""
+    """The turn does not wait for its reader, and waiting events are merged: few events, every
+    judgment."""
     chosen = settings_for(server, pack_size=1, concurrency=1)
     async with (
         Pipeline.open(shop, chosen, observer=(answering := Hears("primary"))) as pipeline,
@@ -119,7 +132,10 @@ async def test_a_cancelled_reader_still_gets_the_receipt(shop: Path, server: Ope
 
 async def test_one_pipeline_streams_one_turn(shop: Path, server: OpenAIServer) -> None:
     """A second concurrent stream is refused; an error of the turn is raised from the stream."""
-    async with Pipeline.open(shop, settings_for(server)) as pipeline, aclosing(pipeline.stream(TASK)) as first:
+    async with (
+        Pipeline.open(shop, settings_for(server)) as pipeline,
+        aclosing(pipeline.stream(TASK)) as first,
+    ):
         await anext(first)
         with pytest.raises(UsageError, match="another turn"):
             await anext(pipeline.stream(TASK))
@@ -129,7 +145,8 @@ async def test_one_pipeline_streams_one_turn(shop: Path, server: OpenAIServer) -
 
 
 def test_a_script_streams_without_an_event_loop(shop: Path, server: OpenAIServer) -> None:
-    """A `for` loop reads the same events; leaving it stops the turn; a call inside it is refused, not blocked."""
+    """A `for` loop reads the same events; leaving it stops the turn; a call inside it is refused,
+    not blocked."""
     with xscore.open(shop, settings_for(server, pack_size=1, concurrency=1)) as x:
         for event in x.stream(TASK):
             if isinstance(event, Progress) and event.judged:

@@ -1,4 +1,5 @@
-"""A follow-up judges the likely part by its new wording and keeps the thread's judgments for the rest."""
+"""A follow-up judges the likely part by its new wording and keeps the thread's judgments for the
+rest."""
 
 import asyncio
 import sqlite3
@@ -30,13 +31,19 @@ from xscore.settings import BudgetSettings, ProviderSettings, Settings
 ORDER = Turn(task="Where is the price of an order worked out?", thread="orders")
 REFUND = Turn(task="And where is a refund written down?", thread="orders")
 FILES = {
-    f"shop/part_{at}.py": "\n\n".join(
-        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}" for n in range(8)
+    f"shop/part_{at}.py": (
+        "\n\n".join(
+            f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}"
+            for n in range(8)
+        )
+        + "\n"
     )
-    + "\n"
     for at in range(10)
 } | {
-    "shop/orders.py": "from shop.part_0 import step_0_1\n\ndef price_of_order(n: int) -> int:\n    return step_0_1(n)",
+    "shop/orders.py": (
+        "from shop.part_0 import step_0_1\n\ndef price_of_order(n: int) -> int:\n    return"
+        " step_0_1(n)"
+    ),
     "shop/refunds.py": "def write_refund(amount: int) -> str:\n    return f'refund {amount}'\n",
 }
 SCORES = {"price_of_order": 90, "write_refund": 80}
@@ -62,14 +69,20 @@ def adds_up(answer: Answer) -> None:
     assert of.carried == sum(one.memories for one in under)
 
 
-async def test_a_follow_up_asks_about_the_likely_part_only(project: Path, server: OpenAIServer) -> None:
-    """Kept memories, their links and the best words are judged again; the rest keeps the earlier wording."""
+async def test_a_follow_up_asks_about_the_likely_part_only(
+    project: Path, server: OpenAIServer
+) -> None:
+    """Kept memories, their links and the best words are judged again; the rest keeps the earlier
+    wording."""
     first = await ask(project, settings_for(server), ORDER)
     assert first.carried_over == CarriedOver(way="all", because=first.carried_over.because)
     calls = server.counts.judging_requests
     second = await ask(project, settings_for(server), REFUND)
     adds_up(second)
-    assert 0 < second.coverage.judged < second.coverage.candidates / 3 and second.coverage.unjudged == 0
+    assert (
+        0 < second.coverage.judged < second.coverage.candidates / 3
+        and second.coverage.unjudged == 0
+    )
     assert server.counts.judging_requests - calls < calls
     (row,) = second.carried_over.under
     assert (row.turn_id, row.task, second.carried_over.way) == (first.turn_id, ORDER.task, "part")
@@ -78,19 +91,25 @@ async def test_a_follow_up_asks_about_the_likely_part_only(project: Path, server
 
 
 async def test_a_follow_up_changes_no_lasting_pack(project: Path, server: OpenAIServer) -> None:
-    """The likely part is sent in prompts of one turn; a new file gets its permanent place at the next full judging."""
+    """The likely part is sent in prompts of one turn; a new file gets its permanent place at the
+    next full judging."""
     await ask(project, settings_for(server), ORDER)
     (project / "shop" / "new.py").write_text("def ship(order: int) -> int:\n    return order\n")
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
         lasting = connection.execute("SELECT * FROM pack_slot").fetchall()
         second = await pipeline.ask(REFUND, answer=False)
-        latest = "SELECT DISTINCT substr(pack, 1, 2) FROM judgment WHERE query_id = (SELECT max(id) FROM query)"
+        latest = (
+            "SELECT DISTINCT substr(pack, 1, 2) FROM judgment WHERE query_id = (SELECT max(id) FROM"
+            " query)"
+        )
         assert second.coverage.carried and connection.execute(latest).fetchall() == [("x_",)]
         assert connection.execute("SELECT * FROM pack_slot").fetchall() == lasting
 
 
-async def test_what_changed_since_is_judged_whatever_its_words(project: Path, server: OpenAIServer) -> None:
+async def test_what_changed_since_is_judged_whatever_its_words(
+    project: Path, server: OpenAIServer
+) -> None:
     """An edited memory has no judgment in the thread, so it is never carried."""
     await ask(project, settings_for(server), ORDER)
     edited = project / "shop/part_7.py"
@@ -101,14 +120,22 @@ async def test_what_changed_since_is_judged_whatever_its_words(project: Path, se
         unedited = await pipeline.explain("shop/part_7.py::step_7_6")
     assert told.memory and not told.memory.carried_from
     assert unedited.memory and unedited.memory.carried_from == second.carried_over.under[0].turn_id
-    assert f"carried from turn {unedited.memory.carried_from}: judged under “{ORDER.task}”" in unedited.words
+    assert (
+        f"carried from turn {unedited.memory.carried_from}: judged under “{ORDER.task}”"
+        in unedited.words
+    )
 
 
-async def test_a_chain_keeps_the_newest_judgment_of_each(project: Path, server: OpenAIServer) -> None:
-    """A thread's third turn takes from the second what that judged itself, and the rest from the first."""
+async def test_a_chain_keeps_the_newest_judgment_of_each(
+    project: Path, server: OpenAIServer
+) -> None:
+    """A thread's third turn takes from the second what that judged itself, and the rest from the
+    first."""
     first = await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
-    third = await ask(project, settings_for(server), replace(ORDER, task="Does step_9_3 take part in that?"))
+    third = await ask(
+        project, settings_for(server), replace(ORDER, task="Does step_9_3 take part in that?")
+    )
     adds_up(third)
     named = {one.turn_id: one.memories for one in third.carried_over.under}
     assert named.keys() == {first.turn_id, second.turn_id}
@@ -116,7 +143,8 @@ async def test_a_chain_keeps_the_newest_judgment_of_each(project: Path, server: 
 
 
 @pytest.mark.parametrize(
-    "turn", [replace(REFUND, rejudge_all=True), replace(REFUND, thread="other"), Turn(task="Refund?")]
+    "turn",
+    [replace(REFUND, rejudge_all=True), replace(REFUND, thread="other"), Turn(task="Refund?")],
 )
 async def test_nothing_is_carried_without_a_thread_or_where_all_was_wanted(
     project: Path, server: OpenAIServer, turn: Turn
@@ -127,7 +155,9 @@ async def test_nothing_is_carried_without_a_thread_or_where_all_was_wanted(
     assert answer.coverage.judged == answer.coverage.candidates
 
 
-async def test_the_latest_turn_of_the_branch_is_followed(project: Path, server: OpenAIServer) -> None:
+async def test_the_latest_turn_of_the_branch_is_followed(
+    project: Path, server: OpenAIServer
+) -> None:
     """`--continue` uses the latest turn's thread, named or not; without any it is a first turn."""
     follow = Turn(task="And then?", follows_latest=True)
     assert (await ask(project, settings_for(server), follow)).coverage.carried == 0
@@ -136,14 +166,18 @@ async def test_the_latest_turn_of_the_branch_is_followed(project: Path, server: 
     assert answer.session and answer.session.thread == "orders" and answer.coverage.carried > 0
 
 
-async def test_carried_judgments_are_never_judgments_of_the_new_wording(project: Path, server: OpenAIServer) -> None:
+async def test_carried_judgments_are_never_judgments_of_the_new_wording(
+    project: Path, server: OpenAIServer
+) -> None:
     """The cache holds what was judged; outside the thread the same wording judges the rest."""
     await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
     alone = await ask(project, settings_for(server), Turn(task=REFUND.task))
     assert (alone.coverage.cached, alone.coverage.carried) == (second.coverage.judged, 0)
     again = await ask(project, settings_for(server), REFUND)
-    assert again.coverage.cached == again.coverage.candidates and again.carried_over == CarriedOver()
+    assert (
+        again.coverage.cached == again.coverage.candidates and again.carried_over == CarriedOver()
+    )
 
 
 async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIServer) -> None:
@@ -159,19 +193,26 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
     assert found.candidates == found.to_judge + found.cached + found.carried
 
 
-async def test_another_judge_and_an_erased_turn_carry_nothing(project: Path, server: OpenAIServer) -> None:
-    """Scores of another model have another scale; an erased question leaves no judgment to carry."""
+async def test_another_judge_and_an_erased_turn_carry_nothing(
+    project: Path, server: OpenAIServer
+) -> None:
+    """Scores of another model have another scale; an erased question leaves no judgment to
+    carry."""
     first = await ask(project, settings_for(server), ORDER)
     other = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
     assert other.coverage.judged == other.coverage.candidates
     second = await ask(project, settings_for(server), REFUND)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         erase_memories(pipeline.parts.store, [], turns=[first.turn_id], now=time.time())
-        third = await pipeline.ask(replace(REFUND, task="And where is a refund logged?"), answer=False)
+        third = await pipeline.ask(
+            replace(REFUND, task="And where is a refund logged?"), answer=False
+        )
         told = await pipeline.explain("shop/part_7.py::step_7_6", turn_id=second.turn_id)
     assert {one.turn_id for one in third.carried_over.under} <= {second.turn_id}
     assert third.coverage.judged >= second.coverage.carried
-    assert told.memory and told.memory.carried_from == first.turn_id and ORDER.task not in told.words
+    assert (
+        told.memory and told.memory.carried_from == first.turn_id and ORDER.task not in told.words
+    )
 
 
 async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServer) -> None:
@@ -182,8 +223,11 @@ async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServ
     assert (answer.coverage.carried, answer.carried_over) == (0, CarriedOver())
 
 
-async def test_scores_of_unknown_origin_are_not_carried(project: Path, server: OpenAIServer) -> None:
-    """An unsigned import only orders the work: its scores for the earlier wording are judged, not carried."""
+async def test_scores_of_unknown_origin_are_not_carried(
+    project: Path, server: OpenAIServer
+) -> None:
+    """An unsigned import only orders the work: its scores for the earlier wording are judged, not
+    carried."""
     await ask(project, settings_for(server), ORDER)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
@@ -204,7 +248,8 @@ NOTHING_KEPT = "UPDATE receipt SET body = json_set(body, '$.selected', json('[]'
 async def test_no_high_score_of_an_earlier_wording_stands_unasked(
     project: Path, server: OpenAIServer, lost: str
 ) -> None:
-    """Killed before its receipt, or limited to part of the code: high scores are still judged again."""
+    """Killed before its receipt, or limited to part of the code: high scores are still judged
+    again."""
     await ask(project, settings_for(server), ORDER)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         pipeline.parts.store.connection.execute(lost)
@@ -216,20 +261,24 @@ async def test_no_high_score_of_an_earlier_wording_stands_unasked(
 async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) -> None:
     """If most would be judged again anyway, everything is, and the receipt says why."""
     await ask(shop, settings_for(server), replace(ORDER, task="The discount is taken twice."))
-    answer = await ask(shop, settings_for(server), replace(ORDER, task="Now the tests of the discount."))
+    answer = await ask(
+        shop, settings_for(server), replace(ORDER, task="Now the tests of the discount.")
+    )
     assert answer.coverage.judged == answer.coverage.candidates
     assert answer.carried_over.way == "all" and "most would" in answer.carried_over.because
 
 
 async def test_a_turn_that_carried_can_be_continued(project: Path, server: OpenAIServer) -> None:
-    """Killed after some calls, `continue` judges the rest of its part and carries the same judgments."""
+    """Killed after some calls, `continue` judges the rest of its part and carries the same
+    judgments."""
     await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
         lost = connection.execute(
             "DELETE FROM judgment WHERE query_id = (SELECT max(id) FROM query) AND content_id IN"
-            " (SELECT content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query) LIMIT 3)"
+            " (SELECT content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query)"
+            " LIMIT 3)"
         ).rowcount
         connection.execute("DELETE FROM receipt WHERE turn_id = ?", (second.turn_id,))
         connection.execute("UPDATE turn SET state = 'running' WHERE id = ?", (second.turn_id,))
@@ -268,15 +317,22 @@ async def test_a_decision_judge_is_asked_about_all(project: Path, decider: Decis
     assert all(name in str(decider.bodies[0]) for name in SCORES)
 
 
-async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path, decider: DecisionServer) -> None:
-    """What the cap left is carried with a message and judged by `continue`; nothing is unjudged meanwhile."""
+async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
+    project: Path, decider: DecisionServer
+) -> None:
+    """What the cap left is carried with a message and judged by `continue`; nothing is unjudged
+    meanwhile."""
     first = await ask(project, few_at_a_time(decider), ORDER)
     cost = first.judge_usage.cost_usd
     assert cost
     capped = few_at_a_time(decider, max_usd=cost / 2)
     second = await ask(project, capped, REFUND)
     adds_up(second)
-    assert second.coverage.unjudged == 0 < second.coverage.judged and second.partial and second.exit_code == 4
+    assert (
+        second.coverage.unjudged == 0 < second.coverage.judged
+        and second.partial
+        and second.exit_code == 4
+    )
     assert second.carried_over.left == second.coverage.carried > 0
     assert any("earlier wording" in warning for warning in second.warnings)
     assert {one.entity for one in second.selected} == set(SCORES)
@@ -285,8 +341,11 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path
     assert third.coverage.judged == second.coverage.carried and not third.partial
 
 
-async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(project: Path, decider: DecisionServer) -> None:
-    """Also if one memory is new: the thread's judgments are better than words, and the new one is unjudged."""
+async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(
+    project: Path, decider: DecisionServer
+) -> None:
+    """Also if one memory is new: the thread's judgments are better than words, and the new one is
+    unjudged."""
     await ask(project, few_at_a_time(decider), ORDER)
     (project / "new.py").write_text("def new_one() -> None: ...\n")
     async with Pipeline.open(project, few_at_a_time(decider, deadline_s=0.01)) as pipeline:
@@ -320,12 +379,18 @@ ENDINGS = st.builds(
 )
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(endings=st.lists(ENDINGS, min_size=1, max_size=3))
 def test_the_sums_add_up_whatever_ends_a_turn(
     project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Ending]
 ) -> None:
-    """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and its origin."""
+    """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and
+    its origin."""
     asyncio.run(_cut_short(project, (server, decider), endings, thread=f"thread-{next(NUMBERS)}"))
 
 
@@ -340,14 +405,20 @@ async def _cut_short(
         chosen = replace(
             chosen,
             judge=replace(chosen.judge, replay=how.replay),
-            budget=BudgetSettings(max_usd=Decimal(str(how.share)) / 1000, deadline_s=how.deadline_s),
+            budget=BudgetSettings(
+                max_usd=Decimal(str(how.share)) / 1000, deadline_s=how.deadline_s
+            ),
         )
-        answer = await ask(root, chosen, Turn(task=f"{thread}: step {number} of the refund?", thread=thread))
+        answer = await ask(
+            root, chosen, Turn(task=f"{thread}: step {number} of the refund?", thread=thread)
+        )
         adds_up(answer)
         assert answer.carried_over.left <= answer.coverage.carried
         assert answer.partial == bool(answer.coverage.unjudged or answer.carried_over.left)
         known = {one.turn_id for one in answer.carried_over.under}
-        assert all(one.carried_from in {"", *known} for one in (*answer.selected, *answer.near_misses))
+        assert all(
+            one.carried_from in {"", *known} for one in (*answer.selected, *answer.near_misses)
+        )
         async with Pipeline.open(root, chosen) as pipeline:
             lose(pipeline.parts.store.connection, answer.turn_id, how.killed)
 
@@ -358,5 +429,8 @@ def lose(connection: sqlite3.Connection, turn_id: str, killed: int) -> None:
         return
     connection.execute("DELETE FROM receipt WHERE turn_id = ?", (turn_id,))
     connection.execute("UPDATE turn SET state = 'running' WHERE id = ?", (turn_id,))
-    among = "SELECT query_id, content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query) LIMIT ?"
+    among = (
+        "SELECT query_id, content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query)"
+        " LIMIT ?"
+    )
     connection.execute(f"DELETE FROM judgment WHERE (query_id, content_id) IN ({among})", (killed,))

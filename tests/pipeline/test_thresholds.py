@@ -19,22 +19,32 @@ from xscore.store.turn_history import past_turn
 @pytest.fixture
 def host() -> Iterator[OpenAIServer]:
     """A host that scores a function and a section of the README equally."""
-    with OpenAIServer(score=table({"::total": 75, "::Shop > Discounts": 75, "::discount": 62}, default=4)) as running:
+    with OpenAIServer(
+        score=table({"::total": 75, "::Shop > Discounts": 75, "::discount": 62}, default=4)
+    ) as running:
         yield running
 
 
 async def test_a_kind_is_kept_from_its_own_threshold_on(shop: Path, host: OpenAIServer) -> None:
-    """With 0.8 for documents and 0.6 for code the section is a near miss, and every view shows the threshold."""
+    """With 0.8 for documents and 0.6 for code the section is a near miss, and every view shows the
+    threshold."""
     selection = SelectionSettings(threshold={"code": 0.6, "doc": 0.8, "anthropic/doc": 0.1})
     settings = replace(settings_for(host), selection=selection)
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         explained = await pipeline.explain("README.md::Shop > Discounts")
         past = past_turn(pipeline.store.connection, answer.turn_id)
-    assert [(one.entity, one.threshold) for one in answer.selected] == [("total", 0.6), ("discount", 0.6)]
+    assert [(one.entity, one.threshold) for one in answer.selected] == [
+        ("total", 0.6),
+        ("discount", 0.6),
+    ]
     section = next(one for one in answer.near_misses if one.kind == "doc")
     assert (section.threshold, section.below_threshold) == (0.8, True)
-    assert (answer.threshold, answer.thresholds["doc"], answer.thresholds["method"]) == (0.7, 0.8, 0.6)
+    assert (answer.threshold, answer.thresholds["doc"], answer.thresholds["method"]) == (
+        0.7,
+        0.8,
+        0.6,
+    )
     assert (explained.outcome, explained.threshold) == ("near_miss", 0.8)
     assert "below" not in render_selection(answer)
     assert "Discounts 0.75" in render_near_misses(answer)

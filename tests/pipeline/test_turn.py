@@ -30,7 +30,8 @@ def names(answer: Answer) -> set[str]:
 
 
 async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: OpenAIServer) -> None:
-    """X03, X11: every memory is judged, the counts add up, and there is exactly one answering call."""
+    """X03, X11: every memory is judged, the counts add up, and there is exactly one answering
+    call."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
@@ -39,7 +40,9 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: Ope
     assert answer.answer == server.answer
     assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
     assert answer.coverage.candidates == answer.coverage.judged == len(server.counts.judgments)
-    assert status.memories == answer.coverage.candidates + 1, "the exchange is a memory, and no candidate of its thread"
+    assert status.memories == answer.coverage.candidates + 1, (
+        "the exchange is a memory, and no candidate of its thread"
+    )
     assert server.counts.answering_requests == 1
     assert answer.judge_usage.calls == server.counts.judging_requests == answer.judge_usage.attempts
     assert answer.judge_usage.cost_usd == 0
@@ -47,7 +50,9 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: Ope
     assert "def total" in prompt and "def add" not in prompt
 
 
-async def test_what_was_chosen_is_delivered_before_it_is_saved(shop: Path, server: OpenAIServer) -> None:
+async def test_what_was_chosen_is_delivered_before_it_is_saved(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A hook's text does not wait for the receipt; the stored receipt is the delivered one."""
     delivered: list[tuple[Answer, str]] = []
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -55,29 +60,42 @@ async def test_what_was_chosen_is_delivered_before_it_is_saved(shop: Path, serve
 
         def deliver(answer: Answer) -> None:
             delivered.append(
-                (answer, *connection.execute("SELECT state FROM turn WHERE id = ?", (answer.turn_id,)).fetchone())
+                (
+                    answer,
+                    *connection.execute(
+                        "SELECT state FROM turn WHERE id = ?", (answer.turn_id,)
+                    ).fetchone(),
+                )
             )
 
         finished = await run_turn(pipeline.parts, TASK, TurnOptions(answer=False, deliver=deliver))
-        stored = connection.execute("SELECT state FROM turn WHERE id = ?", (finished.turn_id,)).fetchone()
+        stored = connection.execute(
+            "SELECT state FROM turn WHERE id = ?", (finished.turn_id,)
+        ).fetchone()
     assert delivered == [(finished, "running")]
     assert stored == ("done",)
 
 
 async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: OpenAIServer) -> None:
-    """X28, X33: a repeated turn is answered from the cache, with the same scores, reasons and order."""
+    """X28, X33: a repeated turn is answered from the cache, with the same scores, reasons and
+    order."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
     first = await ask(shop, settings_for(server))
     server.reset()
     again = await ask(shop, settings_for(server))
     assert server.counts.requests == 0
     assert again.coverage.cached == again.coverage.candidates == first.coverage.judged
-    assert [(m.id, m.score, m.reason) for m in again.selected] == [(m.id, m.score, m.reason) for m in first.selected]
+    assert [(m.id, m.score, m.reason) for m in again.selected] == [
+        (m.id, m.score, m.reason) for m in first.selected
+    ]
     assert again.selected and all(memory.cached for memory in again.selected)
 
 
-async def test_one_edited_function_is_all_that_is_judged_again(shop: Path, server: OpenAIServer) -> None:
-    """X28: an edit re-judges the memory it touches; a memory that only moved in the file is not paid again."""
+async def test_one_edited_function_is_all_that_is_judged_again(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """X28: an edit re-judges the memory it touches; a memory that only moved in the file is not
+    paid again."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(TASK, answer=False)
         server.reset()
@@ -87,10 +105,14 @@ async def test_one_edited_function_is_all_that_is_judged_again(shop: Path, serve
     assert list(server.counts.judged_places) == ["shop/prices.py::total"]
 
 
-async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(shop: Path, server: OpenAIServer) -> None:
+async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A filter is named in the receipt, and the rest is no candidate."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        answer = await pipeline.ask(replace(TASK, scope=Scope(paths=("shop/",), kinds=("function",))), answer=False)
+        answer = await pipeline.ask(
+            replace(TASK, scope=Scope(paths=("shop/",), kinds=("function",))), answer=False
+        )
         with pytest.raises(UsageError, match="no kind `functon`"):
             await pipeline.ask(replace(TASK, scope=Scope(kinds=("functon",))), answer=False)
     assert answer.scope == Scope(paths=("shop/",), kinds=("function",))
@@ -110,7 +132,9 @@ async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer
     assert any("answering call failed" in warning for warning in answer.warnings)
 
 
-async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, server: OpenAIServer) -> None:
+async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Exit 3: every candidate has its cause, words rank instead, and no answering call is made."""
     server.api_key = "right"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -123,7 +147,9 @@ async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, 
     assert server.counts.answering_requests == 0
 
 
-async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(shop: Path, server: OpenAIServer) -> None:
+async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(
+    shop: Path, server: OpenAIServer
+) -> None:
     """What the repair ladder could not repair is unjudged; asking again judges just that."""
 
     def about_readme(body: object) -> bool:
@@ -147,7 +173,9 @@ async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]
 
     @asynccontextmanager
     async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        async with open_resources(parts.store, parts.settings, answerer=parts.answerer, turn_id=turn_id) as opened:
+        async with open_resources(
+            parts.store, parts.settings, answerer=parts.answerer, turn_id=turn_id
+        ) as opened:
             opened.price_of = lambda *_: Decimal(usd_a_call)
             yield opened
 
@@ -170,7 +198,8 @@ async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIS
 
 
 async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServer) -> None:
-    """Exit 130: the first Ctrl-C ends in a receipt, and the next turn pays only for what was not in flight."""
+    """Exit 130: the first Ctrl-C ends in a receipt, and the next turn pays only for what was not in
+    flight."""
     server.latency_s = 0.3
     async with Pipeline.open(shop, settings_for(server, pack_size=1, concurrency=2)) as pipeline:
         work = asyncio.create_task(pipeline.ask(TASK))
@@ -190,7 +219,8 @@ async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServ
 
 
 async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
-    """Without a key the lexical judge scores everything, the answer is null, and no judgment is stored."""
+    """Without a key the lexical judge scores everything, the answer is null, and no judgment is
+    stored."""
     async with Pipeline.open(shop) as pipeline:
         answer = await pipeline.ask(replace(TASK, task="add a thing to the cart"))
         nonsense = await pipeline.ask(replace(TASK, task="zebras under umbrellas"))
@@ -204,7 +234,9 @@ async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
     assert status.judgments == 0
 
 
-async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: OpenAIServer, tmp_path: Path) -> None:
+async def test_all_scores_has_a_line_for_every_candidate(
+    shop: Path, server: OpenAIServer, tmp_path: Path
+) -> None:
     """One line for each candidate, judged or not."""
     target = tmp_path / "scores.jsonl"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -213,7 +245,9 @@ async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: Ope
     assert len(lines) == answer.coverage.candidates
     names = "id path entity layer kind outcome raw_score score reason cause boosts"
     assert set(lines[0]) == set(names.split())
-    assert [line["score"] for line in lines] == sorted((line["score"] for line in lines), reverse=True)
+    assert [line["score"] for line in lines] == sorted(
+        (line["score"] for line in lines), reverse=True
+    )
 
 
 async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAIServer) -> None:

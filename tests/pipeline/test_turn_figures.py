@@ -16,9 +16,17 @@ def test_every_score_is_counted_once(scores: list[float], threshold: float) -> N
     assert sum(found.scores) == len(scores) and len(found.scores) == SCORE_BINS
     assert found.near is not None
     sure = sum(abs(score - threshold) < NEAR_THRESHOLD - 1e-6 for score in scores)
-    assert sure <= found.near <= sum(abs(score - threshold) < NEAR_THRESHOLD + 1e-6 for score in scores)
+    assert (
+        sure
+        <= found.near
+        <= sum(abs(score - threshold) < NEAR_THRESHOLD + 1e-6 for score in scores)
+    )
     for at, count in enumerate(found.scores):
-        within = [score for score in scores if at <= score * SCORE_BINS < at + 1 or (at, score) == (SCORE_BINS - 1, 1)]
+        within = [
+            score
+            for score in scores
+            if at <= score * SCORE_BINS < at + 1 or (at, score) == (SCORE_BINS - 1, 1)
+        ]
         assert abs(count - len(within)) <= sum(
             abs(score * SCORE_BINS - round(score * SCORE_BINS)) < 1e-8 for score in scores
         )

@@ -60,8 +60,11 @@ def raw(folder: Path, name: str) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob(f"{name}*")))
 
 
-async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenAIServer, user_dir: Path) -> None:
-    """P07: the second turn costs nothing; text, reason and judgment are only in the user's store."""
+async def test_the_user_layer_is_judged_and_kept_apart(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """P07: the second turn costs nothing; text, reason and judgment are only in the user's
+    store."""
     server.score = lambda memory, turn: (91, REASON) if "xylophone" in memory.text else (2, "no")
     async with Pipeline.open(shop, with_user(server, user_dir)) as pipeline:
         first = await pipeline.ask(TASK, answer=False)
@@ -70,8 +73,12 @@ async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenA
             connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
             for connection in pipeline.store.connections()
         ]
-        used = pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
-    assert [one.layer for one in first.selected] == ["user"] == [one.layer for one in again.selected]
+        used = (
+            pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
+        )
+    assert (
+        [one.layer for one in first.selected] == ["user"] == [one.layer for one in again.selected]
+    )
     assert first.selected[0].reason == REASON == again.selected[0].reason
     assert "commit style" in render_selection(first)
     assert (again.coverage.judged, again.coverage.cached) == (0, again.coverage.candidates)
@@ -104,7 +111,9 @@ async def test_oversized_memories_of_the_user_leave_nothing_behind(
             connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
             for connection in pipeline.store.connections()
         )
-        entries = pipeline.store.connection.execute("SELECT count(*) FROM content WHERE memories = 0").fetchone()[0]
+        entries = pipeline.store.connection.execute(
+            "SELECT count(*) FROM content WHERE memories = 0"
+        ).fetchone()[0]
     assert answer.coverage.unjudged == 0
     assert here == answer.coverage.candidates - 2
     assert own > 5
@@ -145,21 +154,37 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
 async def test_second_answers_and_reasons_of_the_users_memories_stay_in_their_store(
     shop: Path, server: OpenAIServer, user_dir: Path
 ) -> None:
-    """P07: a second answer and the chat model's reason are stored with the first answer, and nowhere else."""
+    """P07: a second answer and the chat model's reason are stored with the first answer, and
+    nowhere else."""
     server.score, server.reasons_from = (lambda *_: (7, REASON)), 0
     scores = iter((72, 74))
-    with DecisionServer(score=lambda memory, _: next(scores) if "xylophone" in memory.text else 4) as judge:
+    with DecisionServer(
+        score=lambda memory, _: next(scores) if "xylophone" in memory.text else 4
+    ) as judge:
         settings = replace(
-            decision_settings(judge, reason_model="openai:judge-2"), openai=OpenAISettings(base_url=server.url)
+            decision_settings(judge, reason_model="openai:judge-2"),
+            openai=OpenAISettings(base_url=server.url),
         )
         settings = replace(settings, store=replace(settings.store, user_data_dir=user_dir))
         async with Pipeline.open(shop, settings) as pipeline:
             first = await pipeline.ask(TASK, answer=False)
             again = await pipeline.ask(TASK, answer=False)
             project, user = pipeline.store.connections()
-            samples = "SELECT sample, count(*) FROM judgment JOIN query ON query.id = query_id GROUP BY sample"
+            samples = (
+                "SELECT sample, count(*) FROM judgment JOIN query ON query.id = query_id GROUP BY"
+                " sample"
+            )
             found = [connection.execute(samples).fetchall() for connection in (project, user)]
-            reasons = [connection.execute("SELECT text FROM reason").fetchall() for connection in (project, user)]
-    assert [(one.layer, one.draws, one.reason) for one in first.selected] == [("user", (0.72, 0.74), REASON)]
-    assert [(one.score, one.reason) for one in again.selected] == [(first.selected[0].score, REASON)]
-    assert (found[1], reasons) == ([(0, 1), (1, 1)], [[], [(REASON,)]]) and dict(found[0]).keys() == {0}
+            reasons = [
+                connection.execute("SELECT text FROM reason").fetchall()
+                for connection in (project, user)
+            ]
+    assert [(one.layer, one.draws, one.reason) for one in first.selected] == [
+        ("user", (0.72, 0.74), REASON)
+    ]
+    assert [(one.score, one.reason) for one in again.selected] == [
+        (first.selected[0].score, REASON)
+    ]
+    assert (found[1], reasons) == ([(0, 1), (1, 1)], [[], [(REASON,)]]) and dict(
+        found[0]
+    ).keys() == {0}

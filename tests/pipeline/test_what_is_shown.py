@@ -1,4 +1,5 @@
-"""What the answering model sees besides code: stale memories, the session and its tone; and what it may cite."""
+"""What the answering model sees besides code: stale memories, the session and its tone; and what it
+may cite."""
 
 import re
 from pathlib import Path
@@ -46,13 +47,18 @@ async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAI
         fresh = await pipeline.context(Turn(task="Take the discount once."))
         prices.write_text(prices.read_text().replace("100", "200"))
         stale = await pipeline.context(Turn(task="Take the discount once."))
-    prior = f"[{decision.id}] decision (said by the user 40 days ago; prior context, not immutable law"
+    prior = (
+        f"[{decision.id}] decision (said by the user 40 days ago; prior context, not immutable law"
+    )
     assert f"{prior})" in (fresh.bundle or "")
-    assert f"{prior}; stale: what it cites has changed in shop/prices.py:9-11)" in (stale.bundle or "")
+    assert f"{prior}; stale: what it cites has changed in shop/prices.py:9-11)" in (
+        stale.bundle or ""
+    )
 
 
 async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAIServer) -> None:
-    """B09, B06b: summary and latest exchanges as configured, the tone in the system text, and no false alarm."""
+    """B09, B06b: summary and latest exchanges as configured, the tone in the system text, and no
+    false alarm."""
     prompts: list[str] = []
 
     def answer(prompt: str) -> str:
@@ -70,7 +76,13 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
     assert any("was not shown" in said for said in answers[0].warnings)
     assert not any("was not shown" in said for one in answers[1:] for said in one.warnings)
     assert [len(re.findall("<exchange id", prompt)) for prompt in prompts] == [0, 1, 2, 2, 2]
-    assert ["<session_summary>" in prompt for prompt in prompts] == [False, False, False, True, True]
+    assert ["<session_summary>" in prompt for prompt in prompts] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert sum("Keep a formal, impersonal tone" in system for system in systems(server)) == 5
     silent = replace(settings, session=SessionSettings(exchanges=0))
     async with Pipeline.open(shop, silent, clock=lambda: NOW) as pipeline:

@@ -6,7 +6,16 @@ from xscore.platform.hashing import content_hash, memory_id
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import NOTHING_BESIDE, BesideMemories, Bundle, BundleEntry
 from xscore.records.judgment import Judgment, Origin, Ranked
-from xscore.records.memory import Candidate, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    Candidate,
+    CodeFacts,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.settings import BundleSettings
 
 NOW = 1_000_000_000.0
@@ -62,7 +71,9 @@ def said(
     **particulars: object,
 ) -> Memory:
     """A memory stated N days before NOW."""
-    made = memory(f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence)
+    made = memory(
+        f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence
+    )
     return replace(
         made,
         entity="",
@@ -76,13 +87,27 @@ def said(
     )
 
 
-def entry(chosen: Memory, score: float, *, header: str = HEADER, below: bool = False) -> BundleEntry:
+def entry(
+    chosen: Memory, score: float, *, header: str = HEADER, below: bool = False
+) -> BundleEntry:
     """A chosen memory with its score."""
     candidate = Candidate(
-        chosen.id, chosen.content_hash, chosen.layer, chosen.kind, chosen.path, chosen.entity, 1, 2, "", 1, 0.0
+        chosen.id,
+        chosen.content_hash,
+        chosen.layer,
+        chosen.kind,
+        chosen.path,
+        chosen.entity,
+        1,
+        2,
+        "",
+        1,
+        0.0,
     )
     ranked = Ranked(candidate, Judgment(chosen.content_hash, score), Origin.JUDGED, (), score)
-    return BundleEntry(chosen, ranked, header if chosen.path and chosen.kind is not Kind.DOC else "", below)
+    return BundleEntry(
+        chosen, ranked, header if chosen.path and chosen.kind is not Kind.DOC else "", below
+    )
 
 
 def bundle(
@@ -94,7 +119,9 @@ def bundle(
 ) -> Bundle:
     """Render with the default settings."""
     settings = BundleSettings()
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=beside)
+    return render_bundle(
+        entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=beside
+    )
 
 
 CLASS = memory(
@@ -122,5 +149,9 @@ MAIN = memory(
     signature="def main() -> None:",
 )
 GUIDE = memory(
-    "Install > Linux", "Run `make`.\n\n```sh\nmake\n```", path="docs/guide.md", kind=Kind.DOC, layer=Layer.VECTOR
+    "Install > Linux",
+    "Run `make`.\n\n```sh\nmake\n```",
+    path="docs/guide.md",
+    kind=Kind.DOC,
+    layer=Layer.VECTOR,
 )

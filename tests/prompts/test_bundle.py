@@ -13,7 +13,12 @@ from xscore.prompts.bundle_parts import BesideMemories
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.memory import Kind, Layer, Memory
 
-ENTRIES = [entry(CLASS, 0.81), entry(WRITE, 0.92), entry(MAIN, 0.75), entry(GUIDE, 0.72, below=True)]
+ENTRIES = [
+    entry(CLASS, 0.81),
+    entry(WRITE, 0.92),
+    entry(MAIN, 0.75),
+    entry(GUIDE, 0.72, below=True),
+]
 
 
 def test_golden(snapshot: SnapshotAssertion) -> None:
@@ -31,10 +36,15 @@ def test_a_remark_on_the_ranking_stands_in_every_form(form: str) -> None:
 
 
 def test_each_file_shows_its_header_once() -> None:
-    """Several entities of one file share header and imports (X31); they are not repeated beside the header block."""
-    assert bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+    """Several entities of one file share header and imports (X31); they are not repeated beside the
+    header block."""
+    assert (
+        bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+    )
     block = memory("module:imports", HEADER, kind=Kind.BLOCK, start_line=1)
-    assert bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+    assert (
+        bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+    )
 
 
 def test_a_near_miss_never_reads_as_the_threshold() -> None:
@@ -90,10 +100,14 @@ def test_the_best_come_first() -> None:
 
 def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
     """The user layer fills at most a tenth; code takes what the others leave."""
-    notes = [memory(f"n{n}", "word " * 160, path="", kind=Kind.PREFERENCE, layer=Layer.USER) for n in range(10)]
+    notes = [
+        memory(f"n{n}", "word " * 160, path="", kind=Kind.PREFERENCE, layer=Layer.USER)
+        for n in range(10)
+    ]
     code = [memory(f"f{n}", "x = 1\n" * 60, path=f"{n}.py") for n in range(20)]
     found = bundle(
-        [*(entry(n, 0.99, header="") for n in notes), *(entry(c, 0.8, header="") for c in code)], max_tokens=2_000
+        [*(entry(n, 0.99, header="") for n in notes), *(entry(c, 0.8, header="") for c in code)],
+        max_tokens=2_000,
     )
     assert sum(note.id in found.included for note in notes) == 1
     assert sum(each.id in found.included for each in code) >= 10
@@ -142,12 +156,21 @@ def test_content_cannot_leave_its_fence(text: str, kind: Kind) -> None:
 
 
 chosen = st.lists(
-    st.tuples(st.integers(70, 100), st.integers(1, 400), st.sampled_from(list(Layer)), st.integers(0, 3)), max_size=15
+    st.tuples(
+        st.integers(70, 100), st.integers(1, 400), st.sampled_from(list(Layer)), st.integers(0, 3)
+    ),
+    max_size=15,
 )
 
 
-@given(chosen=chosen, max_tokens=st.integers(600, 4_000), form=st.sampled_from(["xml", "markdown", "json"]))
-def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], max_tokens: int, form: str) -> None:
+@given(
+    chosen=chosen,
+    max_tokens=st.integers(600, 4_000),
+    form=st.sampled_from(["xml", "markdown", "json"]),
+)
+def test_everyone_is_shown_or_named(
+    chosen: list[tuple[int, int, Layer, int]], max_tokens: int, form: str
+) -> None:
     """Included plus omitted equals the entries, the omitted named or counted, within the budget."""
     memories: list[Memory] = [
         memory(f"e{n}", "some words\n" * size, path=f"f{file}.py", layer=layer)
@@ -164,7 +187,9 @@ def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], m
         named, counted = len(body["left_out"]), body["left_out_unnamed"]
     else:
         named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", found.text))
-        counted = sum(map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", found.text)))
+        counted = sum(
+            map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", found.text))
+        )
     assert named + counted == len(found.left_out)
     assert found.tokens <= max_tokens or not found.included
     positions = [found.text.index(id_) for id_ in found.included]

@@ -58,9 +58,9 @@ def test_code_and_long_texts_are_no_rows() -> None:
 def test_code_alone_loads_no_table() -> None:
     """A turn without facts imports neither TOON nor near-duplicate detection."""
     told = (
-        "import sys; from tests.prompts.bundle_memories import *; import xscore.pipeline.fusion;"
-        "bundle([entry(WRITE, 0.9)]);"
-        "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
+        "import sys; from tests.prompts.bundle_memories import *; import"
+        " xscore.pipeline.fusion;bundle([entry(WRITE, 0.9)]);print({'toon_format', 'numpy',"
+        " 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -28,7 +28,9 @@ def test_imports_that_nothing_uses_are_left_out() -> None:
     assert "4 imports" in head
 
 
-@pytest.mark.parametrize(("name", "line"), [("np", "numpy as np"), ("os", "os.path"), ("Decimal", "import Decimal")])
+@pytest.mark.parametrize(
+    ("name", "line"), [("np", "numpy as np"), ("os", "os.path"), ("Decimal", "import Decimal")]
+)
 def test_a_name_is_what_the_import_binds(name: str, line: str) -> None:
     """An alias, the first part of a dotted module, or the name after `import`."""
     assert line in used_head(PYTHON, [f"x = {name}.y()"])
@@ -43,15 +45,24 @@ def test_what_all_use_and_short_heads_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("head", "used", "kept", "gone"),
     [
-        ('import a from "x";\nimport { b as c, d } from "y";\nimport type { T } from "z";\nimport "./e.css";',
-         "c()", "b as c", "type { T }"),
+        (
+            'import a from "x";\nimport { b as c, d } from "y";\nimport type { T } from "z";\nimport "./e.css";',  # noqa: E501  its lines are read by others
+            "c()",
+            "b as c",
+            "type { T }",
+        ),
         ('package p\n\nimport (\n\t"fmt"\n\t"net/http"\n)\n', "http.Get()", "net/http", "nothing"),
         ("use a::b::{C, D};\nuse e::F;\n\npub use g::H;", "F::new()", "use e::F", "a::b"),
-        ("package p;\n\nimport java.util.List;\nimport java.util.Map;", "Map<K, V> m", "java.util.Map", "List"),
+        (
+            "package p;\n\nimport java.util.List;\nimport java.util.Map;",
+            "Map<K, V> m",
+            "java.util.Map",
+            "List",
+        ),
         ("#include <a.h>\n#include <b.h>\n#define X 1\nint y;", "f()", "<b.h>", "nothing"),
     ],
     ids=["typescript", "go", "rust", "java", "c"],
-)  # fmt: skip
+)
 def test_imports_of_other_languages(head: str, used: str, kept: str, gone: str) -> None:
     """By what each language's import binds; what cannot be told stays."""
     shown = used_head(head, [used])

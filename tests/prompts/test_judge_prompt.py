@@ -7,9 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, decision_request, judging_request, pack_block
+from xscore.prompts.judge import (
+    JudgeModel,
+    PackEntry,
+    PromptOptions,
+    decision_request,
+    judging_request,
+    pack_block,
+)
 from xscore.prompts.rubric import CODE_RUBRIC, Rubric, named_rubric
-from xscore.prompts.turn_text import CONTEXT_CHARS, ERROR_CHARS, PROMPT_VERSION, shown_turn_parts, turn_block
+from xscore.prompts.turn_text import (
+    CONTEXT_CHARS,
+    ERROR_CHARS,
+    PROMPT_VERSION,
+    shown_turn_parts,
+    turn_block,
+)
 from xscore.providers.scripted import shown_memories
 from xscore.records.calls import DecisionForm, Request
 from xscore.records.turn import Turn
@@ -99,7 +112,9 @@ def request(
 def test_layout_is_pack_then_turn() -> None:
     """X04, X24: files and headings named once, memories inside, the turn last, byte for byte."""
     assert "\n\n".join(request().content) == LAYOUT
-    assert [memory.entity for memory in shown_memories(LAYOUT)] == [entry.entity for entry in ENTRIES]
+    assert [memory.entity for memory in shown_memories(LAYOUT)] == [
+        entry.entity for entry in ENTRIES
+    ]
 
 
 def test_rubric_has_the_stated_size_and_every_criterion() -> None:
@@ -131,7 +146,9 @@ def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
 def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubric) -> None:
     """Code is rated by whether it will be edited, other entries by how well they fit."""
     options = PromptOptions(JudgeModel(name="m"), 1)
-    rating = decision_request(ENTRIES, LAYOUT, options, form=DecisionForm.SCORE, turn_chars=1_000, rubric=rubric)
+    rating = decision_request(
+        ENTRIES, LAYOUT, options, form=DecisionForm.SCORE, turn_chars=1_000, rubric=rubric
+    )
     assert list(reversed(rating.levels)) == re.findall("^([a-z]+): ", rating.system, re.M)
 
 
@@ -140,11 +157,14 @@ def test_content_never_stands_in_the_system_role() -> None:
     marked = (PackEntry("ka", "mark-kind", "mark/path", "mark-name", "mark-text"),)
     made = request(marked, Turn(task="mark-task", errors="mark-errors"))
     assert made.system == CODE_RUBRIC.text()
-    assert not any(f"mark-{part}" in made.system for part in ("kind", "name", "text", "task", "errors"))
+    assert not any(
+        f"mark-{part}" in made.system for part in ("kind", "name", "text", "task", "errors")
+    )
 
 
 _PIECES = st.lists(
-    st.sampled_from((*HOSTILE, "<", "/", "memory", "file", '"', ">", "\n", "x < y", "&lt;", "é")), max_size=8
+    st.sampled_from((*HOSTILE, "<", "/", "memory", "file", '"', ">", "\n", "x < y", "&lt;", "é")),
+    max_size=8,
 )
 
 
@@ -171,7 +191,11 @@ def test_prefix_is_the_same_for_every_turn() -> None:
     """System text and first part do not depend on turn, reasons or full context."""
     one = request()
     other = request(turn=Turn(task="Something else entirely"), reasons_from=0.0)
-    assert (one.system, one.content[0], one.reply_ids) == (other.system, other.content[0], other.reply_ids)
+    assert (one.system, one.content[0], one.reply_ids) == (
+        other.system,
+        other.content[0],
+        other.reply_ids,
+    )
     assert one.stable_parts == 1
 
 
@@ -193,7 +217,9 @@ def test_task_context_shows_task_and_errors_only() -> None:
 
 def test_full_context_shows_and_names_all() -> None:
     """X23: `--judge-sees full` adds the current file, the diff and the recently opened files."""
-    turn = Turn(task="t", file="a.py", line=3, file_text="FILE", diff="DIFF", recent=("b.py", "c.py"))
+    turn = Turn(
+        task="t", file="a.py", line=3, file_text="FILE", diff="DIFF", recent=("b.py", "c.py")
+    )
     block = turn_block(turn, sees="full")
     assert '<current_file path="a.py" line="3">\nFILE\n</current_file>' in block
     assert "<diff>\nDIFF\n</diff>" in block
@@ -213,7 +239,8 @@ def test_long_errors_and_files_say_what_is_left_out() -> None:
 
 
 def test_token_estimates_bound_other_scripts_as_well() -> None:
-    """A non-ASCII character may take several tokens: bytes are counted, so the reservation holds."""
+    """A non-ASCII character may take several tokens: bytes are counted, so the reservation
+    holds."""
     plain, dense = (
         request((PackEntry("ka", "doc", "", "", "x" * 1_000),)),
         request((PackEntry("ka", "doc", "", "", "語" * 1_000),)),

@@ -1,4 +1,5 @@
-"""The prompt for several questions: its exact bytes, and that nothing in it passes for something else."""
+"""The prompt for several questions: its exact bytes, and that nothing in it passes for something
+else."""
 
 import re
 from pathlib import Path
@@ -45,7 +46,7 @@ Read rows faster
 </question>
 </questions>
 
-Score all 6 memories for each of the 2 questions: 12 scores. Give a reason for every score of 30 or more."""
+Score all 6 memories for each of the 2 questions: 12 scores. Give a reason for every score of 30 or more."""  # noqa: E501  its lines are read by others
 SCORE = {"type": "integer", "minimum": 0, "maximum": 100}
 BREAKOUTS = (
     *HOSTILE,
@@ -58,11 +59,14 @@ BREAKOUTS = (
 
 def request(entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = TURNS) -> Request:
     """Build a request."""
-    return questions_request(entries, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 100))
+    return questions_request(
+        entries, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 100)
+    )
 
 
 def test_the_pack_stands_once_and_the_questions_after_it() -> None:
-    """X34: the same pack as for one turn, then every question with its code, then the instructions, byte for byte."""
+    """X34: the same pack as for one turn, then every question with its code, then the instructions,
+    byte for byte."""
     assert "\n\n".join(request().content) == pack_block(ENTRIES) + LAYOUT
 
 
@@ -73,11 +77,15 @@ def test_version_is_pinned_to_rubric_and_layout() -> None:
 
 
 def test_the_prefix_is_the_same_whatever_is_asked() -> None:
-    """Rubric and pack are the same bytes for any number of questions, so that a prefix cache serves them."""
+    """Rubric and pack are the same bytes for any number of questions, so that a prefix cache serves
+    them."""
     one, many = request(turns=TURNS[:1]), request()
     assert (one.system, one.content[0], one.reply_ids, one.stable_parts) == (
-        many.system, many.content[0], many.reply_ids, 1
-    )  # fmt: skip
+        many.system,
+        many.content[0],
+        many.reply_ids,
+        1,
+    )
 
 
 @pytest.mark.parametrize("hostile", BREAKOUTS)
@@ -92,7 +100,8 @@ def test_nothing_leaves_its_fence(hostile: str) -> None:
 
 
 def test_the_reply_schema_scores_every_id_for_every_question() -> None:
-    """Each question and each id is required; without bounds no keyword is left that Anthropic refuses."""
+    """Each question and each id is required; without bounds no keyword is left that Anthropic
+    refuses."""
     schema = reply_schema(("ka", "qe"), questions=("q1", "q2"))
     scores = schema["properties"]["scores"]
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
@@ -100,7 +109,10 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
         assert one["required"] == ["ka", "qe"] and one["additionalProperties"] is False
         assert one["properties"]["ka"] == SCORE
     reason = schema["properties"]["reasons"]["items"]
-    assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == ["q1", "q2"]
+    assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == [
+        "q1",
+        "q2",
+    ]
     assert "minimum" not in str(reply_schema(("ka", "qe"), questions=("q1", "q2"), bounds=False))
     short = reply_schema(("ka", "qe"), questions=("q1", "q2"), refs=True)
     assert short["$defs"] == {
@@ -112,19 +124,24 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
 
 
 def test_the_document_shows_what_is_sent_and_read() -> None:
-    """`docs/internals/protocol.md`: the rubric's other words and the questions byte for byte, a reply, the limits."""
+    """`docs/internals/protocol.md`: the rubric's other words and the questions byte for byte, a
+    reply, the limits."""
     page = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
     words, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
-    made = questions_request(PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 1))
+    made = questions_request(
+        PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 1)
+    )
     system = CODE_RUBRIC.text()
     for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
         assert system.count(of_one_turn) == 1
         system = system.replace(of_one_turn, of_questions)
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
-    assert not found.whole.repaired and {len(one.scores) for one in found.by_question.values()} == {4}
+    assert not found.whole.repaired and {len(one.scores) for one in found.by_question.values()} == {
+        4
+    }
     for one in found.by_question.values():
         assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
@@ -134,7 +151,8 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
 
 
 def test_a_call_counts_a_judgment_for_each_memory_and_question() -> None:
-    """Figures for reports: memories times questions, and the shares of prompts asked separately add up."""
+    """Figures for reports: memories times questions, and the shares of prompts asked separately add
+    up."""
     made = request()
     assert made.candidates == 12
     alone = [request((entry,), (turn,)) for entry in ENTRIES for turn in TURNS]

@@ -24,7 +24,9 @@ def of(layer: Layer, number: int, words: int) -> BundlePiece:
 
 def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]) -> int:
     """Return the tokens chosen from these layers."""
-    picked = [each.memory for each in entries if each.memory.id in chosen and each.memory.layer in layers]
+    picked = [
+        each.memory for each in entries if each.memory.id in chosen and each.memory.layer in layers
+    ]
     return sum(memory_tokens(one, len(one.text)) for one in picked)
 
 
@@ -32,15 +34,22 @@ def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]
 def test_ceilings_come_to_one_bundle_at_most(
     sized: list[tuple[Layer, int]], ceilings: dict[Layer, float], max_tokens: int
 ) -> None:
-    """H17, H19, K6: no layer exceeds its ceiling, all together never the budget, details included."""
+    """H17, H19, K6: no layer exceeds its ceiling, all together never the budget, details
+    included."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     if entries:
         summary = entries[0].memory.id
-        entries[1::2] = [replace(one, entry=replace(one.entry, ranked=None, summary=summary)) for one in entries[1::2]]
+        entries[1::2] = [
+            replace(one, entry=replace(one.entry, ranked=None, summary=summary))
+            for one in entries[1::2]
+        ]
     chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=ceilings)
     whole = max(1.0, sum(ceilings.values()))
     for layer in NOTES:
-        assert spent(entries, chosen, frozenset({layer})) <= ceilings.get(layer, 0.0) / whole * max_tokens
+        assert (
+            spent(entries, chosen, frozenset({layer}))
+            <= ceilings.get(layer, 0.0) / whole * max_tokens
+        )
     assert spent(entries, chosen, frozenset(Layer)) <= max_tokens
 
 

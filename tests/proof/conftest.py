@@ -51,6 +51,8 @@ def spawn(server: OpenAIServer) -> Spawn:
     """Start `xscore …` at the loopback host, in a new process group."""
 
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-        return begin(*arguments, *models_of("openai"), cwd=cwd, environ=environment_at("openai", server.url))
+        return begin(
+            *arguments, *models_of("openai"), cwd=cwd, environ=environment_at("openai", server.url)
+        )
 
     return start

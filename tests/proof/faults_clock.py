@@ -1,7 +1,8 @@
 """`xscore` under a wall clock that jumps: `python faults_clock.py JUMPS ARGUMENTS…`.
 
-JUMPS is a list of seconds, `0,86400,-3600`: each look at the wall clock is off by the next of them, over and over; one
-entry alone is a clock that is wrong all the time. The monotonic clock, which no user can set, is left as it is.
+JUMPS is a list of seconds, `0,86400,-3600`: each look at the wall clock is off by the next of them,
+over and over; one entry alone is a clock that is wrong all the time. The monotonic clock, which no
+user can set, is left as it is.
 """
 
 import itertools
@@ -10,7 +11,8 @@ import time
 
 
 def jump(offsets: list[float]) -> None:
-    """Make this process's wall clock jump from now on; call it before anything stores `time.time`."""
+    """Make this process's wall clock jump from now on; call it before anything stores
+    `time.time`."""
     ring = itertools.cycle(offsets)
     right_time = time.time
 

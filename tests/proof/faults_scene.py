@@ -1,9 +1,11 @@
-"""The scene of the fault proofs: a real repository, a loopback host of either dialect, and one check for every turn.
+"""The scene of the fault proofs: a real repository, a loopback host of either dialect, and one
+check for every turn.
 
-Every memory has one true score, made of its name, which is what the hosts give; so a score that a fault invented,
-scaled or moved to a neighbour is seen. True scores keep clear of the values that faults write (0, 1, 70, 90, 99, 100).
-It does not say what a fault should end in; `faults_table` does. Trade-off: twelve memories in packs of three are far
-below the sizes of daily use, so that a fault has several packs to strike and the proofs stay fast.
+Every memory has one true score, made of its name, which is what the hosts give; so a score that a
+fault invented, scaled or moved to a neighbour is seen. True scores keep clear of the values that
+faults write (0, 1, 70, 90, 99, 100). It does not say what a fault should end in; `faults_table`
+does. Trade-off: twelve memories in packs of three are far below the sizes of daily use, so that a
+fault has several packs to strike and the proofs stay fast.
 """
 
 import json
@@ -24,7 +26,14 @@ from xscore.platform.errors import XscoreError
 from xscore.providers.scripted import ShownMemory
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
+from xscore.settings import (
+    AnthropicSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+    validate_group,
+)
 
 TASK = Turn(task="The tide tables are an hour off after the change of clocks; mend them.")
 PACK_SIZE = 4
@@ -45,7 +54,10 @@ def by_turns(cases: Iterable[Any], *, verify: Collection[Fault] = ()) -> list[An
     """Give each case to one dialect, in turn. Provider tests cover every fault in both dialects."""
     params = []
     for number, case in enumerate(cases):
-        dialect, values = DIALECTS[number % len(DIALECTS)], case if isinstance(case, tuple) else (case,)
+        dialect, values = (
+            DIALECTS[number % len(DIALECTS)],
+            case if isinstance(case, tuple) else (case,),
+        )
         names = [value.name if isinstance(value, Fault) else str(value) for value in values]
         marks = [pytest.mark.verify] if values[0] in verify else []
         params.append(pytest.param(dialect, *values, id="-".join((dialect, *names)), marks=marks))
@@ -70,9 +82,18 @@ def models_of(dialect: str) -> tuple[str, ...]:
 
 def function(name: str) -> str:
     """Return a function long enough that its own prompt is not short."""
-    lines = "\n".join(f"    hour += moon_over('{name}', quarter={n}, harbour=harbour) % {n + 7}" for n in range(12))
-    words = "Say when the water is highest in this harbour, by the moon, the quarter and the hour of the clock."
-    return f'def {name}(harbour: str, hour: int) -> int:\n    """{words}"""\n{lines}\n    return hour\n'
+    lines = "\n".join(
+        f"    hour += moon_over('{name}', quarter={n}, harbour=harbour) % {n + 7}"
+        for n in range(12)
+    )
+    words = (
+        "Say when the water is highest in this harbour, by the moon, the quarter and the hour of"
+        " the clock."
+    )
+    return (
+        f'def {name}(harbour: str, hour: int) -> int:\n    """{words}"""\n{lines}\n    return'
+        " hour\n"
+    )
 
 
 def harbours(make_repo: MakeRepo, *, files: int = 4, functions: int = 3) -> Path:
@@ -119,7 +140,9 @@ def answering(body: dict[str, Any]) -> bool:
     return bool(body["model"] == ANSWERER)
 
 
-def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0, **judge: Any) -> Settings:
+def settings_at(
+    dialect: str, url: str, *, key: str = "", answer_s: float = 20.0, **judge: Any
+) -> Settings:
     """Settings that judge and answer at one host of this dialect, already probed."""
     where = {"base_url": url, "api_key": key}
     asked = {
@@ -147,7 +170,9 @@ class Ended(Struct, frozen=True):
     @property
     def lost(self) -> set[str]:
         """`path::entity` of the unjudged."""
-        return {f"{line['path']}::{line['entity']}" for line in self.lines if line["raw_score"] is None}
+        return {
+            f"{line['path']}::{line['entity']}" for line in self.lines if line["raw_score"] is None
+        }
 
     @property
     def causes(self) -> set[str]:
@@ -162,7 +187,10 @@ class Ended(Struct, frozen=True):
 
 
 async def ask(root: Path, settings: Settings, *, answer: bool = False, turn: Turn = TASK) -> Ended:
-    """Take one turn as a new process does, and account for every candidate. Raises what the turn raises."""
+    """Take one turn as a new process does, and account for every candidate.
+
+    Raises what the turn raises.
+    """
     scores = root.parent / "scores.jsonl"
     async with Pipeline.open(root, settings) as pipeline:
         given = await pipeline.ask(turn, answer=answer, all_scores=scores)
@@ -177,10 +205,14 @@ def true_score(line: dict[str, Any]) -> set[float]:
 
 
 def accounted(ended: Ended, allowed: Callable[[dict[str, Any]], set[float]] = true_score) -> Ended:
-    """Assert what holds after any fault: the sum, a cause for each unjudged memory, and only allowed scores."""
+    """Assert what holds after any fault: the sum, a cause for each unjudged memory, and only
+    allowed scores."""
     coverage = ended.answer.coverage
     assert coverage.candidates == len(ended.lines) > 0
-    assert coverage.candidates == coverage.judged + coverage.cached + coverage.carried + coverage.unjudged
+    assert (
+        coverage.candidates
+        == coverage.judged + coverage.cached + coverage.carried + coverage.unjudged
+    )
     for line in ended.lines:
         if line["outcome"] == "unjudged":
             assert line["raw_score"] is None and line["score"] is None and line["cause"]
@@ -203,8 +235,11 @@ async def failure(root: Path, settings: Settings) -> XscoreError:
     raise AssertionError(f"the turn ended: {ended.answer.coverage} {ended.said}")
 
 
-async def pays_only_for(lost: set[str], root: Path, host: LoopbackServer, settings: Settings) -> Ended:
-    """Ask again without the fault: all have their true score, and the host judged only the lost ones, once."""
+async def pays_only_for(
+    lost: set[str], root: Path, host: LoopbackServer, settings: Settings
+) -> Ended:
+    """Ask again without the fault: all have their true score, and the host judged only the lost
+    ones, once."""
     host.reset()
     again = await ask(root, settings)
     assert again.answer.exit_code == 0 and not again.lost
@@ -221,7 +256,9 @@ def attempts(root: Path) -> list[tuple[str, float, str]]:
 class ThinkingOpenAI(OpenAIServer):
     """A host whose model thinks until its output cap is used up, and then returns nothing."""
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Any
+    ) -> dict[str, Any]:
         """Return thinking and an empty reply."""
         reply = super().envelope(body, "", tally, fault)
         cap = body.get("max_completion_tokens", body.get("max_tokens"))
@@ -234,7 +271,9 @@ class ThinkingOpenAI(OpenAIServer):
 class ThinkingAnthropic(AnthropicServer):
     """A host whose model thinks until its output cap is used up, and then returns nothing."""
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Any
+    ) -> dict[str, Any]:
         """Return thinking and an empty reply."""
         reply = super().envelope(body, "", tally, fault)
         reply["stop_reason"] = "max_tokens"
@@ -243,4 +282,7 @@ class ThinkingAnthropic(AnthropicServer):
         return reply
 
 
-THINKING: dict[str, type[LoopbackServer]] = {"openai": ThinkingOpenAI, "anthropic": ThinkingAnthropic}
+THINKING: dict[str, type[LoopbackServer]] = {
+    "openai": ThinkingOpenAI,
+    "anthropic": ThinkingAnthropic,
+}

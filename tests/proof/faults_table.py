@@ -1,8 +1,9 @@
 """Every fault of a judging host, and how a turn ends if it persists: the table that the proofs use.
 
-`LASTING` strikes all requests about one memory for as long as it is asked for, or all requests of the judge; `PASSING`
-strikes once and is gone. A row says the exit code, the cause of what is lost, how much of it may be lost, the words
-that must be among what the user reads, and how many requests at most the host may see.
+`LASTING` strikes all requests about one memory for as long as it is asked for, or all requests of
+the judge; `PASSING` strikes once and is gone. A row says the exit code, the cause of what is lost,
+how much of it may be lost, the words that must be among what the user reads, and how many requests
+at most the host may see.
 """
 
 from msgspec import Struct
@@ -40,7 +41,14 @@ def _wire(says: str, *, timeout_s: float = 4.0) -> End:
 
 def _first_score(says: str) -> End:
     """An invalid first score loses one memory of each pack, after the whole ladder."""
-    return End(exit_code=1, cause="unreadable", says=says, lost=(PACKS, PACKS), calls=3 * PACKS, strikes_all=True)
+    return End(
+        exit_code=1,
+        cause="unreadable",
+        says=says,
+        lost=(PACKS, PACKS),
+        calls=3 * PACKS,
+        strikes_all=True,
+    )
 
 
 VOID = "void"
@@ -56,9 +64,15 @@ LASTING: dict[Fault, End] = {
     Fault.EMPTY_OBJECT: _wire("answered 200 with"),
     Fault.NOT_JSON: _wire("answered 200 with"),
     Fault.ECHO: End(exit_code=1, says="is withheld", lost=(1, 1), calls=PACKS + PACK),
-    Fault.TOO_LONG: End(exit_code=1, cause="too_long", says="prompt_too_long", lost=(1, 1), calls=PACKS + LADDER),
-    Fault.REFUSAL: End(exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK),
-    Fault.MODERATED: End(exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK),
+    Fault.TOO_LONG: End(
+        exit_code=1, cause="too_long", says="prompt_too_long", lost=(1, 1), calls=PACKS + LADDER
+    ),
+    Fault.REFUSAL: End(
+        exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK
+    ),
+    Fault.MODERATED: End(
+        exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK
+    ),
     Fault.MALFORMED_CONTENT: End(
         exit_code=1, cause="unreadable", says="no valid score", lost=(1, 1), calls=PACKS + LADDER
     ),
@@ -84,7 +98,9 @@ LASTING: dict[Fault, End] = {
         calls=PACKS * LADDER,
         strikes_all=True,
     ),
-    Fault.FOREIGN_ID: End(exit_code=0, cause="", says="for unknown ids", lost=(0, 0), strikes_all=True),
+    Fault.FOREIGN_ID: End(
+        exit_code=0, cause="", says="for unknown ids", lost=(0, 0), strikes_all=True
+    ),
     Fault.NO_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
     Fault.VAST_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
 }

@@ -1,6 +1,8 @@
-"""Turns of the layers' state machine: a scripted or lexical judge, and an answer that quotes what was kept.
+"""Turns of the layers' state machine: a scripted or lexical judge, and an answer that quotes what
+was kept.
 
-The receipt is held against a count of the pool that was made with plain SQL between the index run and the judging.
+The receipt is held against a count of the pool that was made with plain SQL between the index run
+and the judging.
 """
 
 import asyncio
@@ -21,7 +23,8 @@ from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Setti
 
 HIGH = 0.95
 _CONTENTS = (
-    "SELECT content_hash FROM memory WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)"
+    "SELECT content_hash FROM memory WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange'"
+    " AND thread = ?)"
 )
 
 
@@ -54,7 +57,10 @@ def take(world: World, model: Model, asked: Asked, ask: Ask) -> Answer:
     quoted = [one.words for one in model.live() if ask.about and ask.about in words_in(one.words)]
     quoted = [words for words in quoted if "\n" not in words]
     said = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
-    rules = [{"text": form, "score": HIGH, "reason": f"it speaks of {ask.about}"} for form in _forms(ask.about)]
+    rules = [
+        {"text": form, "score": HIGH, "reason": f"it speaks of {ask.about}"}
+        for form in _forms(ask.about)
+    ]
     (world.folder / "judge.json").write_text(json.dumps({"rules": rules}))
     (world.folder / "primary.json").write_text(json.dumps({"answer": said}))
     with world.closed():
@@ -81,8 +87,8 @@ async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, set[str],
         await pipeline.index()
         model.looked(world.versions)
         (thread,) = pipeline.store.connection.execute(
-            "SELECT coalesce((SELECT thread FROM session WHERE branch = '' AND closed_at IS NULL AND current_at > 0"
-            " ORDER BY current_at DESC, thread LIMIT 1), '')"
+            "SELECT coalesce((SELECT thread FROM session WHERE branch = '' AND closed_at IS NULL"
+            " AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1), '')"
         ).fetchone()
         contents = _contents(world, "" if ask.fresh else thread)
         before = set(rows_of(pipeline.store))
@@ -95,7 +101,9 @@ def _contents(world: World, thread: str) -> set[str]:
     for path in world.databases:
         if path.exists():
             with closing(reader(path)) as connection:
-                found |= {row[0] for row in connection.execute(_CONTENTS, (thread or "\0",)).fetchall()}
+                found |= {
+                    row[0] for row in connection.execute(_CONTENTS, (thread or "\0",)).fetchall()
+                }
     return found
 
 
@@ -109,7 +117,9 @@ def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -
     is_without_result = (ask.is_lexical or ask.answers) and not _has_passing(answer)
     assert answer.exit_code == int(is_without_result), (answer.exit_code, answer.warnings)
     assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
-    assert got.candidates == len(contents), f"{got.candidates} candidates, {len(contents)} contents are live"
+    assert got.candidates == len(contents), (
+        f"{got.candidates} candidates, {len(contents)} contents are live"
+    )
     assert got.unjudged == 0
     if ask.is_lexical:
         return
@@ -125,9 +135,14 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     key, thread = world.store.connection.execute(
         "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
     ).fetchone()
-    exchange = next((id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), "")
-    assert bool(answer.answer) is (ask.answers and _has_passing(answer))  # from nothing, no model is asked to answer
-    is_kept = bool(answer.answer) and any(memory.kind != Kind.EXCHANGE for memory in answer.selected)
+    exchange = next(
+        (id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), ""
+    )
+    # From nothing, no model is asked to answer.
+    assert bool(answer.answer) is (ask.answers and _has_passing(answer))
+    is_kept = bool(answer.answer) and any(
+        memory.kind != Kind.EXCHANGE for memory in answer.selected
+    )
     if is_kept:
         assert exchange, "an answer that rests on memories left no exchange"
         row = rows[exchange]
@@ -141,5 +156,9 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     model.kept_by[answer.turn_id] = (exchange if is_kept else "", kept)
     model.touched.update(kept)
     if ask.about and not ask.is_lexical:
-        wanted = {one.id for one in model.live() if ask.about in words_in(one.words) and one.id != exchange}
+        wanted = {
+            one.id
+            for one in model.live()
+            if ask.about in words_in(one.words) and one.id != exchange
+        }
         assert kept or not wanted, f"no memory about {ask.about} was kept"

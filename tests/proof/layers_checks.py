@@ -1,4 +1,5 @@
-"""Invariants of both stores after every step, checked with plain SQL independent of the tested code."""
+"""Invariants of both stores after every step, checked with plain SQL independent of the tested
+code."""
 
 import json
 import sqlite3
@@ -18,14 +19,21 @@ _ORPHANS = {
     "no vector": "SELECT id FROM memory WHERE terms = x''",
     "evidence": "SELECT memory_id FROM evidence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",
-    "edge": "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id FROM memory)"
-    " UNION SELECT target FROM edge WHERE target LIKE 'm\\_%' ESCAPE '\\' AND target NOT IN (SELECT id FROM memory)",
+    "edge": (
+        "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id"
+        " FROM memory) UNION SELECT target FROM edge WHERE target LIKE 'm\\_%' ESCAPE '\\' AND"
+        " target NOT IN (SELECT id FROM memory)"
+    ),
     "mention": "SELECT source FROM mention WHERE source NOT IN (SELECT id FROM memory)",
     "slot": "SELECT memory_id FROM pack_slot WHERE memory_id NOT IN (SELECT id FROM memory)",
-    "judgment": "SELECT content_id FROM judgment WHERE content_id NOT IN (SELECT id FROM content)"
-    " OR query_id NOT IN (SELECT id FROM query)",
-    "reason": "SELECT content_id FROM reason WHERE (query_id, content_id) NOT IN"
-    " (SELECT query_id, content_id FROM judgment)",
+    "judgment": (
+        "SELECT content_id FROM judgment WHERE content_id NOT IN (SELECT id FROM content)"
+        " OR query_id NOT IN (SELECT id FROM query)"
+    ),
+    "reason": (
+        "SELECT content_id FROM reason WHERE (query_id, content_id) NOT IN"
+        " (SELECT query_id, content_id FROM judgment)"
+    ),
     "observation": "SELECT key FROM observation WHERE project NOT IN (SELECT id FROM project)",
     "claim": "SELECT content FROM claim",
     "reservation": "SELECT id FROM reservation",
@@ -33,7 +41,8 @@ _ORPHANS = {
     "behind nobody": "SELECT id FROM memory WHERE status = 'superseded' AND superseded_by = id",
 }
 _TWO_ACTIVE = (
-    "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> '' GROUP BY 1, 2, 3 HAVING count(*) > 1"
+    "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> '' GROUP BY 1, 2, 3"
+    " HAVING count(*) > 1"
 )
 
 
@@ -44,21 +53,28 @@ class Past(Struct):
     events: dict[Path, list[Event]] = field(default_factory=dict)
 
 
-def check(world: World, model: Model, past: Past, *, may_blank: bool, is_free: bool = False) -> None:
+def check(
+    world: World, model: Model, past: Past, *, may_blank: bool, is_free: bool = False
+) -> None:
     """Compare both stores with the model and with the previous state.
 
-    may_blank: something was erased in this step. is_free: who was touched is not known, as after a turn.
+    may_blank: something was erased in this step.
+    is_free: who was touched is not known, as after a turn.
     """
     for path in world.databases:
         if path.exists():
             with closing(reader(path)) as connection:
                 _check_one(connection)
-                past.events[path] = _check_events(connection, past.events.get(path, []), may_blank=may_blank)
+                past.events[path] = _check_events(
+                    connection, past.events.get(path, []), may_blank=may_blank
+                )
     rows = rows_of(world.store)
     _check_model(model, rows)
     _check_layers(world)
     if not is_free:
-        changed = {id_ for id_ in rows.keys() | past.rows.keys() if rows.get(id_) != past.rows.get(id_)}
+        changed = {
+            id_ for id_ in rows.keys() | past.rows.keys() if rows.get(id_) != past.rows.get(id_)
+        }
         assert changed <= model.touched, f"changed without being asked: {changed - model.touched}"
     model.touched.clear()
     past.rows = rows
@@ -73,16 +89,24 @@ def _check_one(connection: sqlite3.Connection) -> None:
     counted = Counter[str]()
     for shown, text in connection.execute("SELECT content_hash, text_hash FROM memory").fetchall():
         counted.update({shown, text})
-    kept = dict(connection.execute("SELECT hash, memories FROM content WHERE memories > 0").fetchall())
+    kept = dict(
+        connection.execute("SELECT hash, memories FROM content WHERE memories > 0").fetchall()
+    )
     assert kept == dict(counted), "contents are counted wrongly"
 
 
-def _check_events(connection: sqlite3.Connection, before: list[Event], *, may_blank: bool) -> list[Event]:
+def _check_events(
+    connection: sqlite3.Connection, before: list[Event], *, may_blank: bool
+) -> list[Event]:
     """Events are only appended; only erasing may blank their text."""
-    now: list[Event] = connection.execute("SELECT id, at, name, subject, payload FROM event ORDER BY id").fetchall()
+    now: list[Event] = connection.execute(
+        "SELECT id, at, name, subject, payload FROM event ORDER BY id"
+    ).fetchall()
     assert len(now) >= len(before), "events are gone"
     for old, new in zip(before, now, strict=False):
-        assert old == new or (may_blank and old[:4] == new[:4] and new[4] == "{}"), f"an event was changed: {old}"
+        assert old == new or (may_blank and old[:4] == new[:4] and new[4] == "{}"), (
+            f"an event was changed: {old}"
+        )
     return now
 
 
@@ -106,15 +130,21 @@ def _check_layers(world: World) -> None:
         assert user.execute("SELECT count(*) FROM memory WHERE layer <> 'user'").fetchone() == (0,)
         hashes = json.dumps([row[0] for row in user.execute("SELECT hash FROM content").fetchall()])
         query = "SELECT hash FROM content WHERE hash IN (SELECT value FROM json_each(?))"
-        assert here.execute(query, (hashes,)).fetchall() == [], "the repository's store knows a content of the user's"
+        assert here.execute(query, (hashes,)).fetchall() == [], (
+            "the repository's store knows a content of the user's"
+        )
 
 
 def check_pool(world: World, model: Model) -> None:
     """Every live memory is a candidate, or the named twin of one; nothing else is."""
     code = "SELECT id FROM memory WHERE source = 'index' AND status IN ('active', 'stale')"
-    wanted = {one.id for one in model.live()} | {row[0] for row in world.store.connection.execute(code).fetchall()}
+    wanted = {one.id for one in model.live()} | {
+        row[0] for row in world.store.connection.execute(code).fetchall()
+    }
     found = [id_ for one in world.store.pool() for id_ in (one.id, *one.duplicates)]
-    assert sorted(found) == sorted(wanted), f"lost: {wanted - set(found)}; strangers: {set(found) - wanted}"
+    assert sorted(found) == sorted(wanted), (
+        f"lost: {wanted - set(found)}; strangers: {set(found) - wanted}"
+    )
 
 
 def check_bytes(world: World, model: Model) -> None:

@@ -1,9 +1,11 @@
-"""The expected contents of the stores, as a plain dict updated by a short form of the layers' rules.
+"""The expected contents of the stores, as a plain dict updated by a short form of the layers'
+rules.
 
-It follows who is live, who stepped back, who cites what, and who ever said which word; ids are taken over from the
-house where they are new, and nothing else is. Confidence and use are not followed: a memory that a step does not touch
-has to be the same row as before (`touched`), and that is held for everything. Each topic has a word that stands nowhere
-else, to be searched for, and can be said in two ways that say the same, as consolidation is to find out.
+It follows who is live, who stepped back, who cites what, and who ever said which word; ids are
+taken over from the house where they are new, and nothing else is. Confidence and use are not
+followed: a memory that a step does not touch has to be the same row as before (`touched`), and that
+is held for everything. Each topic has a word that stands nowhere else, to be searched for, and can
+be said in two ways that say the same, as consolidation is to find out.
 """
 
 from collections.abc import Iterable
@@ -103,7 +105,9 @@ class Model(Struct):
         """Return the memories that take part in a turn."""
         return [one for one in self.held.values() if one.status in LIVE]
 
-    def said(self, write: Say, told: StoredStatement, cited: frozenset[Cited] = frozenset()) -> None:
+    def said(
+        self, write: Say, told: StoredStatement, cited: frozenset[Cited] = frozenset()
+    ) -> None:
         """A statement: the same words are the same memory, other words a new one."""
         layer = write.layer or LAYERS_BY_KIND[write.kind][0]
         source = MemorySource.INFERRED if write.is_inferred else MemorySource.EXPLICIT
@@ -135,14 +139,26 @@ class Model(Struct):
             assert (before.status is not MemoryStatus.ACTIVE) == best, (
                 "an active memory says so, and another was renewed"
             )
-            status = MemoryStatus.STALE if before.status is MemoryStatus.STALE and not cited else MemoryStatus.ACTIVE
-            explicit = MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, source) else before.source
+            status = (
+                MemoryStatus.STALE
+                if before.status is MemoryStatus.STALE and not cited
+                else MemoryStatus.ACTIVE
+            )
+            explicit = (
+                MemorySource.EXPLICIT
+                if MemorySource.EXPLICIT in (before.source, source)
+                else before.source
+            )
             memory = replace(before, status=status, source=explicit, cites=cited or before.cites)
         else:
             assert identifier not in self.held, "new words took the id of other words"
             scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
-            memory = Held(identifier, layer, kind, words, key, scope=scope, source=source, cites=cited)
-        stepping_back = {one.id for one in self.with_key(memory) if one.status is MemoryStatus.ACTIVE}
+            memory = Held(
+                identifier, layer, kind, words, key, scope=scope, source=source, cites=cited
+            )
+        stepping_back = {
+            one.id for one in self.with_key(memory) if one.status is MemoryStatus.ACTIVE
+        }
         if memory.status is MemoryStatus.ACTIVE:
             assert set(told.superseded) >= stepping_back, "who stepped back was not told"
         self.put(memory)
@@ -153,7 +169,9 @@ class Model(Struct):
         words = before.words if write.words is None else write.words
         if not write.key or not before.key or write.key == before.key:
             assert told.memory.id == before.id and told.became is StatementEffect.UPDATED
-            self.put(replace(before, words=words, key=before.key if write.key is None else write.key))
+            self.put(
+                replace(before, words=words, key=before.key if write.key is None else write.key)
+            )
             return
         self._keep(before.kind, before.layer, words, write.key, before.source, told, before.cites)
         assert told.memory.id != before.id, "a memory stepped back behind itself"
@@ -195,22 +213,32 @@ class Model(Struct):
                 self.put(replace(one, status=MemoryStatus.ACTIVE))
 
     def removed(self, write: Erase, done: Erasure) -> None:
-        """Memories were erased, with their failure patterns, the exchanges made from them, and so on."""
+        """Memories were erased, with their failure patterns, the exchanges made from them, and so
+        on."""
         named = self.held.keys() & set(write.ids)
         assert set(done.ids) >= named, f"not erased: {named - set(done.ids)}"
         along = set(done.ids) - named
         patterns = {_PATTERN + self.held[one].words for one in named}
-        others = {one for one in along if self.held[one].kind not in RECORDS and self.held[one].words not in patterns}
+        others = {
+            one
+            for one in along
+            if self.held[one].kind not in RECORDS and self.held[one].words not in patterns
+        }
         assert not others, f"erased without being asked: {others}"
         owed = self.made_with(named)
-        assert owed <= set(done.ids), f"made with what was erased, and still there: {owed - set(done.ids)}"
+        assert owed <= set(done.ids), (
+            f"made with what was erased, and still there: {owed - set(done.ids)}"
+        )
         self.erase(done.ids)
 
     def made_with(self, ids: Iterable[str]) -> set[str]:
-        """Return the exchanges of turns that kept one of these, of turns that kept those, and so on."""
+        """Return the exchanges of turns that kept one of these, of turns that kept those, and so
+        on."""
         found, fresh = set[str](), set(ids)
         while fresh:
-            made = {exchange for exchange, kept in self.kept_by.values() if exchange and kept & fresh}
+            made = {
+                exchange for exchange, kept in self.kept_by.values() if exchange and kept & fresh
+            }
             fresh = (made & self.held.keys()) - found
             found |= fresh
         return found
@@ -230,21 +258,30 @@ class Model(Struct):
 
     def dead_words(self) -> set[str]:
         """Return the words that must be nowhere: all memories with them were erased."""
-        spoken = {word for id_, words in self.told.items() if id_ not in self.erased for word in words}
+        spoken = {
+            word for id_, words in self.told.items() if id_ not in self.erased for word in words
+        }
         return set[str]().union(*self.told.values()) - spoken
 
     def consolidated(self, done: Consolidation, rows: dict[str, dict[str, object]]) -> None:
-        """Apply the actions one by one; rows: the current contents of the stores, for the words of new memories."""
+        """Apply the actions one by one; rows: the current contents of the stores, for the words of
+        new memories."""
         for action in done.actions:
             self.touched.update(action.memory_ids)
             self._check(action)
             first, *others = action.memory_ids or ("",)
             match action.kind:
                 case ActionKind.PROMOTE | ActionKind.SUMMARISE:
-                    self.came(first, rows, said=[self.held[id_].words for id_ in others if id_ in self.held])
+                    self.came(
+                        first,
+                        rows,
+                        said=[self.held[id_].words for id_ in others if id_ in self.held],
+                    )
                     self._step_back(others)
                 case ActionKind.MERGE:
-                    key = next((self.held[id_].key for id_ in action.memory_ids if self.held[id_].key), "")
+                    key = next(
+                        (self.held[id_].key for id_ in action.memory_ids if self.held[id_].key), ""
+                    )
                     self._step_back(others)
                     self.held[first] = replace(self.held[first], key=key)
                 case ActionKind.ARCHIVE:
@@ -252,14 +289,18 @@ class Model(Struct):
                 case ActionKind.DROP | ActionKind.PRUNE:
                     self.let_go(action.memory_ids)
 
-    def came(self, identifier: str, rows: dict[str, dict[str, object]], *, said: Iterable[str] = ()) -> None:
+    def came(
+        self, identifier: str, rows: dict[str, dict[str, object]], *, said: Iterable[str] = ()
+    ) -> None:
         """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
             row = rows[identifier]
             memory = convert(row | {"words": row["text"], "status": MemoryStatus.ACTIVE}, Held)
             known = self.held.get(identifier)
             if known is not None and known.kind is not Kind.SUMMARY:
-                memory = replace(known, status=known.status if known.status in LIVE else MemoryStatus.ACTIVE)
+                memory = replace(
+                    known, status=known.status if known.status in LIVE else MemoryStatus.ACTIVE
+                )
             self.put(memory)
             self.told[identifier].update(words_in(str(row["text"])))
         else:
@@ -274,9 +315,15 @@ class Model(Struct):
         """Assert what consolidation may do to a memory."""
         known = [self.held[id_] for id_ in action.memory_ids if id_ in self.held]
         if action.kind is ActionKind.MERGE:
-            assert len({word_in(one.words) for one in known}) == 1, f"different things were made one: {known}"
+            assert len({word_in(one.words) for one in known}) == 1, (
+                f"different things were made one: {known}"
+            )
         if action.kind in (ActionKind.PRUNE, ActionKind.DROP):
-            kept = [one for one in known if one.source is MemorySource.EXPLICIT and one.kind not in RECORDS]
+            kept = [
+                one
+                for one in known
+                if one.source is MemorySource.EXPLICIT and one.kind not in RECORDS
+            ]
             lost = [one for one in kept if one.status is not MemoryStatus.SUPERSEDED]
             assert not lost, f"what a person said was erased: {lost}"
         if action.kind is ActionKind.PROMOTE:

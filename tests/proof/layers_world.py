@@ -1,7 +1,9 @@
-"""The world of the layers' state machine: a project, its user, a clock, cited code, and interruptions.
+"""The world of the layers' state machine: a project, its user, a clock, cited code, and
+interruptions.
 
-A write that is to be cut is rehearsed first on a copy, whose every state between two transactions is noted: in one of
-these the cut store must be, and done again it must come to the same end. The clock is fixed, so both runs are alike.
+A write that is to be cut is rehearsed first on a copy, whose every state between two transactions
+is noted: in one of these the cut store must be, and done again it must come to the same end. The
+clock is fixed, so both runs are alike.
 """
 
 import multiprocessing
@@ -109,7 +111,8 @@ class World(Struct, dict=True):
         return perform(self.store, write, now=self.now)
 
     def cut_short(self, write: Write, moment: int) -> tuple[Any, bool]:
-        """Start a write, be killed, compare the remains with the rehearsal, and repeat the write if it was not done.
+        """Start a write, be killed, compare the remains with the rehearsal, and repeat the write if
+        it was not done.
 
         Return what the rehearsal returned, and whether the write was cut at all.
         """
@@ -123,7 +126,9 @@ class World(Struct, dict=True):
         if not is_done or any(map(needs_scrubbing, self.store.connections())):
             assert was_cut, f"{write} comes to something else when it is done again"
             self.perform(write)
-        assert [state(path) for path in self.databases] == [held[-1] for held in known], f"{write} is not finished"
+        assert [state(path) for path in self.databases] == [held[-1] for held in known], (
+            f"{write} is not finished"
+        )
         return result, was_cut
 
     def _rehearse(self, write: Write) -> tuple[Any, tuple[list[State], list[State]]]:
@@ -159,7 +164,9 @@ class World(Struct, dict=True):
             process = _forks.Process(target=die_at, args=(self.folder, write, self.now, moment))
             process.start()
             process.join(60)
-            assert process.exitcode in (0, -signal.SIGKILL), f"{write} ended with {process.exitcode}"
+            assert process.exitcode in (0, -signal.SIGKILL), (
+                f"{write} ended with {process.exitcode}"
+            )
         return process.exitcode != 0
 
     def _write_code(self) -> None:
@@ -174,9 +181,14 @@ class World(Struct, dict=True):
     def holding(self, words: Iterable[str]) -> list[str]:
         """Return the words found in the bytes of any file of either store.
 
-        A separate process reads: closing a file that SQLite has open in the same process drops its locks.
+        A separate process reads: closing a file that SQLite has open in the same process drops its
+        locks.
         """
-        files = [str(file) for folder in ("project/.xscore", "user") for file in (self.folder / folder).rglob("*")]
+        files = [
+            str(file)
+            for folder in ("project/.xscore", "user")
+            for file in (self.folder / folder).rglob("*")
+        ]
         found = []
         for word in sorted(words):
             done = subprocess.run(["grep", "-aiqsF", word, *files], check=False)
@@ -205,7 +217,9 @@ def state(path: Path) -> State:
     if not path.exists():
         return ()
     with closing(reader(path)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'observation'").fetchone():
+        if not connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'observation'"
+        ).fetchone():
             return ()
         return tuple(row for query in _COMPARED for row in connection.execute(query).fetchall())
 

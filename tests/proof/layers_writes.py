@@ -1,4 +1,5 @@
-"""Writes of the layers' state machine as values, so that one can be rehearsed, interrupted and repeated.
+"""Writes of the layers' state machine as values, so that one can be rehearsed, interrupted and
+repeated.
 
 `perform` is the only place that calls the house. Nothing is checked here.
 """
@@ -20,7 +21,9 @@ from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.remembering import MemoryChange, remember, update_memory
 from xscore.store.store import Store
 
-RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}})
+RULES = validate_group(
+    MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}}
+)
 """One project is enough to promote, so that one run writes both stores; caps that are reached."""
 
 
@@ -80,7 +83,13 @@ def opened(folder: Path, *, now: float) -> Store:
     """Open the project in this folder, with its user, at a fixed clock."""
     root = folder / "project"
     root.mkdir(parents=True, exist_ok=True)
-    return Store.open(find_root(root), user_data_dir=folder / "user", settings=RULES, clock=lambda: now, trust=True)
+    return Store.open(
+        find_root(root),
+        user_data_dir=folder / "user",
+        settings=RULES,
+        clock=lambda: now,
+        trust=True,
+    )
 
 
 def perform(store: Store, write: Write, *, now: float) -> Any:
@@ -89,7 +98,9 @@ def perform(store: Store, write: Write, *, now: float) -> Any:
         case Say():
             return _say(store, write, now)
         case Edit(id=id_, words=words, key=key, importance=importance):
-            return update_memory(store, id_, MemoryChange(text=words, key=key, importance=importance), now=now)
+            return update_memory(
+                store, id_, MemoryChange(text=words, key=key, importance=importance), now=now
+            )
         case Fail(words=words, occurrence=occurrence):
             return failures.record_failure(store, text=words, occurrence=occurrence, seen_at=now)
         case Erase(ids=ids, forget=forget):

@@ -1,4 +1,5 @@
-"""Random bytes in a real store: a clear refusal or the truth, and a rebuild that keeps readable rows."""
+"""Random bytes in a real store: a clear refusal or the truth, and a rebuild that keeps readable
+rows."""
 
 import json
 import random
@@ -65,7 +66,10 @@ class Judged(Struct):
         return answer.coverage, {line["id"]: line["raw_score"] for line in found}
 
     async def tries(self) -> bool:
-        """Open the store and ask each task; only the truth may come back. False: it was refused correctly."""
+        """Open the store and ask each task; only the truth may come back.
+
+        False: it was refused correctly.
+        """
         try:
             async with Pipeline.open(self.root, self.settings) as pipeline:
                 await pipeline.status()
@@ -79,7 +83,9 @@ class Judged(Struct):
 
     def compare(self, task: str, scores: Scores) -> None:
         """Assert that no memory has another score than its true one."""
-        wrong = {one: score for one, score in scores.items() if self.truth[task].get(one, score) != score}
+        wrong = {
+            one: score for one, score in scores.items() if self.truth[task].get(one, score) != score
+        }
         assert wrong == {}
 
     def rebuild(self) -> SalvageReport | None:
@@ -105,7 +111,8 @@ async def judged(click_tree: Path, tmp_path: Path) -> Judged:
 
 @pytest.mark.timeout(300)
 async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
-    """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only for the rest."""
+    """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only
+    for the rest."""
     refused = salvages = 0
     for seed in SEEDS:
         judged.damage(seed)
@@ -126,9 +133,11 @@ async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
 
 @pytest.mark.timeout(300)
 async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
-    """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is paid again."""
+    """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is
+    paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
-    for rank in range(12):  # which of these pages tells this task's judgments depends on how commits fell together
+    # Which of these pages tells this task's judgments depends on how commits fell together.
+    for rank in range(12):
         tear(judged, b"p_", 1_000, rank=rank)
         refused = run(*ask, cwd=judged.root)
         if refused.returncode:
@@ -138,8 +147,12 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
     rebuilt = run("store", "rebuild", cwd=judged.root)
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert "set aside: " in rebuilt.stdout and "aside-1" in rebuilt.stdout
-    # SQLite may take a torn inner page for one that leads nowhere: then a task's judgments are gone without an error
-    assert re.search("judgments of [23] tasks", rebuilt.stdout) and "places could not be read" in rebuilt.stdout
+    # SQLite may take a torn inner page for one that leads nowhere: then a task's judgments are gone
+    # without an error
+    assert (
+        re.search("judgments of [23] tasks", rebuilt.stdout)
+        and "places could not be read" in rebuilt.stdout
+    )
     again = run(*ask, cwd=judged.root)
     assert again.returncode == 0, again.stderr
     coverage = json.loads(again.stdout)["coverage"]

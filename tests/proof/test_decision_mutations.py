@@ -1,8 +1,10 @@
-"""Damaged replies of a decision host, for both APIs and both forms, over whole turns against a real host.
+"""Damaged replies of a decision host, for both APIs and both forms, over whole turns against a real
+host.
 
-A reply is damaged as a tree of JSON (entries removed, repeated, renamed, moved, replaced) and then as bytes. What a
-turn may make of it is worked out here from the bytes that were sent, apart from the code under test: a memory may have
-a score only where the reply states one valid value under that memory's name, once.
+A reply is damaged as a tree of JSON (entries removed, repeated, renamed, moved, replaced) and then
+as bytes. What a turn may make of it is worked out here from the bytes that were sent, apart from
+the code under test: a memory may have a score only where the reply states one valid value under
+that memory's name, once.
 """
 
 import asyncio
@@ -36,11 +38,51 @@ class Pairs(list[Any]):
 WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 """An example is two turns, and shrinking takes minutes."""
 JUNK: tuple[Any, ...] = (
-    *(math.nan, math.inf, 1.2, -0.1, 1.0000001, 0, 1, 0.5, 10**400, True, False, None, "0.9", "", "m1") * 2,
-    *([0.9], [], Pairs(), Pairs([("probability", 0.9)]), Pairs([("type", "refusal")]), "refusal", "score", "noul"),
+    *(
+        math.nan,
+        math.inf,
+        1.2,
+        -0.1,
+        1.0000001,
+        0,
+        1,
+        0.5,
+        10**400,
+        True,
+        False,
+        None,
+        "0.9",
+        "",
+        "m1",
+    )
+    * 2,
+    *(
+        [0.9],
+        [],
+        Pairs(),
+        Pairs([("probability", 0.9)]),
+        Pairs([("type", "refusal")]),
+        "refusal",
+        "score",
+        "noul",
+    ),
     *("x" * 70_000, [[[[[[[[[[]]]]]]]]]]),
 )
-NAMES = ("m1", "m2", "m12", "m13", "somebody", "", "M1", "m1 ", "answers", "type", "noul", "probability", "\ud800")
+NAMES = (
+    "m1",
+    "m2",
+    "m12",
+    "m13",
+    "somebody",
+    "",
+    "M1",
+    "m1 ",
+    "answers",
+    "type",
+    "noul",
+    "probability",
+    "\ud800",
+)
 PLACES = st.floats(0, 1, exclude_max=True)
 STEPS = st.lists(
     st.tuples(
@@ -71,7 +113,9 @@ def written(value: Any) -> str:
     """Return it as JSON."""
     if isinstance(value, Pairs):
         return "{" + ", ".join(f"{json.dumps(name)}: {written(one)}" for name, one in value) + "}"
-    return "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
+    return (
+        "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
+    )
 
 
 def entries(value: Any) -> list[tuple[list[Any], int]]:
@@ -87,7 +131,8 @@ def entries(value: Any) -> list[tuple[list[Any], int]]:
 def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
     """Apply one step of damage at one of these places."""
     kind, place, other, number, name = step
-    (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])  # a later step may change it
+    # A later step may change it.
+    (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])
     named, elsewhere = isinstance(holder, Pairs), int(other * len(holder))
     match kind:
         case "remove":
@@ -135,7 +180,11 @@ def stated_values(answer: Any) -> set[float]:
     """Return the scores that an answer may be read as."""
     if not isinstance(answer, Pairs) or len({name for name, _ in answer}) < len(answer):
         return set()
-    found = {float(single(answer, name)) for name in ("noul", "probability") if is_probability(single(answer, name))}
+    found = {
+        float(single(answer, name))
+        for name in ("noul", "probability")
+        if is_probability(single(answer, name))
+    }
     given = single(answer, "probabilities")
     if isinstance(given, Pairs):
         shares = [single(given, str(number)) for number in range(len(LEVELS))]
@@ -143,8 +192,16 @@ def stated_values(answer: Any) -> set[float]:
         given = given if isinstance(given, list) else []
         labelled = [(single(one, "label"), single(one, "probability")) for one in given]
         shares = [next((p for label, p in labelled if label == name), None) for name, _ in LEVELS]
-    if given and len(given) == len(LEVELS) and all(map(is_probability, shares)) and abs(sum(shares) - 1) <= 0.0201:
-        found.add(sum(share * middle for share, (_, middle) in zip(shares, LEVELS, strict=True)) / sum(shares))
+    if (
+        given
+        and len(given) == len(LEVELS)
+        and all(map(is_probability, shares))
+        and abs(sum(shares) - 1) <= 0.0201
+    ):
+        found.add(
+            sum(share * middle for share, (_, middle) in zip(shares, LEVELS, strict=True))
+            / sum(shares)
+        )
     return found
 
 
@@ -180,7 +237,8 @@ class Host:
         self.stated, self.spoiled, self.times, self.damage = {}, 0, times, damage
 
     def means(self, place: str) -> set[float]:
-        """Return the scores that a memory may have: a stated value, or the mean of two answers near the threshold."""
+        """Return the scores that a memory may have: a stated value, or the mean of two answers near
+        the threshold."""
         values = self.stated.get(place, set())
         return {(one + other) / 2 for one in values for other in values}
 
@@ -192,7 +250,9 @@ class Host:
         named = asked.items() if isinstance(asked, dict) else [(one["name"], one) for one in asked]
         places = {name: shown_memories(one["instructions"])[0] for name, one in named}
         for name, values in stated(data, list(places)).items():
-            self.stated.setdefault(f"{places[name].path}::{places[name].entity}", set()).update(values)
+            self.stated.setdefault(f"{places[name].path}::{places[name].entity}", set()).update(
+                values
+            )
         return data
 
 
@@ -210,7 +270,9 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
     with DecisionServer(score=by_truth) as server, asyncio.Runner() as runner:
         host = Host(server)
         access = DecisionSettings(hosts={wire: HostAccess(server.url)})
-        opened = Pipeline.open(root, Settings(judge=validate_group(JudgeSettings, judge), decisions=access))
+        opened = Pipeline.open(
+            root, Settings(judge=validate_group(JudgeSettings, judge), decisions=access)
+        )
         pipeline = runner.run(opened.__aenter__())
 
         @hypothesis_settings(max_examples=examples, deadline=None, phases=WITHOUT_SHRINKING)
@@ -228,7 +290,9 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
             again = runner.run(ask(pipeline, host, task, scores))
             assert again.lost == set()
             drawn_twice = again.answer.second_draws.drawn
-            assert server.questions - asked == len(first.lost) + drawn_twice, "what was judged is not paid again"
+            assert server.questions - asked == len(first.lost) + drawn_twice, (
+                "what was judged is not paid again"
+            )
 
         try:
             survives()
@@ -241,5 +305,6 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
 @pytest.mark.parametrize("form", ["auto", "decisions-score"])
 @pytest.mark.parametrize("wire", ["decisions", "systemone"])
 def test_no_damage_makes_a_score(root: Path, wire: str, form: str, examples: int) -> None:
-    """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks only the rest."""
+    """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks
+    only the rest."""
     search(root, wire, form, examples)

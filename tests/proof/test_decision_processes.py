@@ -1,7 +1,7 @@
 """`xscore` processes with a decision model: killed, under a deadline, replayed.
 
-The engine is the one of chat prompts; what differs is that a request holds hundreds of questions, so that is the most
-that each call in flight can cost again.
+The engine is the one of chat prompts; what differs is that a request holds hundreds of questions,
+so that is the most that each call in flight can cost again.
 """
 
 import json
@@ -81,7 +81,12 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def click(click_tree: Path, host: Host) -> Path:
     """The indexed source of click: about five requests."""
-    assert run("estimate", TASK, *JUDGED_BY, "--json", cwd=click_tree, environ=environ(host)).returncode == 0
+    assert (
+        run(
+            "estimate", TASK, *JUDGED_BY, "--json", cwd=click_tree, environ=environ(host)
+        ).returncode
+        == 0
+    )
     return click_tree
 
 
@@ -96,11 +101,13 @@ def ask(host: Host, root: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Host) -> None:
-    """After every SIGKILL all committed judgments have their calls; only calls in flight are paid again."""
+    """After every SIGKILL all committed judgments have their calls; only calls in flight are paid
+    again."""
     dice = random.Random(14)
     host.latency_s = 0.3
     kept = wasted = 0
-    for kill in range(20):  # every second kill waits for a call however slow the machine is; the others strike anywhere
+    # Every second kill waits for a call however slow the machine is; the others strike anywhere.
+    for kill in range(20):
         process, goal = ask(host, tree), host.requests + (dice.randrange(1, 4) if kill % 2 else 3)
         patience = time.monotonic() + (60.0 if kill % 2 else dice.uniform(0.2, 6.0))
         while time.monotonic() < patience and process.poll() is None and host.requests < goal:
@@ -122,25 +129,46 @@ def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Hos
 
 
 def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
-    """In time with the best judged; `continue` pays only for the rest; a replay needs neither host nor key."""
+    """In time with the best judged; `continue` pays only for the rest; a replay needs neither host
+    nor key."""
     host.latency_s = 1.5
     process = ask(host, click, "--deadline", "5s", "--concurrency", "1")
     out, err = process.communicate(timeout=60)
     receipt = json.loads(out)
     assert process.returncode == 1, err
     coverage = receipt["coverage"]
-    assert coverage["judged"] and receipt["unjudged"]["by_cause"] == {"deadline": coverage["unjudged"]}
+    assert coverage["judged"] and receipt["unjudged"]["by_cause"] == {
+        "deadline": coverage["unjudged"]
+    }
     host.latency_s = 0.0
-    went_on = run("continue", receipt["turn_id"], "--no-answer", "--json", cwd=click, environ=environ(host))
+    went_on = run(
+        "continue", receipt["turn_id"], "--no-answer", "--json", cwd=click, environ=environ(host)
+    )
     rest = json.loads(went_on.stdout)["coverage"]
-    assert (rest["carried"], rest["judged"], rest["unjudged"]) == (coverage["judged"], coverage["unjudged"], 0)
-    again = [times for times in host.bills.values() if times > 1]  # the one call that the deadline may have struck
+    assert (rest["carried"], rest["judged"], rest["unjudged"]) == (
+        coverage["judged"],
+        coverage["unjudged"],
+        0,
+    )
+    # The one call that the deadline may have struck.
+    again = [times for times in host.bills.values() if times > 1]
     assert len(again) <= host.largest and set(again) <= {2}
     asked = host.requests
     nowhere = {**environ(host), "SYSTEMONE_BASE_URL": "http://127.0.0.1:9"}
     scores = [click.parent / name for name in ("cached.jsonl", "replayed.jsonl")]
-    cached = run("ask", TASK, *FLAGS, "--all-scores", str(scores[0]), cwd=click, environ=environ(host))
-    replayed = run("ask", TASK, *FLAGS, "--all-scores", str(scores[1]), "--replay", cwd=click, environ=environ(host))
+    cached = run(
+        "ask", TASK, *FLAGS, "--all-scores", str(scores[0]), cwd=click, environ=environ(host)
+    )
+    replayed = run(
+        "ask",
+        TASK,
+        *FLAGS,
+        "--all-scores",
+        str(scores[1]),
+        "--replay",
+        cwd=click,
+        environ=environ(host),
+    )
     assert (cached.returncode, replayed.returncode, host.requests) == (0, 0, asked), replayed.stderr
     assert scores[0].read_text() == scores[1].read_text()
     other_host = run("ask", TASK, *FLAGS, "--replay", cwd=click, environ=nowhere)

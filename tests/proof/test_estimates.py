@@ -1,9 +1,11 @@
-"""Estimates against a vendor's count: real source trees, a real tokenizer, and the vendor's own prices.
+"""Estimates against a vendor's count: real source trees, a real tokenizer, and the vendor's own
+prices.
 
-The host is on loopback and judges by a hash of each memory's name, so that about one in twelve gets a reason, as in
-trials; it counts prompts and replies with the tokenizer of a GGUF served by llama.cpp. Both figures are held: that of
-`xscore estimate`, which drafts every prompt, and the forecast that each turn is held against in reports. The first turn
-goes by the ratios of `tokens` alone; from the second on they are learned from what the host told.
+The host is on loopback and judges by a hash of each memory's name, so that about one in twelve gets
+a reason, as in trials; it counts prompts and replies with the tokenizer of a GGUF served by
+llama.cpp. Both figures are held: that of `xscore estimate`, which drafts every prompt, and the
+forecast that each turn is held against in reports. The first turn goes by the ratios of `tokens`
+alone; from the second on they are learned from what the host told.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +25,14 @@ from xscore.platform.money import dollars_of_picodollars
 from xscore.providers.scripted import ShownMemory
 from xscore.records.receipt import Answer, Expected
 from xscore.records.turn import Turn
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
+from xscore.settings import (
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    Settings,
+    StoreSettings,
+    validate_group,
+)
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
@@ -43,7 +52,8 @@ CALLS, TOKENS = 0.10, 0.20
 USUAL, WORDY = 8, 35
 """Number of reasons for a hundred memories."""
 _EXPECTED = """
-    SELECT expected_calls, expected_input_tokens, expected_output_tokens, expected_cost FROM turn_figures
+    SELECT expected_calls, expected_input_tokens, expected_output_tokens, expected_cost
+      FROM turn_figures
     WHERE turn_id = ?
 """
 
@@ -68,7 +78,8 @@ class Held(Struct, frozen=True):
 
 
 def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
-    """Judge by a hash: N of a hundred memories score 30 or more, and get a reason of about fifteen words."""
+    """Judge by a hash: N of a hundred memories score 30 or more, and get a reason of about fifteen
+    words."""
 
     def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         name = memory.entity or memory.path
@@ -77,7 +88,10 @@ def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
         relevant = number % 100 < percent
         return (
             30 + number % 65 if relevant else number % 10,
-            f"`{name}` decides how this is handled, and the change that the task asks for belongs here.",
+            (
+                f"`{name}` decides how this is handled, and the change that the task asks for"
+                " belongs here."
+            ),
         )
 
     return score
@@ -94,7 +108,9 @@ def settings_for(place: Path, environ: Mapping[str, str]) -> Settings:
     """Settings of a user who set a key and no binding cap."""
     return Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}"),
-        openai=validate_group(OpenAISettings, {"base_url": VENDOR, "api_key": environ["OPENAI_API_KEY"]}),
+        openai=validate_group(
+            OpenAISettings, {"base_url": VENDOR, "api_key": environ["OPENAI_API_KEY"]}
+        ),
         budget=BudgetSettings(max_usd=Decimal(100)),
         store=StoreSettings(user_data_dir=place / "user"),
     )
@@ -118,14 +134,23 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
     held = []
     for task in (Turn(task=task) for task in TASKS):
         async with Pipeline.open(root, settings) as pipeline:
-            estimate = convert((await pipeline.estimate(task)).judge, Expected, from_attributes=True)
+            estimate = convert(
+                (await pipeline.estimate(task)).judge, Expected, from_attributes=True
+            )
             answer = await pipeline.ask(task, answer=False)
-            calls, given, replied, cost = pipeline.store.connection.execute(_EXPECTED, (answer.turn_id,)).fetchone()
+            calls, given, replied, cost = pipeline.store.connection.execute(
+                _EXPECTED, (answer.turn_id,)
+            ).fetchone()
         probed = 1 if answer.probe_usage else 0
         forecast = Expected(
-            calls=calls, input_tokens=given, output_tokens=replied, cost_usd=dollars_of_picodollars(cost)
+            calls=calls,
+            input_tokens=given,
+            output_tokens=replied,
+            cost_usd=dollars_of_picodollars(cost),
         )
-        held.append(Held(estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0)))))
+        held.append(
+            Held(estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0))))
+        )
         server.charges.clear()
     return held
 
@@ -136,14 +161,23 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
     ids=["httpx", "flask", "fastify", "httpx-wordy"],
 )
 async def test_an_estimate_holds_at_a_host_that_counts_for_itself(
-    release: Release, percent: int, tokenizer: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    release: Release,
+    percent: int,
+    tokenizer: Count,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Calls within 10 %, tokens and dollars within 20 %, once a turn has shown how the model counts.
+    """Calls within 10 %, tokens and dollars within 20 %, once a turn has shown how the model
+    counts.
 
-    Before that, calls and input hold as well; how long replies are is a guess where a judge explains a third of all.
+    Before that, calls and input hold as well; how long replies are is a guess where a judge
+    explains a third of all.
     """
     unpack(fetched(release), tmp_path / "tree")
-    with TokenizingServer(tokenizer, score=reasoned(percent), keep_bodies=False) as server, vendor(server) as environ:
+    with (
+        TokenizingServer(tokenizer, score=reasoned(percent), keep_bodies=False) as server,
+        vendor(server) as environ,
+    ):
         monkeypatch.setenv("HTTP_PROXY", environ["HTTP_PROXY"])
         monkeypatch.delenv("NO_PROXY", raising=False)
         first, second = await play(tmp_path / "tree", settings_for(tmp_path, environ), server)

@@ -1,4 +1,5 @@
-"""Every fault of the answering call, in alternating dialects: exit 7, the bundle is returned, no judgment is repaid."""
+"""Every fault of the answering call, in alternating dialects: exit 7, the bundle is returned, no
+judgment is repaid."""
 
 from pathlib import Path
 
@@ -42,17 +43,35 @@ FAILS: dict[Fault, str] = {
 }
 """Fault -> words of the warning, with the remedy."""
 
-AS_OTHERS = (Fault.SPEND_LIMIT, Fault.PAYMENT, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.NOT_JSON, Fault.EMPTY_OBJECT)
+AS_OTHERS = (
+    Fault.SPEND_LIMIT,
+    Fault.PAYMENT,
+    Fault.UNAVAILABLE,
+    Fault.OVERLOADED,
+    Fault.NOT_JSON,
+    Fault.EMPTY_OBJECT,
+)
 """Treated like others of the table; proved by `make verify`."""
 
-PASSING = (Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.RESET, Fault.HTML, Fault.RATE_LIMITED)
+PASSING = (
+    Fault.SERVER_ERROR,
+    Fault.UNAVAILABLE,
+    Fault.OVERLOADED,
+    Fault.RESET,
+    Fault.HTML,
+    Fault.RATE_LIMITED,
+)
 
 
 def has_kept_all(ended: Ended) -> None:
     """Assert that every memory has its score, and that the bundle shows the choice."""
     best = {memory.entity for memory in ended.answer.selected}
     assert ended.answer.coverage.unjudged == 0
-    assert best == {line["entity"] for line in ended.lines if truth(line["path"], line["entity"]) >= 70} != set()
+    assert (
+        best
+        == {line["entity"] for line in ended.lines if truth(line["path"], line["entity"]) >= 70}
+        != set()
+    )
     assert ended.answer.bundle is not None
     assert all(f"def {entity}(" in ended.answer.bundle for entity in best)
 
@@ -61,7 +80,12 @@ def has_kept_all(ended: Ended) -> None:
 async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fault) -> None:
     """Exit 7 with the bundle and a hint; the next turn judges nothing again and answers."""
     with host_of_dialect(dialect) as host:
-        host.misbehave(fault, times=ALWAYS, when=answering, retry_after_s=900 if fault is Fault.RATE_LIMITED else None)
+        host.misbehave(
+            fault,
+            times=ALWAYS,
+            when=answering,
+            retry_after_s=900 if fault is Fault.RATE_LIMITED else None,
+        )
         settings = settings_at(dialect, host.url, answer_s=0.5 if fault is Fault.SILENCE else 20.0)
         ended = await ask(root, settings, answer=True)
         assert ended.answer.exit_code == 7, ended.said
@@ -88,7 +112,8 @@ async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, faul
 
 @EACH_DIALECT
 async def test_a_stream_that_breaks_is_not_begun_again(root: Path, dialect: str) -> None:
-    """Shown text would be shown twice: the call fails, the bundle is returned, and no retry is made."""
+    """Shown text would be shown twice: the call fails, the bundle is returned, and no retry is
+    made."""
     with host_of_dialect(dialect, answer="the tide is late " * 40) as host:
         host.misbehave(Fault.ERROR_IN_STREAM, when=answering)
         ended = await ask(root, settings_at(dialect, host.url, attempts=5), answer=True)

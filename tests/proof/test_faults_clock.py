@@ -13,7 +13,14 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.programs import begin, run
 from tests.proof import faults_clock
-from tests.proof.faults_scene import EACH_DIALECT, environment_at, harbours, host_of_dialect, models_of, truth
+from tests.proof.faults_scene import (
+    EACH_DIALECT,
+    environment_at,
+    harbours,
+    host_of_dialect,
+    models_of,
+    truth,
+)
 from tests.waiting import count_rows, rows, wait_until
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
@@ -37,7 +44,8 @@ def root(make_repo: MakeRepo) -> Path:
 
 @EACH_DIALECT
 def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
-    """All are judged and answered, every duration is positive, nothing stays reserved or claimed, nothing is repaid."""
+    """All are judged and answered, every duration is positive, nothing stays reserved or claimed,
+    nothing is repaid."""
     with host_of_dialect(dialect, latency_s=0.02) as host:
         environ = environment_at(dialect, host.url)
         asked = ("ask", "mend the tides", *models_of(dialect), *FLAGS)
@@ -49,7 +57,11 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
         assert all(0 <= seconds < 60 for seconds in receipt["latency_s"].values())
         assert set(host.counts.judgments.values()) == {1}
         assert all(0 < seconds < 60 for seconds in durations(root))
-        assert [count_rows(root, table) for table in ("reservation", "claim", "runner")] == [0, 0, 0]
+        assert [count_rows(root, table) for table in ("reservation", "claim", "runner")] == [
+            0,
+            0,
+            0,
+        ]
         host.reset()
         scores = root.parent / "scores.jsonl"
         more = ("--no-answer", "--all-scores", str(scores))
@@ -71,7 +83,8 @@ def durations(root: Path) -> Iterator[float]:
 
 @pytest.mark.parametrize("offset_s", [DAY_S, -DAY_S], ids=["ahead", "behind"])
 def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int) -> None:
-    """A killed process's leases, set by a clock a day off, are taken over at once; only calls in flight are repaid."""
+    """A killed process's leases, set by a clock a day off, are taken over at once; only calls in
+    flight are repaid."""
     with host_of_dialect("openai", latency_s=0.15) as host:
         asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
         environ = environment_at("openai", host.url)
@@ -89,10 +102,13 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S], ids=["forth", "back"])
 async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> None:
-    """This process's calls in flight stay reserved, though the clock says that its lease expired."""
+    """This process's calls in flight stay reserved, though the clock says that its lease
+    expired."""
     now = [1_000_000.0]
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        budget = turn_budget(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])
+        budget = turn_budget(
+            commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0]
+        )
         held = [await budget.reserve(Decimal("0.25")) for _ in range(4)]
         now[0] += jump_s
         fifth = asyncio.create_task(budget.reserve(Decimal("0.25")))

@@ -50,7 +50,8 @@ def redirect(url: str, *, status: int) -> Reply:
 
 
 class Elsewhere(Threaded):
-    """A host that is no model host, where a mistyped base URL may lead: one reply to all, and all remembered."""
+    """A host that is no model host, where a mistyped base URL may lead: one reply to all, and all
+    remembered."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__()
@@ -103,7 +104,10 @@ ELSEWHERE: dict[str, tuple[Reply, str]] = {
     "a page that forbids": (page(403), "answered 403"),
     "a page that takes no POST": (page(405), "answered 405"),
     "a gateway without a server": (page(502), "answered 502"),
-    "another service's JSON": (object_of('{"status": "ok", "version": "2.1"}'), "answered 200 with"),
+    "another service's JSON": (
+        object_of('{"status": "ok", "version": "2.1"}'),
+        "answered 200 with",
+    ),
     "a list": (object_of("[1, 2, 3]"), "answered 200 with"),
     "nothing": (object_of(""), "answered 200 with"),
 }
@@ -111,7 +115,9 @@ ELSEWHERE: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize(("dialect", "what"), by_turns(ELSEWHERE))
-async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: str, what: str) -> None:
+async def test_a_base_url_that_answers_as_something_else(
+    root: Path, dialect: str, what: str
+) -> None:
     """The probe detects it: exit 3, the setting is named, and no repository text was sent."""
     reply, says = ELSEWHERE[what]
     with Elsewhere(reply) as host:
@@ -126,9 +132,14 @@ async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: st
     ("dialect", "status", "probe"),
     by_turns([(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]),
 )
-async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int, probe: bool) -> None:
+async def test_the_key_follows_no_redirect(
+    root: Path, dialect: str, status: int, probe: bool
+) -> None:
     """A redirecting host is an error: neither key nor text reaches the target."""
-    with Elsewhere(page(200)) as other, Elsewhere(redirect(f"{other.url}/v1", status=status)) as host:
+    with (
+        Elsewhere(page(200)) as other,
+        Elsewhere(redirect(f"{other.url}/v1", status=status)) as host,
+    ):
         settings = settings_at(dialect, host.url, key=KEY, probe=probe, concurrency=1)
         if probe:
             error = await failure(root, settings)
@@ -156,11 +167,16 @@ async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int
         ]
     ),
 )
-async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fault, says: str) -> None:
-    """A host that cannot judge even our two sample memories gets no repository text; the message says why."""
+async def test_a_fault_that_the_probe_meets(
+    root: Path, dialect: str, fault: Fault, says: str
+) -> None:
+    """A host that cannot judge even our two sample memories gets no repository text; the message
+    says why."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        code, said = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0))
+        code, said = await outcome(
+            root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0)
+        )
         assert code == 3 and says in said
         assert KEY not in said
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
@@ -171,9 +187,12 @@ async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fau
 
 @EACH_DIALECT
 @pytest.mark.parametrize(
-    ("fault", "says"), [(Fault.RESET, "the connection broke"), (Fault.SILENCE, "did not finish its reply")]
+    ("fault", "says"),
+    [(Fault.RESET, "the connection broke"), (Fault.SILENCE, "did not finish its reply")],
 )
-async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fault: Fault, says: str) -> None:
+async def test_a_host_that_the_probe_does_not_reach(
+    root: Path, dialect: str, fault: Fault, says: str
+) -> None:
     """It gets no repository text; words rank instead, with the reason."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
@@ -185,7 +204,8 @@ async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fa
 
 @EACH_DIALECT
 async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialect: str) -> None:
-    """Reasoning that uses up the output cap ends the judging with its figures, before a paid repair ladder."""
+    """Reasoning that uses up the output cap ends the judging with its figures, before a paid repair
+    ladder."""
     with THINKING[dialect](score=by_truth) as host:
         code, said = await outcome(root, settings_at(dialect, host.url, probe=True))
         assert code == 3
@@ -209,7 +229,8 @@ def test_no_key(root: Path, dialect: str) -> None:
 
 @EACH_DIALECT
 def test_a_wrong_key(root: Path, dialect: str) -> None:
-    """Words rank and exit 3 after one call; the key that the host repeats is shown in no stream and no file."""
+    """Words rank and exit 3 after one call; the key that the host repeats is shown in no stream and
+    no file."""
     with host_of_dialect(dialect) as host:
         host.misbehave(Fault.WRONG_KEY, times=ALWAYS)
         models = ("--judge", f"{dialect}:{JUDGE}", "--model", f"{dialect}:{JUDGE}")
@@ -222,4 +243,8 @@ def test_a_wrong_key(root: Path, dialect: str) -> None:
         assert host.counts.requests == 1
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
     assert KEY not in ended.stdout + ended.stderr
-    assert all(KEY.encode() not in file.read_bytes() for file in (store_dir(root)).iterdir() if file.is_file())
+    assert all(
+        KEY.encode() not in file.read_bytes()
+        for file in (store_dir(root)).iterdir()
+        if file.is_file()
+    )

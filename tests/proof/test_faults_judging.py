@@ -1,4 +1,5 @@
-"""Every fault of a judging host over whole turns, in alternating dialects: the right end, none lost or paid twice."""
+"""Every fault of a judging host over whole turns, in alternating dialects: the right end, none lost
+or paid twice."""
 
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def test_no_fault_goes_without_a_row() -> None:
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(LASTING))
 async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> None:
-    """It ends as in the table, affects only its own memories, and the next turn pays only for the rest."""
+    """It ends as in the table, affects only its own memories, and the next turn pays only for the
+    rest."""
     end = LASTING[fault]
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS, when=judging if end.strikes_all else poisoned)
@@ -52,7 +54,9 @@ async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> No
     """A single fault of any kind loses no candidate: only the affected ones are asked again."""
     timeout_s = LASTING[fault].timeout_s if fault in LASTING else 4.0
     with host_of_dialect(dialect) as host:
-        host.misbehave(fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None)
+        host.misbehave(
+            fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None
+        )
         ended = await ask(root, settings_at(dialect, host.url, attempts=2, timeout_s=timeout_s))
         assert host.counts.requests <= PACKS + LADDER
         if fault is Fault.ECHO:  # a request that the host will not take is not sent again as it is
@@ -64,11 +68,14 @@ async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> No
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(STOPS))
 async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
-    """No money, key or model after some call: nothing more is started, and earlier judgments are kept."""
+    """No money, key or model after some call: nothing more is started, and earlier judgments are
+    kept."""
     in_flight, before = 2, 5
     with host_of_dialect(dialect, latency_s=0.02) as host:
         host.misbehave(fault, times=ALWAYS, when=lambda body: host.counts.requests > before)
-        ended = await ask(root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=5))
+        ended = await ask(
+            root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=5)
+        )
         assert ended.answer.exit_code == 1
         assert ended.answer.coverage.judged >= before - in_flight
         assert host.counts.refused_requests <= in_flight
@@ -80,7 +87,8 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET]))
 async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
-    """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is unreachable, else 3.
+    """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is unreachable,
+    else 3.
 
     A wrong model name or base URL stays without a ranking.
     """
@@ -90,7 +98,11 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
         code = 1 if fault is Fault.RESET else 3
         is_mistake = fault in (Fault.UNKNOWN_MODEL, Fault.REDIRECT)
         ranked_by = "" if is_mistake else "lexical"
-        assert (ended.answer.exit_code, ended.answer.ranked_by, len(ended.lost)) == (code, ranked_by, MEMORIES)
+        assert (ended.answer.exit_code, ended.answer.ranked_by, len(ended.lost)) == (
+            code,
+            ranked_by,
+            MEMORIES,
+        )
         assert host.counts.requests == (1 if fault in STOPS else PACKS)
         assert ended.answer.answer is None and host.counts.answering_requests == 0
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
@@ -99,11 +111,14 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
 @pytest.mark.verify
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([Fault.SILENCE, Fault.DRIP]))
 async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
-    """Silence and slow drips end within half a second of a call's deadline, the first and a longer one."""
+    """Silence and slow drips end within half a second of a call's deadline, the first and a longer
+    one."""
     one_pack = replace(TASK, scope=Scope(paths=("tides/dusk.py",)))
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        ended = await ask(root, settings_at(dialect, host.url, timeout_s=0.1, attempts=2), turn=one_pack)
+        ended = await ask(
+            root, settings_at(dialect, host.url, timeout_s=0.1, attempts=2), turn=one_pack
+        )
         assert ended.answer.exit_code == 1 and ended.causes == {"provider"}
     took = sorted(seconds for _, seconds, outcome in attempts(root) if outcome == "timeout")
     assert len(took) == 2, "a loopback host is given twice the time at the second try"

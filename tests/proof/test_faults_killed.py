@@ -1,4 +1,5 @@
-"""Killed or interrupted turns, in both dialects: paid judgments are kept, and nothing more is sent."""
+"""Killed or interrupted turns, in both dialects: paid judgments are kept, and nothing more is
+sent."""
 
 import json
 import signal
@@ -48,11 +49,15 @@ def settings_for(dialect: str, host: LoopbackServer) -> Settings:
 @EACH_DIALECT
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
-    """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays only for the rest."""
+    """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays only for the
+    rest."""
     with host_of_dialect(dialect, latency_s=0.3) as host:
         environ = environment_at(dialect, host.url)
         process = begin("ask", TASK, *models_of(dialect), *FLAGS, cwd=root, environ=environ)
-        wait_until(lambda: count_rows(root, "judgment") >= 9 and host.counts.in_flight == CONCURRENCY, process)
+        wait_until(
+            lambda: count_rows(root, "judgment") >= 9 and host.counts.in_flight == CONCURRENCY,
+            process,
+        )
         process.send_signal(sent)
         sent_before = host.counts.requests
         out, err = process.communicate(timeout=30)
@@ -62,12 +67,20 @@ async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.
         coverage = receipt["coverage"]
         assert coverage["candidates"] == coverage["judged"] + coverage["unjudged"] == MEMORIES
         assert receipt["unjudged"]["by_cause"] == {"interrupted": coverage["unjudged"]}
-        assert coverage["judged"] == sum(host.counts.judgments.values()) == count_rows(root, "judgment")
+        assert (
+            coverage["judged"]
+            == sum(host.counts.judgments.values())
+            == count_rows(root, "judgment")
+        )
         assert host.counts.answering_requests == 0
         host.latency_s = 0.0
         async with Pipeline.open(root, settings_for(dialect, host)) as pipeline:
             rest = (await pipeline.resume(receipt["turn_id"], answer=False)).coverage
-        assert (rest.carried, rest.judged, rest.unjudged) == (coverage["judged"], coverage["unjudged"], 0)
+        assert (rest.carried, rest.judged, rest.unjudged) == (
+            coverage["judged"],
+            coverage["unjudged"],
+            0,
+        )
         assert set(host.counts.judgments.values()) == {1}
 
 

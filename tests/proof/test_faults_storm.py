@@ -1,4 +1,5 @@
-"""Storms of 429 over a turn of seventy-two packs, in both dialects: all are judged, in at most 1.3 calls each."""
+"""Storms of 429 over a turn of seventy-two packs, in both dialects: all are judged, in at most 1.3
+calls each."""
 
 import time
 from pathlib import Path
@@ -7,7 +8,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_scene import ALWAYS, EACH_DIALECT, ask, harbours, host_of_dialect, pays_only_for, settings_at
+from tests.proof.faults_scene import (
+    ALWAYS,
+    EACH_DIALECT,
+    ask,
+    harbours,
+    host_of_dialect,
+    pays_only_for,
+    settings_at,
+)
 from tests.servers import Fault, LoopbackServer
 
 pytestmark = pytest.mark.verify
@@ -50,10 +59,15 @@ class Storm:
 async def test_a_storm_costs_few_calls_and_nobody(
     root: Path, dialect: str, retry_after_s: float | None, in_flight: int
 ) -> None:
-    """All calls wait after one is refused: the storm passes, all have their score, and each was paid once."""
+    """All calls wait after one is refused: the storm passes, all have their score, and each was
+    paid once."""
     with host_of_dialect(dialect, latency_s=0.02) as host:
-        host.misbehave(Fault.RATE_LIMITED, times=ALWAYS, when=Storm(host), retry_after_s=retry_after_s)
-        ended = await ask(root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=2))
+        host.misbehave(
+            Fault.RATE_LIMITED, times=ALWAYS, when=Storm(host), retry_after_s=retry_after_s
+        )
+        ended = await ask(
+            root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=2)
+        )
         assert (ended.answer.exit_code, ended.lost) == (0, set()), ended.said
         assert host.counts.refused_requests > 0
         assert host.counts.requests <= MOST * PACKS
@@ -63,11 +77,14 @@ async def test_a_storm_costs_few_calls_and_nobody(
 
 @EACH_DIALECT
 async def test_a_host_that_asks_for_a_quarter_of_an_hour(root: Path, dialect: str) -> None:
-    """A wait that long is refused: the turn ends after calls in flight, says what the host asks, and keeps the rest."""
+    """A wait that long is refused: the turn ends after calls in flight, says what the host asks,
+    and keeps the rest."""
     in_flight = 4
     with host_of_dialect(dialect, latency_s=0.02) as host:
         host.misbehave(Fault.RATE_LIMITED, times=ALWAYS, when=Storm(host), retry_after_s=900)
-        ended = await ask(root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=5))
+        ended = await ask(
+            root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=5)
+        )
         assert ended.answer.exit_code == 1 and ended.causes == {"provider"}
         assert host.counts.refused_requests <= in_flight
         assert "asks to wait 900 s" in ended.said

@@ -26,7 +26,8 @@ FLAGS = ("--pack-size", str(PACK), "--concurrency", str(CONCURRENCY), "--no-answ
 
 @pytest.fixture
 def indexed(click_tree: Path, spawn: Spawn) -> Path:
-    """The indexed source of click, so that concurrent processes reach the judge at the same moment."""
+    """The indexed source of click, so that concurrent processes reach the judge at the same
+    moment."""
     process = spawn("estimate", TASK, "--json", cwd=click_tree)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -34,12 +35,13 @@ def indexed(click_tree: Path, spawn: Spawn) -> Path:
 
 
 def unpaid(root: Path) -> int:
-    """Return the committed judgments not covered by committed calls; 0 if the ledger lost nothing."""
+    """Return the committed judgments not covered by committed calls; 0 if the ledger lost
+    nothing."""
     ((judged, asked, finished, figures),) = rows(
         root,
-        "SELECT (SELECT count(*) FROM judgment),"
-        " (SELECT coalesce(sum(candidates), 0) FROM call WHERE stage = 'judge' AND outcome = 'ok'),"
-        " (SELECT count(*) FROM receipt), (SELECT count(*) FROM turn_figures JOIN receipt USING (turn_id))",
+        "SELECT (SELECT count(*) FROM judgment), (SELECT coalesce(sum(candidates), 0) FROM call"
+        " WHERE stage = 'judge' AND outcome = 'ok'), (SELECT count(*) FROM receipt), (SELECT"
+        " count(*) FROM turn_figures JOIN receipt USING (turn_id))",
     )
     assert finished == figures
     return max(0, int(judged - asked))
@@ -65,7 +67,8 @@ def paid_twice(server: OpenAIServer) -> list[str]:
 def test_sigkill_at_twenty_random_points_loses_no_judgment(
     click_tree: Path, server: OpenAIServer, spawn: Spawn
 ) -> None:
-    """Committed judgments and their calls survive every SIGKILL; at most calls in flight are paid again."""
+    """Committed judgments and their calls survive every SIGKILL; at most calls in flight are paid
+    again."""
     dice = random.Random(20)
     server.latency_s = 0.15
     kills, before = 0, 0
@@ -74,7 +77,11 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
         requests = server.counts.requests
         patience = time.monotonic() + dice.uniform(0.2, 2.5)
         goal = requests + dice.randrange(0, 6)
-        while time.monotonic() < patience and process.poll() is None and server.counts.requests <= goal:
+        while (
+            time.monotonic() < patience
+            and process.poll() is None
+            and server.counts.requests <= goal
+        ):
             time.sleep(0.01)
         if process.poll() is not None:
             pytest.fail(f"the run ended before its kill: {process.communicate()[1][-500:]}")
@@ -94,10 +101,14 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.timeout(180)
-def test_the_same_task_at_once_is_paid_once(indexed: Path, server: OpenAIServer, spawn: Spawn, count: int) -> None:
+def test_the_same_task_at_once_is_paid_once(
+    indexed: Path, server: OpenAIServer, spawn: Spawn, count: int
+) -> None:
     """Processes that ask the same at once all end with complete receipts, and share the bill."""
     server.latency_s = 0.1
-    found = [end(process) for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]]
+    found = [
+        end(process) for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]
+    ]
     candidates = found[0]["candidates"]
     assert paid_twice(server) == []
     assert len(server.counts.judgments) == candidates
@@ -108,7 +119,9 @@ def test_the_same_task_at_once_is_paid_once(indexed: Path, server: OpenAIServer,
 
 
 @pytest.mark.timeout(180)
-def test_one_that_is_killed_is_taken_over(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
+def test_one_that_is_killed_is_taken_over(
+    indexed: Path, server: OpenAIServer, spawn: Spawn
+) -> None:
     """SIGKILL halfway: the other takes over at once, and pays again only for calls in flight."""
     server.latency_s = 0.2
     doomed = spawn("ask", TASK, *FLAGS, cwd=indexed)
@@ -126,8 +139,11 @@ def test_one_that_is_killed_is_taken_over(indexed: Path, server: OpenAIServer, s
 
 
 @pytest.mark.timeout(180)
-def test_a_follow_up_that_is_killed_carries_and_goes_on(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
-    """SIGKILL during a follow-up, then during the next: `continue` judges the rest, and every sum adds up."""
+def test_a_follow_up_that_is_killed_carries_and_goes_on(
+    indexed: Path, server: OpenAIServer, spawn: Spawn
+) -> None:
+    """SIGKILL during a follow-up, then during the next: `continue` judges the rest, and every sum
+    adds up."""
     thread = ("--thread", "kills", *FLAGS)
     end(spawn("ask", TASK, *thread, cwd=indexed))
     whole, server.latency_s = count_rows(indexed, "judgment"), 0.2

@@ -1,7 +1,9 @@
-"""Two processes write to one store and one user store, a third reads: no lock errors, no lost memory.
+"""Two processes write to one store and one user store, a third reads: no lock errors, no lost
+memory.
 
-Each writer says, updates, erases, consolidates, asks and imports past sessions, in a loop; they share keys and the
-words of one memory, and everything else is their own. The clock is fixed, so that nothing wears out meanwhile.
+Each writer says, updates, erases, consolidates, asks and imports past sessions, in a loop; they
+share keys and the words of one memory, and everything else is their own. The clock is fixed, so
+that nothing wears out meanwhile.
 """
 
 import asyncio
@@ -38,7 +40,10 @@ def folder(tmp_path: Path) -> Path:
     """A project with code, a past Aider session, a judge's script; and both stores, created."""
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "code.py").write_text("def load():\n    return 1\n")
-    exchange = "\n# aider chat started at 2023-11-01 10:00:00\n\n#### why is {0} slow?\n\nBecause {0} waits.\n"
+    exchange = (
+        "\n# aider chat started at 2023-11-01 10:00:00\n\n#### why is {0} slow?\n\nBecause {0}"
+        " waits.\n"
+    )
     history = "".join(exchange.format(f"part{number}") for number in range(8))
     (tmp_path / "project" / ".aider.chat.history.md").write_text(history)
     (tmp_path / "script.json").write_text(json.dumps({"default": 0.9, "answer": "It is so."}))
@@ -48,24 +53,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, name: str) -> None:
-    """Write to both stores in a loop; at the end report which memories must be there and which must not."""
+    """Write to both stores in a loop; at the end report which memories must be there and which must
+    not."""
     kept: dict[str, str] = {}
     gone: list[str] = []
     for number in range(ROUNDS):
         with opened(folder, now=NOW) as store:
             mine = [
-                perform(store, Say(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW).memory.id
+                perform(
+                    store, Say(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW
+                ).memory.id
                 for what in ("to stay", "to change", "to go")
             ]
-            perform(store, Say(Kind.DECISION, f"{name} wants the key in {number}", key="shared"), now=NOW)
+            perform(
+                store,
+                Say(Kind.DECISION, f"{name} wants the key in {number}", key="shared"),
+                now=NOW,
+            )
             perform(store, Say(Kind.CONTEXT, SHARED), now=NOW)
-            perform(store, Say(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER), now=NOW)
+            perform(
+                store,
+                Say(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER),
+                now=NOW,
+            )
             perform(store, Fail(FAILURE), now=NOW)
             perform(store, Edit(mine[1], f"{name} has changed {number}"), now=NOW)
             perform(store, Erase((mine[2],)), now=NOW)
             import_sessions(store, AgentFolders(folder / "home", {}, store.root.path), now=NOW)
             perform(store, Consolidate(("session", "project", "user")), now=NOW)
-        kept |= {mine[0]: f"{name} decides {number} to stay", mine[1]: f"{name} has changed {number}"}
+        kept |= {
+            mine[0]: f"{name} decides {number} to stay",
+            mine[1]: f"{name} has changed {number}",
+        }
         gone.append(mine[2])
         asyncio.run(_ask(folder, f"{name} asks {number}"))
     (folder / f"{name}.json").write_text(json.dumps({"kept": kept, "gone": gone}))
@@ -83,14 +102,23 @@ async def _ask(folder: Path, task: str) -> None:
     async with Pipeline.open(folder / "project", settings, clock=lambda: NOW) as pipeline:
         answer = await pipeline.ask(Turn(task=task, thread=f"s_{task.split(maxsplit=1)[0]}"))
     got = answer.coverage
-    # the other writer may erase a memory between the look at the pool and the judging: it is unjudged, and says so
-    erased = [one for one in answer.unjudged.sample if one.detail == "it left the store before it was judged"]
-    assert answer.exit_code == min(len(erased), 1) and got.unjudged == len(erased), (got, answer.unjudged)
+    # the other writer may erase a memory between the look at the pool and the judging: it is
+    # unjudged, and says so
+    erased = [
+        one
+        for one in answer.unjudged.sample
+        if one.detail == "it left the store before it was judged"
+    ]
+    assert answer.exit_code == min(len(erased), 1) and got.unjudged == len(erased), (
+        got,
+        answer.unjudged,
+    )
     assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
 
 
 def read(folder: Path) -> None:
-    """Read the pool, whole memories and texts, until both are done: always a consistent state, never an error."""
+    """Read the pool, whole memories and texts, until both are done: always a consistent state,
+    never an error."""
     looks = 0
     while not (folder / "done").exists():
         with opened(folder, now=NOW) as store:
@@ -111,7 +139,8 @@ def _look(store: Store) -> None:
 
 @pytest.mark.timeout(180)
 def test_two_write_and_one_reads(folder: Path) -> None:
-    """No lock error occurs, what each wrote is there, what each erased is not, and each key has one active memory."""
+    """No lock error occurs, what each wrote is there, what each erased is not, and each key has one
+    active memory."""
     writers = [_processes.Process(target=write, args=(folder, name)) for name in ("ann", "bob")]
     reading = _processes.Process(target=read, args=(folder,))
     for process in (reading, *writers):
@@ -136,9 +165,20 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     counted = "SELECT evidence_count FROM memory WHERE text = '{}'"
     assert rows_of_file(own, counted.format(SHARED)) == [(2 * ROUNDS,)]
     assert rows_of_file(own, counted.format(FAILURE)) == [(2 * ROUNDS,)]
-    imported = rows_of_file(own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'")
+    imported = rows_of_file(
+        own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'"
+    )
     assert len(imported) == len(set(imported)) == 8
-    asked = rows_of_file(own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'")
+    asked = rows_of_file(
+        own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'"
+    )
     assert len(asked) == 2 * ROUNDS
-    assert len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'")) == 1
-    assert rows_of_file(own, "SELECT * FROM claim") == rows_of_file(own, "SELECT * FROM reservation") == []
+    assert (
+        len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"))
+        == 1
+    )
+    assert (
+        rows_of_file(own, "SELECT * FROM claim")
+        == rows_of_file(own, "SELECT * FROM reservation")
+        == []
+    )

@@ -1,8 +1,10 @@
-"""Any statements, changes, erasures, learning, turns and interruptions, in any order: none lost, none left over.
+"""Any statements, changes, erasures, learning, turns and interruptions, in any order: none lost,
+none left over.
 
-Hypothesis works on a real project and a real user's store, under a clock that it sets, beside a model in a plain dict
-(`layers_model`); after each step both stores are held against it (`layers_checks`). A write may be killed at any
-moment: then each store is as before or after one of its transactions, and done again it is finished.
+Hypothesis works on a real project and a real user's store, under a clock that it sets, beside a
+model in a plain dict (`layers_model`); after each step both stores are held against it
+(`layers_checks`). A write may be killed at any moment: then each store is as before or after one of
+its transactions, and done again it is finished.
 """
 
 import shutil
@@ -71,7 +73,12 @@ class Machine(RuleBasedStateMachine):
         cited = frozenset({(function, self.world.versions[function])} if function else ())
         self.model.said(write, self._do(write, cut), cited)
 
-    @rule(kind=st.sampled_from(USERS), words=st.sampled_from(SENTENCES), key=st.sampled_from(KEYS[1:]), cut=CUTS)
+    @rule(
+        kind=st.sampled_from(USERS),
+        words=st.sampled_from(SENTENCES),
+        key=st.sampled_from(KEYS[1:]),
+        cut=CUTS,
+    )
     def say_of_the_user(self, kind: Kind, words: str, key: str, cut: int) -> None:
         """Remember something about the user."""
         write = Say(kind, words, key or "tone", layer=Layer.USER)
@@ -84,9 +91,15 @@ class Machine(RuleBasedStateMachine):
         importance=st.sampled_from([None, 0.1, 0.9]),
         cut=CUTS,
     )
-    def edit(self, nth: int, words: str | None, key: str | None, importance: float | None, cut: int) -> None:
+    def edit(
+        self, nth: int, words: str | None, key: str | None, importance: float | None, cut: int
+    ) -> None:
         """Update a memory's words, key or weight."""
-        among = [one for one in self._held() if one.kind in (*SAID, *USERS) and one.layer is not Layer.SESSION]
+        among = [
+            one
+            for one in self._held()
+            if one.kind in (*SAID, *USERS) and one.layer is not Layer.SESSION
+        ]
         among = [one for one in among if not one.key.startswith("failure")]
         if among:
             before = among[nth % len(among)]
@@ -117,7 +130,9 @@ class Machine(RuleBasedStateMachine):
     def delete(self, nths: list[int], cut: int, *, forget: bool) -> None:
         """Erase memories."""
         if held := self._held():
-            self._erase(tuple(dict.fromkeys(held[nth % len(held)].id for nth in nths)), cut, forget=forget)
+            self._erase(
+                tuple(dict.fromkeys(held[nth % len(held)].id for nth in nths)), cut, forget=forget
+            )
 
     @rule(layers=st.lists(st.sampled_from(WIPED), min_size=1, max_size=1), cut=CUTS)
     def wipe(self, layers: list[Layer], cut: int) -> None:
@@ -125,7 +140,12 @@ class Machine(RuleBasedStateMachine):
         if ids := tuple(one.id for one in self._held() if one.layer in layers):
             self._erase(ids, cut, forget=False)
 
-    @rule(function=st.sampled_from(FUNCTIONS), version=st.integers(0, 1), shift=st.integers(0, 1), looks=st.booleans())
+    @rule(
+        function=st.sampled_from(FUNCTIONS),
+        version=st.integers(0, 1),
+        shift=st.integers(0, 1),
+        looks=st.booleans(),
+    )
     def edit_code(self, function: str, version: int, shift: int, *, looks: bool) -> None:
         """Change code that may be cited, restore it, or move it."""
         self.world.edit(function, version, shift)
@@ -148,9 +168,16 @@ class Machine(RuleBasedStateMachine):
         note(f"  {done.counts}")
         self.model.consolidated(done, rows)
         self.asked.erase([hash_ for id_, hash_ in gone.items() if id_ not in rows])
-        assert self.world.perform(write).actions == (), "a second run at the same clock finds something to do"
+        assert self.world.perform(write).actions == (), (
+            "a second run at the same clock finds something to do"
+        )
 
-    @rule(task=st.sampled_from(TASKS), nth=NTH, lexical=st.sampled_from([False, False, True]), answers=st.booleans())
+    @rule(
+        task=st.sampled_from(TASKS),
+        nth=NTH,
+        lexical=st.sampled_from([False, False, True]),
+        answers=st.booleans(),
+    )
     def ask_about(self, task: str, nth: int, *, lexical: bool, answers: bool) -> None:
         """Take a turn, usually about an existing memory."""
         live = self.model.live()
@@ -172,7 +199,9 @@ class Machine(RuleBasedStateMachine):
     def all_is_right(self) -> None:
         """Both stores match the model, and nothing erased is left."""
         self.steps += 1
-        checks.check(self.world, self.model, self.past, may_blank=self.may_blank, is_free=self.is_free)
+        checks.check(
+            self.world, self.model, self.past, may_blank=self.may_blank, is_free=self.is_free
+        )
         checks.check_pool(self.world, self.model)
         if self.was_erased:
             checks.check_bytes(self.world, self.model)
@@ -210,7 +239,8 @@ class Machine(RuleBasedStateMachine):
     ],
 )
 def test_the_life_of_the_layers(examples: int, steps: int) -> None:
-    """Statements, erasures, turns and interruptions, a hundred or thousands: none lost unless erased, none left if so.
+    """Statements, erasures, turns and interruptions, a hundred or thousands: none lost unless
+    erased, none left if so.
 
     The examples are the same each time.
     """
@@ -223,6 +253,7 @@ def test_the_life_of_the_layers(examples: int, steps: int) -> None:
             phases=[Phase.generate],
             deadline=None,
             database=None,
-            suppress_health_check=[HealthCheck.too_slow],  # steps are turns, copies of stores and processes
+            # Steps are turns, copies of stores and processes.
+            suppress_health_check=[HealthCheck.too_slow],
         ),
     )

@@ -1,4 +1,7 @@
-"""A real judge on this machine: llama.cpp's server with a model of 135M. Protocol, never quality."""
+"""A real judge on this machine: llama.cpp's server with a model of 135M.
+
+Protocol, never quality.
+"""
 
 from pathlib import Path
 
@@ -45,7 +48,9 @@ async def test_a_model_without_a_decision_head_judges_by_yes_or_no(tmp_path: Pat
 def test_a_killed_turn_leaves_no_server(tmp_path: Path) -> None:
     """The server watches a pipe to its parent, which closes however the parent ends."""
     tree(tmp_path / "repo")
-    process = begin("ask", TASK.task, "--judge", f"llama:{model_file()}", "-y", cwd=tmp_path / "repo")
+    process = begin(
+        "ask", TASK.task, "--judge", f"llama:{model_file()}", "-y", cwd=tmp_path / "repo"
+    )
     wait_until(servers)
     process.kill()
     process.communicate()
@@ -56,13 +61,17 @@ def servers() -> list[int]:
     """Return the processes that serve a model."""
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
-        if any("xllamacpp.Server" in part and "sys.stdin.read" in part for part in process.info["cmdline"] or ()):
+        if any(
+            "xllamacpp.Server" in part and "sys.stdin.read" in part
+            for part in process.info["cmdline"] or ()
+        ):
             found.append(process.info["pid"])
     return found
 
 
 def test_the_share_of_yes_is_taken_among_yes_and_no() -> None:
-    """Other tokens do not count, spellings of a word do; a reply without either word has no score."""
+    """Other tokens do not count, spellings of a word do; a reply without either word has no
+    score."""
     words = [("Yes", -1.0), (" yes", -1.0), ("NO", -1.0), ("Maybe", -0.1)]
     top = [{"token": token, "logprob": chance} for token, chance in words]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}]}

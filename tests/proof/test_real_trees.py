@@ -1,8 +1,9 @@
 """Real source trees from the package index: completely indexed, linked, and searched.
 
-A released Python source archive and an npm package are downloaded by name and version into `.cache/artifacts`, checked
-by their hash, and unpacked for the run; nothing in them is executed. Without an index the tests are skipped. The
-questions guard against a fall; how often the lexical judge is right is measured in `benchmarks/`.
+A released Python source archive and an npm package are downloaded by name and version into
+`.cache/artifacts`, checked by their hash, and unpacked for the run; nothing in them is executed.
+Without an index the tests are skipped. The questions guard against a fall; how often the lexical
+judge is right is measured in `benchmarks/`.
 """
 
 import hashlib
@@ -55,7 +56,9 @@ FLASK = Release(
     "flask-3.1.3.tar.gz",
     "0ef0e52b8a9cd932855379197dd8f94047b359ca0a78695144304cb45f87c9eb",
     {
-        "where is the signed session cookie read from the request?": "SecureCookieSessionInterface.open_session",
+        "where is the signed session cookie read from the request?": (
+            "SecureCookieSessionInterface.open_session"
+        ),
         "send a file to the browser as an attachment": "send_file",
         "make a response out of what a view returned": "Flask.make_response",
         "load configuration from environment variables with a prefix": "Config.from_prefixed_env",
@@ -90,7 +93,10 @@ class Tree(Struct, frozen=True):
         pool = self.store.pool()
         by_content = {candidate.content_hash: candidate for candidate in pool}
         judge = LexicalJudge(lambda: self.store.vectors(TERM_EMBEDDER))
-        return [(by_content[found.content_hash], found) for found in judge.judgments(Turn(task=task), pool)]
+        return [
+            (by_content[found.content_hash], found)
+            for found in judge.judgments(Turn(task=task), pool)
+        ]
 
 
 def fetched(release: Release) -> Path:
@@ -98,21 +104,36 @@ def fetched(release: Release) -> Path:
     archive = ARTIFACTS / release.file
     if not archive.exists():
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(download(release), capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            download(release), capture_output=True, text=True, check=False, timeout=300
+        )
         if not archive.exists():
-            pytest.skip(f"{release.file} cannot be had from the package index: {done.stderr.strip()[-300:]}")
+            pytest.skip(
+                f"{release.file} cannot be had from the package index: {done.stderr.strip()[-300:]}"
+            )
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert found == release.sha256, f"{archive} is not what was released; remove it and try again"
     return archive
 
 
 def download(release: Release) -> list[str]:
-    """Return the command that downloads the archive into the cache. Skips the test if the tool is missing."""
+    """Return the command that downloads the archive into the cache.
+
+    Skips the test if the tool is missing.
+    """
     if release.registry == "npm":
         if shutil.which("npm") is None:
             pytest.skip(f"{release.file} is an npm package, and npm is not installed")
         wanted = f"{release.package}@{release.version}"
-        return ["npm", "pack", "--loglevel=error", "--ignore-scripts", wanted, "--pack-destination", str(ARTIFACTS)]
+        return [
+            "npm",
+            "pack",
+            "--loglevel=error",
+            "--ignore-scripts",
+            wanted,
+            "--pack-destination",
+            str(ARTIFACTS),
+        ]
     if find_spec("unearth") is None:
         pytest.skip("unearth is not installed; `make verify` installs it")
     wanted = f"{release.package}=={release.version}"
@@ -133,21 +154,27 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=[FLASK, FASTIFY], ids=lambda release: release.package)
-def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
+def tree(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tree]:
     """Index a release."""
     release: Release = request.param
     archive = fetched(release)
     place = tmp_path_factory.mktemp(release.package)
     unpack(archive, place / "tree")
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
-        first = index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600)
+        first = index_repository(
+            store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600
+        )
         yield Tree(release, place / "tree", store, first)
 
 
 def test_every_line_is_in_some_memory(tree: Tree) -> None:
     """X15: in every indexed file, each non-blank line lies in the span of a memory."""
     spans: dict[str, set[int]] = {}
-    for path, start, end in tree.store.connection.execute("SELECT path, start_line, end_line FROM memory"):
+    for path, start, end in tree.store.connection.execute(
+        "SELECT path, start_line, end_line FROM memory"
+    ):
         spans.setdefault(path, set()).update(range(start, end + 1))
     unseen, files, lines = [], 0, 0
     for (path,) in tree.store.connection.execute("SELECT path FROM file WHERE excluded = ''"):
@@ -171,7 +198,8 @@ def test_every_file_is_accounted_for(tree: Tree) -> None:
 
 
 def test_no_two_memories_share_a_name(tree: Tree) -> None:
-    """The number added equals the number stored: no memory overwrote another with its id, place and name."""
+    """The number added equals the number stored: no memory overwrote another with its id, place and
+    name."""
     pool = tree.store.pool()
     assert len({candidate.id for candidate in pool}) == len(pool) == tree.first.memories.added
     places = Counter((candidate.path, candidate.kind, candidate.entity) for candidate in pool)
@@ -179,7 +207,8 @@ def test_no_two_memories_share_a_name(tree: Tree) -> None:
 
 
 def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
-    """Calls, imports, tests, membership and references are found, and both ends of each edge exist."""
+    """Calls, imports, tests, membership and references are found, and both ends of each edge
+    exist."""
     assert tree.first.edges.keys() == set(Relation)
     assert all(count >= 100 for count in tree.first.edges.values())
     connection = tree.store.connection
@@ -190,7 +219,8 @@ def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
 
 
 def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:
-    """Of thousands of memories a question keeps at most one in fifty, and its function comes first."""
+    """Of thousands of memories a question keeps at most one in fifty, and its function comes
+    first."""
     first = {}
     for question in tree.release.questions:
         ranked = tree.ask(question)

@@ -1,7 +1,9 @@
-"""Random sequences of git and xscore: nothing stated or paid is ever lost, and nothing foreign counts.
+"""Random sequences of git and xscore: nothing stated or paid is ever lost, and nothing foreign
+counts.
 
-A branch of a stranger tracks a store in the tree, with its journal and a planted decision. Git checks it out, merges
-it, stashes and cleans; worktrees come and go; commands are killed. Git, stores and processes are real.
+A branch of a stranger tracks a store in the tree, with its journal and a planted decision. Git
+checks it out, merges it, stashes and cleans; worktrees come and go; commands are killed. Git,
+stores and processes are real.
 """
 
 import asyncio
@@ -61,7 +63,9 @@ class StorePlace(RuleBasedStateMachine):
     def begin_repository(self) -> None:
         """Make the repository, and the stranger's branch with a poisoned store."""
         script = self.folder / "script.json"
-        script.write_text(json.dumps({"default": 0.3, "rules": [{"entity": "total", "score": 0.9}]}))
+        script.write_text(
+            json.dumps({"default": 0.3, "rules": [{"entity": "total", "score": 0.9}]})
+        )
         self.judge = f"scripted:{script}"
         self.settings = Settings(judge=JudgeSettings(model=self.judge))
         self.main.mkdir()
@@ -71,7 +75,9 @@ class StorePlace(RuleBasedStateMachine):
         stranger.mkdir()
         with Store.open(find_root(stranger), user_data_dir=self.folder / "strangers-data") as store:
             decide(store, PLANTED)
-            shutil.copytree(store_dir(stranger), self.main / ".xscore", ignore=shutil.ignore_patterns("*-shm"))
+            shutil.copytree(
+                store_dir(stranger), self.main / ".xscore", ignore=shutil.ignore_patterns("*-shm")
+            )
         git(self.main, "checkout", "-qb", "theirs")
         git(self.main, "add", "-f", ".xscore")
         git(self.main, "commit", "-qm", "a store")
@@ -133,7 +139,10 @@ class StorePlace(RuleBasedStateMachine):
                 first = (await pipeline.ask(Turn(task=task), answer=False)).coverage
                 again = (await pipeline.ask(Turn(task=task), answer=False)).coverage
             for counts in (first, again):
-                assert counts.candidates == counts.judged + counts.cached + counts.carried + counts.unjudged
+                assert (
+                    counts.candidates
+                    == counts.judged + counts.cached + counts.carried + counts.unjudged
+                )
             assert (again.judged, again.unjudged) == (0, 0)
 
         asyncio.run(twice(self.roots[where % len(self.roots)]))
@@ -172,7 +181,9 @@ class StorePlace(RuleBasedStateMachine):
     def look_at(self, root: Path) -> None:
         """Check what a root's store says: the user's decisions, and no planted one."""
         with open_store(root) as store:
-            rows = store.connection.execute("SELECT text FROM memory WHERE kind = ?", (Kind.DECISION,)).fetchall()
+            rows = store.connection.execute(
+                "SELECT text FROM memory WHERE kind = ?", (Kind.DECISION,)
+            ).fetchall()
         assert {text for (text,) in rows} == self.stated
 
     def teardown(self) -> None:
@@ -195,5 +206,6 @@ def test_a_few_sequences_lose_nothing() -> None:
 @pytest.mark.verify
 @pytest.mark.timeout(900)
 def test_two_hundred_sequences_lose_nothing() -> None:
-    """Two hundred random sequences of pull, checkout, stash, clean, worktrees, questions, statements and kills."""
+    """Two hundred random sequences of pull, checkout, stash, clean, worktrees, questions,
+    statements and kills."""
     run_machine(SEQUENCES)

@@ -1,7 +1,9 @@
-"""Worktrees of one repository share a store, and each has the index that a store of its own would give it.
+"""Worktrees of one repository share a store, and each has the index that a store of its own would
+give it.
 
-Hypothesis edits files in any worktree, indexes, states decisions, adds and removes worktrees, in any order; after each
-index run the rows are compared with those of a fresh store. Processes index at the same time and are killed.
+Hypothesis edits files in any worktree, indexes, states decisions, adds and removes worktrees, in
+any order; after each index run the rows are compared with those of a fresh store. Processes index
+at the same time and are killed.
 """
 
 import random
@@ -16,7 +18,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.proof.worktree_world import LINKED, MAIN, TEXTS, Worktrees, index
 from xscore.platform import database
@@ -26,8 +34,14 @@ from xscore.store.mention_links import relink_mentions
 from xscore.store.remembering import remember
 
 NTH = st.integers(0, 5)
-REFERENCES = "SELECT source, target FROM edge WHERE path = '' AND relation = 'references' ORDER BY 1, 2"
-SAID = ("`first` is called once", "never change pkg/b.py::run", "`walk` and `other` belong to pkg/a.py")
+REFERENCES = (
+    "SELECT source, target FROM edge WHERE path = '' AND relation = 'references' ORDER BY 1, 2"
+)
+SAID = (
+    "`first` is called once",
+    "never change pkg/b.py::run",
+    "`walk` and `other` belong to pkg/a.py",
+)
 
 
 class Machine(RuleBasedStateMachine):
@@ -49,11 +63,14 @@ class Machine(RuleBasedStateMachine):
     def edit(self, *, nth: int, path: str, text: int) -> None:
         """Write or remove a file in some worktree."""
         names, texts = self.world.names, TEXTS[path]
-        self.world.write(names[nth % len(names)], path, texts[text % len(texts)] if text >= 0 else None)
+        self.world.write(
+            names[nth % len(names)], path, texts[text % len(texts)] if text >= 0 else None
+        )
 
     @rule(nth=NTH)
     def index(self, *, nth: int) -> None:
-        """Index a worktree: it holds what a store of it alone would, and what is stated names what it has."""
+        """Index a worktree: it holds what a store of it alone would, and what is stated names what
+        it has."""
         name = self.world.names[nth % len(self.world.names)]
         with self.world.open(name) as store:
             index(store)
@@ -67,11 +84,17 @@ class Machine(RuleBasedStateMachine):
     def say(self, *, nth: int, words: str) -> None:
         """State a decision in one worktree: every worktree has it."""
         with self.world.open(self.world.names[nth % len(self.world.names)]) as store:
-            remember(store, Statement(text=words, layer=Layer.GOVERNANCE, kind=Kind.DECISION), now=time.time())
+            remember(
+                store,
+                Statement(text=words, layer=Layer.GOVERNANCE, kind=Kind.DECISION),
+                now=time.time(),
+            )
         self.said.add(words)
         for name in self.world.names:
             with self.world.open(name) as store:
-                rows = store.connection.execute("SELECT text FROM memory WHERE kind = 'decision'").fetchall()
+                rows = store.connection.execute(
+                    "SELECT text FROM memory WHERE kind = 'decision'"
+                ).fetchall()
                 assert {text for (text,) in rows} == self.said
 
     @precondition(lambda self: len(self.world.names) <= len(LINKED))
@@ -110,7 +133,8 @@ def run(examples: int, steps: int, *, derandomize: bool) -> None:
 
 
 def test_each_worktree_has_its_own_index() -> None:
-    """After any few edits, statements and changes of worktrees, each holds what a store of it alone would."""
+    """After any few edits, statements and changes of worktrees, each holds what a store of it alone
+    would."""
     run(4, 12, derandomize=True)
 
 
@@ -137,12 +161,20 @@ with Store.open(root, user_data_dir=Path(sys.argv[2])) as store:
 
 def indexing(world: Worktrees, name: str, times: int = 1) -> subprocess.Popen[bytes]:
     """Start a process that indexes a worktree."""
-    command = [sys.executable, "-c", INDEX, str(world.folder / name), str(world.user_dir), str(times)]
+    command = [
+        sys.executable,
+        "-c",
+        INDEX,
+        str(world.folder / name),
+        str(world.user_dir),
+        str(times),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_worktrees_are_indexed_at_the_same_time(tmp_path: Path) -> None:
-    """Processes that index three new worktrees at once wait for each other and leave each with its own index."""
+    """Processes that index three new worktrees at once wait for each other and leave each with its
+    own index."""
     world = Worktrees(tmp_path)
     for name in LINKED:
         world.add(name)
@@ -161,7 +193,8 @@ def test_worktrees_are_indexed_at_the_same_time(tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_a_killed_index_run_harms_no_worktree(tmp_path: Path) -> None:
-    """Whenever runs in two worktrees are killed, the store is sound, and the next runs finish both."""
+    """Whenever runs in two worktrees are killed, the store is sound, and the next runs finish
+    both."""
     world, chance = Worktrees(tmp_path), random.Random(7)
     world.add("second")
     for _ in range(25):

@@ -1,4 +1,5 @@
-"""A repository with linked worktrees over one store, and what a store of one worktree alone would hold."""
+"""A repository with linked worktrees over one store, and what a store of one worktree alone would
+hold."""
 
 import json
 import sqlite3
@@ -20,29 +21,41 @@ from xscore.store.store import Store
 TEXTS = {
     "pkg/a.py": (
         "from pkg.b import run\n\n\ndef first(x):\n    return run(x)\n",
-        "from pkg.b import run, walk\n\n\ndef first(x):\n    return walk(run(x))\n\n\ndef other():\n    return 2\n",
+        (
+            "from pkg.b import run, walk\n\n\ndef first(x):\n    return walk(run(x))\n\n\ndef"
+            " other():\n    return 2\n"
+        ),
         "LIMIT = 3\n\n\ndef run(x):\n    return LIMIT\n",
     ),
     "pkg/b.py": (
         "def run(x):\n    return x\n",
-        "class Base:\n    def go(self):\n        return run(1)\n\n\n"
-        "def run(x):\n    return x + 1\n\n\ndef walk(x):\n    return x\n",
+        (
+            "class Base:\n    def go(self):\n        return run(1)\n\n\n"
+            "def run(x):\n    return x + 1\n\n\ndef walk(x):\n    return x\n"
+        ),
         "def walk(x):\n    return x\n",
     ),
     "pkg/c.py": (
-        "from pkg.a import first\nfrom pkg.b import Base\n\n\n"
-        "class Heir(Base):\n    def go(self):\n        return first(2)\n",
+        (
+            "from pkg.a import first\nfrom pkg.b import Base\n\n\n"
+            "class Heir(Base):\n    def go(self):\n        return first(2)\n"
+        ),
         "def run(x):\n    return 3\n",
     ),
     "README.md": ("# Read me\n\nCall `first`.\n", "# Read me\n\nCall `run` of pkg/b.py.\n"),
 }
 MAIN, LINKED = "repo", ("second", "third")
 _HELD = (
-    "SELECT id, layer, kind, status, path, entity, start_line, end_line, language, content_hash, text_hash, name_crc,"
-    " overrides, hex(terms) FROM memory WHERE source = 'index' ORDER BY id",
+    (
+        "SELECT id, layer, kind, status, path, entity, start_line, end_line, language,"
+        " content_hash, text_hash, name_crc, overrides, hex(terms) FROM memory WHERE source ="
+        " 'index' ORDER BY id"
+    ),
     "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
-    "SELECT file.path, file_version.file_hash, file_version.language, hex(mentions)"
-    " FROM file JOIN file_version ON number = version ORDER BY 1",
+    (
+        "SELECT file.path, file_version.file_hash, file_version.language, hex(mentions)"
+        " FROM file JOIN file_version ON number = version ORDER BY 1"
+    ),
     "SELECT path, name_crc FROM file JOIN mentioned_name USING (version) ORDER BY 1, 2",
     "SELECT * FROM edge WHERE path <> '' ORDER BY 1, 3, 2",
 )
@@ -52,35 +65,44 @@ _SOUND = {
         "SELECT number FROM file_version WHERE number NOT IN (SELECT version FROM file_row)"
     ),
     "lists of versions that are not there": (
-        "SELECT path FROM file_row WHERE version > 0 AND version NOT IN (SELECT number FROM file_version)"
+        "SELECT path FROM file_row WHERE version > 0 AND version NOT IN (SELECT number FROM"
+        " file_version)"
     ),
     "memories without a version": (
-        "SELECT id FROM memory_row WHERE version > 0 AND version NOT IN (SELECT number FROM file_version)"
+        "SELECT id FROM memory_row WHERE version > 0 AND version NOT IN (SELECT number FROM"
+        " file_version)"
     ),
     "names without a version": (
         "SELECT version FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
     ),
-    "rows of no worktree": """
+    "rows of no worktree": (
+        """
         SELECT worktree FROM file_row UNION SELECT worktree FROM edge_row WHERE worktree <> 0
         UNION SELECT worktree FROM worktree_meta UNION SELECT worktree FROM stale_memory
         UNION SELECT worktree FROM evidence_state EXCEPT SELECT number FROM worktree
-    """,
+    """
+    ),
     "ends of edges of no memory": (
         "SELECT id FROM edge_end WHERE id GLOB 'm_*' AND id NOT IN (SELECT id FROM memory_row)"
     ),
-    "edges without ends": "SELECT source FROM edge_row WHERE source NOT IN (SELECT number FROM edge_end)",
+    "edges without ends": (
+        "SELECT source FROM edge_row WHERE source NOT IN (SELECT number FROM edge_end)"
+    ),
     "uses that differ between versions": (
         "SELECT id FROM memory_row GROUP BY id"
         " HAVING count(DISTINCT access_count) > 1 OR count(DISTINCT created_at) > 1"
     ),
-    "wrong counts of contents": """
+    "wrong counts of contents": (
+        """
         WITH shown (hash) AS (
             SELECT content_hash FROM memory_row UNION ALL
             SELECT text_hash FROM memory_row WHERE text_hash <> content_hash UNION ALL
             SELECT content_hash FROM stale_memory UNION ALL
             SELECT text_hash FROM stale_memory WHERE text_hash <> content_hash)
-        SELECT hash FROM content WHERE memories <> (SELECT count(*) FROM shown WHERE shown.hash = content.hash)
-    """,
+        SELECT hash FROM content WHERE memories <> (SELECT count(*) FROM shown
+          WHERE shown.hash = content.hash)
+    """
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""Shared by the provider tests: a loopback server, a judging request, and a clock moved by the test."""
+"""Shared by the provider tests: a loopback server, a judging request, and a clock moved by the
+test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,7 +24,9 @@ Connected = Callable[..., AbstractAsyncContextManager[WireProvider]]
 def judging() -> MakeRequest:
     """Make a judging request over `n` memories of `chars` characters each."""
 
-    def make(*, n: int = 3, chars: int = 60, task: str = "Where is the cache written?", **changes: Any) -> Request:
+    def make(
+        *, n: int = 3, chars: int = 60, task: str = "Where is the cache written?", **changes: Any
+    ) -> Request:
         ids = tuple(f"k{number}" for number in range(n))
         blocks = [
             f'<memory id="{code}" kind="function" name="entity_{code}">\n'
@@ -31,7 +34,10 @@ def judging() -> MakeRequest:
             + "\n</memory>"
             for code in ids
         ]
-        content = ("\n".join(['<file path="src/cache.py">', *blocks, "</file>"]), f"<turn>\n{task}\n</turn>")
+        content = (
+            "\n".join(['<file path="src/cache.py">', *blocks, "</file>"]),
+            f"<turn>\n{task}\n</turn>",
+        )
         size = sum(map(len, content))
         fields: dict[str, Any] = {
             "stage": Stage.JUDGE,
@@ -56,7 +62,9 @@ def judging() -> MakeRequest:
 def connected() -> Connected:
     """Connect to a base URL and close the connection afterwards."""
     return closing(
-        lambda url, key: connect("judge-2", Settings(openai=OpenAISettings(base_url=url, api_key=Secret(key))))
+        lambda url, key: connect(
+            "judge-2", Settings(openai=OpenAISettings(base_url=url, api_key=Secret(key)))
+        )
     )
 
 
@@ -72,7 +80,8 @@ def claude() -> Connected:
     """Connect to a base URL in the Anthropic dialect and close the connection afterwards."""
     return closing(
         lambda url, key: connect_claude(
-            "claude-haiku-5-5", Settings(anthropic=AnthropicSettings(base_url=url, api_key=Secret(key)))
+            "claude-haiku-5-5",
+            Settings(anthropic=AnthropicSettings(base_url=url, api_key=Secret(key))),
         )
     )
 
@@ -100,7 +109,9 @@ class Spoken(Struct, frozen=True):
 
 
 @pytest.fixture(params=["openai", "anthropic"])
-def spoken(request: pytest.FixtureRequest, connected: Connected, claude: Connected) -> Iterator[Spoken]:
+def spoken(
+    request: pytest.FixtureRequest, connected: Connected, claude: Connected
+) -> Iterator[Spoken]:
     """Each dialect in turn."""
     is_openai = request.param == "openai"
     with OpenAIServer() if is_openai else AnthropicServer() as running:

@@ -1,8 +1,9 @@
 """Requests of every kind, and a strict check against an SDK's own request types.
 
-TypedDicts ignore unknown fields and pydantic reads an `Iterable` only as it is consumed; so the schema that pydantic
-makes of a type is changed first: unknown fields are forbidden everywhere, what may be iterated is a list, and the SDK's
-reply models, which it lets stand in requests and which take anything, are not what we send.
+TypedDicts ignore unknown fields and pydantic reads an `Iterable` only as it is consumed; so the
+schema that pydantic makes of a type is changed first: unknown fields are forbidden everywhere, what
+may be iterated is a list, and the SDK's reply models, which it lets stand in requests and which
+take anything, are not what we send.
 """
 
 from collections.abc import Iterator
@@ -24,13 +25,20 @@ from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import PackPrompt, RepairRung
 from xscore.settings import PrimarySettings
 
-MEMBERS = tuple(candidate("src/cache.py", f"entity_{number}", f"def entity_{number}(): ...") for number in range(20))
-TEXTS = {member.id: f"def {member.entity}():\n    return {number}" for number, member in enumerate(MEMBERS)}
+MEMBERS = tuple(
+    candidate("src/cache.py", f"entity_{number}", f"def entity_{number}(): ...")
+    for number in range(20)
+)
+TEXTS = {
+    member.id: f"def {member.entity}():\n    return {number}"
+    for number, member in enumerate(MEMBERS)
+}
 TURN = Turn(task="Where is the cache written?", errors="KeyError: 'cache'")
 
 
 def strictly(params: type) -> SchemaValidator:
-    """Return a strict validator of this type: no unknown field at any depth, no text for a number."""
+    """Return a strict validator of this type: no unknown field at any depth, no text for a
+    number."""
     return SchemaValidator(_closed(TypeAdapter(params).core_schema))
 
 
@@ -40,7 +48,9 @@ def _closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "model":
-        return {name: schema[name] for name in ("cls", "ref") if name in schema} | {"type": "is-instance"}
+        return {name: schema[name] for name in ("cls", "ref") if name in schema} | {
+            "type": "is-instance"
+        }
     closed = {name: _closed(part) for name, part in schema.items()}
     if closed.get("type") == "typed-dict":
         closed.pop("config", None)
@@ -75,7 +85,10 @@ def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
 
 
 def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptDrafts, PackPrompt]]:
-    packed, plain = PromptDrafts(judge, PackProfile(), b"s"), PromptDrafts(judge, PackProfile(size=1), b"s")
+    packed, plain = (
+        PromptDrafts(judge, PackProfile(), b"s"),
+        PromptDrafts(judge, PackProfile(size=1), b"s"),
+    )
     kept, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS[:5])
     pieces = packed.pieces_of(kept, TEXTS)
     yield "packed", packed, packed.asks(kept, pieces)[0]
@@ -86,4 +99,8 @@ def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptDrafts, PackPrompt]]:
 
 
 def _time(ttl_s: int) -> str:
-    return f"kept for {ttl_s // 60} min" if ttl_s and ttl_s < HOUR_S else ("kept for an hour" if ttl_s else "not kept")
+    return (
+        f"kept for {ttl_s // 60} min"
+        if ttl_s and ttl_s < HOUR_S
+        else ("kept for an hour" if ttl_s else "not kept")
+    )

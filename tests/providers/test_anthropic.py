@@ -30,29 +30,44 @@ def asking(judging: MakeRequest) -> MakeRequest:
 async def test_a_long_answer_is_streamed_although_nobody_watches(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """Above the length from which the vendor requires streaming, the call streams and returns the whole."""
+    """Above the length from which the vendor requires streaming, the call streams and returns the
+    whole."""
     async with claude(claude_server.url) as provider:
         for cap in (LONGEST_UNSTREAMED_TOKENS, LONGEST_UNSTREAMED_TOKENS + 1):
-            completion = await provider.complete(asking(reply_ids=(), content=("Go.",), max_output_tokens=cap))
+            completion = await provider.complete(
+                asking(reply_ids=(), content=("Go.",), max_output_tokens=cap)
+            )
             assert completion.text == claude_server.answer
     assert [body.get("stream", False) for body in claude_server.counts.bodies] == [False, True]
 
 
 @pytest.mark.parametrize(("ttl_s", "written_1h"), [(300, False), (3_600, True)], ids=["5m", "1h"])
 async def test_a_marked_pack_is_written_once_and_then_read(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, ttl_s: int, written_1h: bool
+    claude_server: AnthropicServer,
+    asking: MakeRequest,
+    claude: Connected,
+    ttl_s: int,
+    written_1h: bool,
 ) -> None:
-    """The pack's end is marked; the turn after it is never written, and an hour's cache is counted separately."""
+    """The pack's end is marked; the turn after it is never written, and an hour's cache is counted
+    separately."""
     async with claude(claude_server.url) as provider:
         cold = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s))
         warm = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s, task="Another task"))
         claude_server.prefixes.passes(ttl_s + 1)
         late = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s, task="A third"))
-    assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens == late.usage.cache_write_tokens > 512
+    assert (
+        cold.usage.cache_write_tokens
+        == warm.usage.cached_input_tokens
+        == late.usage.cache_write_tokens
+        > 512
+    )
     assert cold.usage.cache_write_1h_tokens == (cold.usage.cache_write_tokens if written_1h else 0)
     assert warm.usage.cache_write_tokens == late.usage.cached_input_tokens == 0
     assert cold.usage.cached_input_tokens == 0
-    assert claude_server.counts.prompt_tokens == sum(done.usage.input_tokens for done in (cold, warm, late))
+    assert claude_server.counts.prompt_tokens == sum(
+        done.usage.input_tokens for done in (cold, warm, late)
+    )
 
 
 async def test_limits_are_read_from_headers(
@@ -74,11 +89,14 @@ async def test_limits_are_read_from_headers(
 async def test_a_lesser_host_is_asked_without_the_schema(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """A compatible host that refuses the schema gets none from then on; the effort is never dropped."""
+    """A compatible host that refuses the schema gets none from then on; the effort is never
+    dropped."""
     claude_server.refused_fields = ("output_config",)
     async with claude(claude_server.url) as provider:
         assert isinstance(provider, Adaptable) and not provider.is_vendors_own
-        done = [await provider.complete(asking(), on_text) for on_text in (None, lambda piece: None)]
+        done = [
+            await provider.complete(asking(), on_text) for on_text in (None, lambda piece: None)
+        ]
         assert provider.learned(HAIKU).reply_form is ReplyForm.TEXT
         with pytest.raises(RequestRejected, match="output_config"):
             await provider.complete(asking(reasoning="low"))
@@ -92,7 +110,11 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
     """A remembered format is used at once, and what replies show is added."""
     claude_server.headers = {"anthropic-ratelimit-requests-limit": "50"}
     known = Capability(
-        provider="anthropic", host=claude_server.host, model=HAIKU, probed_at=5.0, reply_form=ReplyForm.TEXT
+        provider="anthropic",
+        host=claude_server.host,
+        model=HAIKU,
+        probed_at=5.0,
+        reply_form=ReplyForm.TEXT,
     )
     async with claude(claude_server.url) as provider:
         provider.adopt(known)
@@ -112,4 +134,6 @@ async def test_a_base_url_with_the_version_in_it_is_told_apart(
         with pytest.raises(Exception, match="404") as caught:
             await provider.complete(asking())
     assert not isinstance(caught.value, RequestRejected)
-    assert "anthropic.base_url ends where /v1/messages begins" in str(getattr(caught.value, "hint", ""))
+    assert "anthropic.base_url ends where /v1/messages begins" in str(
+        getattr(caught.value, "hint", "")
+    )

@@ -9,9 +9,22 @@ import pytest
 from msgspec import Struct
 
 from tests.providers.conftest import MakeRequest
-from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
+from tests.servers import (
+    AnthropicBatchServer,
+    AnthropicServer,
+    Fault,
+    OpenAIBatchServer,
+    OpenAIServer,
+    Step,
+    Trouble,
+)
 from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
-from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED, AnthropicBatches, OpenAIBatches, batch_host
+from xscore.extensions.batch.vendor_batches import (
+    CERTAINLY_NOT_CREATED,
+    AnthropicBatches,
+    OpenAIBatches,
+    batch_host,
+)
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import (
     ConnectionFailed,
@@ -28,7 +41,10 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 KEY = "sk-loopback-0123456789"
 MARK = "xs_0011223344556677_1"
-SPEC = {name: ModelSpec(name, model) for name, model in (("openai", "judge-2"), ("anthropic", "claude-haiku-5-5"))}
+SPEC = {
+    name: ModelSpec(name, model)
+    for name, model in (("openai", "judge-2"), ("anthropic", "claude-haiku-5-5"))
+}
 Server = OpenAIBatchServer | AnthropicBatchServer
 
 
@@ -50,7 +66,9 @@ class Vendor(Struct, frozen=True):
     def lines(self, judging: MakeRequest, n: int) -> IO[bytes]:
         """Return the input of N requests."""
         requests = (judging(model=self.model, task=f"Question {number} «ü»") for number in range(n))
-        return io.BytesIO(b"".join(self.host.line(f"{MARK}-q{at}-a0", one) for at, one in enumerate(requests)))
+        return io.BytesIO(
+            b"".join(self.host.line(f"{MARK}-q{at}-a0", one) for at, one in enumerate(requests))
+        )
 
     async def created(self, judging: MakeRequest, n: int) -> VendorBatch:
         """Create a batch of N requests."""
@@ -84,7 +102,11 @@ def patient(name: str, url: str) -> BatchHost:
 @pytest.fixture(params=["openai", "anthropic"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Each vendor's server in turn."""
-    with OpenAIBatchServer(api_key=KEY) if request.param == "openai" else AnthropicBatchServer(api_key=KEY) as running:
+    with (
+        OpenAIBatchServer(api_key=KEY)
+        if request.param == "openai"
+        else AnthropicBatchServer(api_key=KEY) as running
+    ):
         yield running
 
 
@@ -106,7 +128,9 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
         states.append(seen.status)
     found = await vendor.results(seen)
     ids = [result.custom_id for result in found]
-    assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(ids)
+    assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(
+        ids
+    )
     assert {result.outcome for result in found} == {RequestOutcome.ANSWERED}
     for result in found:
         assert result.completion is not None and result.completion.usage_reported
@@ -131,7 +155,9 @@ async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: Mak
     assert (result.completion.model, result.completion.finish) == (live.model, live.finish)
 
 
-async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_a_create_whose_answer_is_lost_is_found_again(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """It is sent once; its failure is ambiguous, and looking it up resolves it."""
     vendor.server.batches.trouble(Step.CREATE, Trouble.LOST)
     since = vendor.server.batches.clock()
@@ -144,7 +170,9 @@ async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judg
     assert found.mark == (MARK if vendor.host.name == "openai" else "")
 
 
-async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_what_is_not_created_is_told_for_certain(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """A 429 created nothing, a 500 may have; neither is resent automatically."""
     vendor.server.batches.trouble(Step.CREATE, Trouble.BUSY)
     with pytest.raises(CERTAINLY_NOT_CREATED) as busy:
@@ -158,8 +186,11 @@ async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: 
     assert vendor.server.batches.created == 0
 
 
-async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(vendor: Vendor, judging: MakeRequest) -> None:
-    """What came before a stream broke is returned, then the error; reading again returns all of it."""
+async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
+    """What came before a stream broke is returned, then the error; reading again returns all of
+    it."""
     seen = await vendor.ended(await vendor.created(judging, 40))
     vendor.server.batches.trouble(Step.RESULTS, Trouble.CUT)
     found: list[BatchResult] = []
@@ -170,7 +201,9 @@ async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(vendor: 
     assert len({result.custom_id for result in await vendor.results(seen)}) == 40
 
 
-async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_a_batch_that_expires_gives_what_was_run(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """Half ran in time; the rest expired and never ran."""
     vendor.server.batches.looks_until_done, vendor.server.batches.expires_at_look = 2, 2
     seen = await vendor.ended(await vendor.created(judging, 10))
@@ -179,11 +212,16 @@ async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: 
     assert vendor.server.batches.ran.total() == 5
 
 
-async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_a_batch_is_cancelled_once_however_often_it_is_asked(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """What ran is kept; asking again, and asking when it is over, are no errors."""
     seen = await vendor.created(judging, 10)
     await vendor.host.look(seen.vendor_id)
-    first, again = await vendor.host.cancel(seen.vendor_id), await vendor.host.cancel(seen.vendor_id)
+    first, again = (
+        await vendor.host.cancel(seen.vendor_id),
+        await vendor.host.cancel(seen.vendor_id),
+    )
     assert first.state is again.state is BatchState.CANCELLING
     over = await vendor.ended(again)
     fates = [result.outcome for result in await vendor.results(over)]
@@ -210,10 +248,16 @@ async def test_a_request_that_failed_says_how(
     found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
     [failed] = [result for result in found if result.outcome is not RequestOutcome.ANSWERED]
     assert (failed.outcome, failed.error_kind) == (fate, tells)
-    assert "cannot take" not in failed.detail and KEY not in failed.detail and "entity" not in failed.detail
+    assert (
+        "cannot take" not in failed.detail
+        and KEY not in failed.detail
+        and "entity" not in failed.detail
+    )
 
 
-async def test_a_request_that_the_model_declines_is_a_refusal(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_a_request_that_the_model_declines_is_a_refusal(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """As a reply or as the host's error, it is returned as the live call does."""
     vendor.server.misbehave(Fault.MODERATED)
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
@@ -221,7 +265,8 @@ async def test_a_request_that_the_model_declines_is_a_refusal(vendor: Vendor, ju
 
 
 async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRequest) -> None:
-    """The list is read page by page, newest first; a mark is found however wrong the vendor's clock is."""
+    """The list is read page by page, newest first; a mark is found however wrong the vendor's clock
+    is."""
     book = vendor.server.batches
     for at in range(230):
         book.clock = lambda at=at: 1_000_000.0 + 100 * at  # type: ignore[misc]  # the default binds this round's value
@@ -229,15 +274,21 @@ async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRe
     asked = book.asked[Step.LIST]
     found = await vendor.host.find(mark=MARK, since=1_022_000.0, requests=2)
     assert book.asked[Step.LIST] == asked + 1
-    assert all(book.all[seen.vendor_id].created_at >= 1_022_000.0 - 3_600 for seen in found) and found
+    assert (
+        all(book.all[seen.vendor_id].created_at >= 1_022_000.0 - 3_600 for seen in found) and found
+    )
     if vendor.host.name == "openai":
-        assert [seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)] == [MARK]
+        assert [seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)] == [
+            MARK
+        ]
         return
     assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115
     assert book.asked[Step.LIST] == asked + 4
     newest = list(book.all.values())[-2]
     newest.created_at = 0.0
-    assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115, "a time that is none ends nothing"
+    assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115, (
+        "a time that is none ends nothing"
+    )
 
 
 async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) -> None:
@@ -249,7 +300,9 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
                 await host.create(lines, mark=MARK, file_id=file_id)
-            assert "xscore batch run" in failure.value.hint and isinstance(failure.value, CERTAINLY_NOT_CREATED)
+            assert "xscore batch run" in failure.value.hint and isinstance(
+                failure.value, CERTAINLY_NOT_CREATED
+            )
             await host.aclose()
 
 
@@ -260,7 +313,8 @@ def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
 
 
 async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:
-    """With too many queued tokens one vendor fails the batch, the other refuses it; it fits later with both."""
+    """With too many queued tokens one vendor fails the batch, the other refuses it; it fits later
+    with both."""
     vendor.server.batches.enqueued_tokens = 10
     try:
         seen = await vendor.ended(await vendor.created(judging, 2))

@@ -45,11 +45,12 @@ async def main(name, url, path):
     print(json.dumps({"up": up, "down": tracemalloc.get_traced_memory()[1], "count": count}))
 
 asyncio.run(main(*sys.argv[1:]))
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 class Sink(Threaded):
-    """A server that takes either vendor's batches without storing them, and streams generated results."""
+    """A server that takes either vendor's batches without storing them, and streams generated
+    results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +112,8 @@ def sink() -> Iterator[Sink]:
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> None:
-    """60 MB up and 20,000 results down, each within 12 MB; the frame around Claude's requests is complete."""
+    """60 MB up and 20,000 results down, each within 12 MB; the frame around Claude's requests is
+    complete."""
     path = tmp_path / "input.jsonl"
     line = json.dumps({"custom_id": "x", "params": {"text": "y" * 100_000}}).encode() + b"\n"
     with path.open("wb") as lines:
@@ -142,7 +144,8 @@ class Lines(Sink):
 
 
 async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None:
-    """Neither an unterminated line nor an invalid one stops the others; a success without a reply is charged."""
+    """Neither an unterminated line nor an invalid one stops the others; a success without a reply
+    is charged."""
     good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
     lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
     with Lines(*lines) as server:
@@ -152,4 +155,6 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
         found = [result async for result in host.results(seen, model="m")]
         await host.aclose()
     assert [one.custom_id for one in found] == ["", "", "xs_1-q3-a0"]
-    assert {one.outcome for one in found} == {RequestOutcome.ERRED} and all(one.is_charged for one in found)
+    assert {one.outcome for one in found} == {RequestOutcome.ERRED} and all(
+        one.is_charged for one in found
+    )

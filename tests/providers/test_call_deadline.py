@@ -1,4 +1,5 @@
-"""One deadline for a whole call: connecting, sending, repeating with fewer fields, and the whole reply."""
+"""One deadline for a whole call: connecting, sending, repeating with fewer fields, and the whole
+reply."""
 
 import socket
 import time
@@ -30,7 +31,8 @@ def listener(*, backlog: int) -> Iterator[str]:
 async def test_a_listener_that_never_speaks_is_not_waited_for(
     judging: MakeRequest, connected: Connected, scheme: str
 ) -> None:
-    """An accepted but unanswered connection, TLS handshake included, counts against the deadline."""
+    """An accepted but unanswered connection, TLS handshake included, counts against the
+    deadline."""
     with listener(backlog=5) as host:
         async with connected(f"{scheme}://{host}/v1", key=KEY) as provider:
             with pytest.raises(CallTimedOut, match=f"{DEADLINE_S:g} s"):
@@ -46,9 +48,17 @@ class SlowToRefuse(OpenAIServer):
         return super().refusal(request, body)
 
 
-async def test_asking_for_less_does_not_begin_anew(judging: MakeRequest, connected: Connected) -> None:
+async def test_asking_for_less_does_not_begin_anew(
+    judging: MakeRequest, connected: Connected
+) -> None:
     """A host that refuses one field after another is retried within the one deadline."""
-    fields = ("json_schema", "json_object", "temperature", "prompt_cache_key", "max_completion_tokens")
+    fields = (
+        "json_schema",
+        "json_object",
+        "temperature",
+        "prompt_cache_key",
+        "max_completion_tokens",
+    )
     with SlowToRefuse(refused_fields=fields) as server:
         async with connected(server.url) as provider:
             with pytest.raises(CallTimedOut, match=f"{DEADLINE_S:g} s"):

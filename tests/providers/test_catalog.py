@@ -23,7 +23,8 @@ from xscore.records.calls import Usage
     ],
 )
 def test_a_family_shares_its_settings(model: str, effort: str) -> None:
-    """Dated names and vendor prefixes find their family; a model without reasoning gets no such field."""
+    """Dated names and vendor prefixes find their family; a model without reasoning gets no such
+    field."""
     assert model_settings("openai", model).reasoning == effort
 
 
@@ -49,7 +50,15 @@ def test_every_claude_that_the_sdk_names_is_declared() -> None:
         ),
         *(
             ("anthropic", "api.anthropic.com", f"claude-{model}")
-            for model in ("haiku-5-5", "haiku-4-5", "sonnet-5-5", "sonnet-5", "opus-5-5", "opus-5", "fable-5-1")
+            for model in (
+                "haiku-5-5",
+                "haiku-4-5",
+                "sonnet-5-5",
+                "sonnet-5",
+                "opus-5-5",
+                "opus-5",
+                "fable-5-1",
+            )
         ),
     ],
 )

@@ -1,4 +1,5 @@
-"""The number of calls in flight, and how a storm of 429s changes it, in an event loop with instant waits."""
+"""The number of calls in flight, and how a storm of 429s changes it, in an event loop with instant
+waits."""
 
 import asyncio
 import random
@@ -9,7 +10,13 @@ import pytest
 from msgspec import Struct, field
 
 from tests.providers.time_lapse import now, run
-from xscore.platform.errors import ConnectionFailed, Overloaded, ProviderError, RateLimited, Unreachable
+from xscore.platform.errors import (
+    ConnectionFailed,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+)
 from xscore.providers.concurrency import (
     FIRST_CALLS,
     GIVE_UP_AFTER_S,
@@ -66,7 +73,9 @@ async def call(gate: AdaptiveConcurrency, host: Host) -> None:
             return
 
 
-def limited(*windows: tuple[float, float], retry_after_s: float | None = None) -> Callable[[float], RateLimited | None]:
+def limited(
+    *windows: tuple[float, float], retry_after_s: float | None = None
+) -> Callable[[float], RateLimited | None]:
     """Return 429 within these times."""
 
     def trouble(at_s: float) -> RateLimited | None:
@@ -90,7 +99,9 @@ class Story(Struct):
 
 
 def story_of(
-    count: int, gate: AdaptiveConcurrency, trouble: Callable[[float], ProviderError | None] = lambda _: None
+    count: int,
+    gate: AdaptiveConcurrency,
+    trouble: Callable[[float], ProviderError | None] = lambda _: None,
 ) -> Story:
     """Make N calls at once, and tell."""
 
@@ -109,7 +120,10 @@ def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
 
 def test_slow_start_doubles_to_the_ceiling() -> None:
     """From 16 the limit doubles with each window of answers, up to the ceiling."""
-    assert AdaptiveConcurrency(100, start=64).limit == 64 and AdaptiveConcurrency(8, start=64).limit == 8
+    assert (
+        AdaptiveConcurrency(100, start=64).limit == 64
+        and AdaptiveConcurrency(8, start=64).limit == 8
+    )
     assert AdaptiveConcurrency(100, start=3).limit == 16
     gate = AdaptiveConcurrency(100)
     assert story_of(500, gate).host.peak == 100
@@ -130,7 +144,8 @@ def test_a_limit_that_is_not_reached_does_not_grow() -> None:
 
 
 def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
-    """However many calls meet the 429, the limit drops to four fifths once, and recovers in small steps."""
+    """However many calls meet the 429, the limit drops to four fifths once, and recovers in small
+    steps."""
     gate = AdaptiveConcurrency(64, jitter=lambda: 0.0)
     host = story_of(2_000, gate, limited((4.5, 5.6), retry_after_s=1.0)).host
     assert [limit for limit, _ in history_of(gate)] == [16, 32, 64, 51, 51, 64]
@@ -139,9 +154,12 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
 
 
 def test_a_host_that_sheds_a_few_calls_is_used_to_the_full() -> None:
-    """One call in twenty is refused, whatever the load: the limit reaches the ceiling and stays there."""
+    """One call in twenty is refused, whatever the load: the limit reaches the ceiling and stays
+    there."""
     gate, chance = AdaptiveConcurrency(64), random.Random(1)
-    story = story_of(4_000, gate, lambda _: RateLimited("shed", hint="wait") if chance.random() < 0.05 else None)
+    story = story_of(
+        4_000, gate, lambda _: RateLimited("shed", hint="wait") if chance.random() < 0.05 else None
+    )
     assert gate.limit == 64
     assert story.took_s <= 1.3 * 4_000 / 64 * LATENCY_S
 
@@ -187,23 +205,29 @@ def dead(from_s: float, to_s: float = float("inf")) -> Callable[[float], Unreach
 
 
 def test_a_host_that_answered_minutes_ago_is_not_asked_whether_it_is_there() -> None:
-    """The earlier limit is used at once; if the host has died since, each of these calls makes one attempt."""
+    """The earlier limit is used at once; if the host has died since, each of these calls makes one
+    attempt."""
     assert story_of(60, AdaptiveConcurrency(64, start=40)).host.sent_s[39] < LATENCY_S
     died = story_of(60, AdaptiveConcurrency(64, start=40), dead(0.0))
     assert len(died.host.sent_s) == 40 + MOST_SILENT_PROBES
 
 
 def test_a_dead_host_costs_a_handful_of_attempts() -> None:
-    """Two hundred calls to a dead host: a few at once, then one at a time, then all fail with the reason."""
+    """Two hundred calls to a dead host: a few at once, then one at a time, then all fail with the
+    reason."""
     story = story_of(200, AdaptiveConcurrency(64, host="h"), dead(0.0))
     assert len(story.host.sent_s) <= 2 * FIRST_CALLS + MOST_SILENT_PROBES
-    assert all(isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S for error in story.ended)
+    assert all(
+        isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S
+        for error in story.ended
+    )
     assert "was not reached" in str(story.ended[0]) and "no route" in str(story.ended[0])
 
 
 @pytest.mark.parametrize("lasts_s", [2.0, 60.0])
 def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -> None:
-    """Calls in flight fail, then one call at a time tests the host; after a short outage every call succeeds."""
+    """Calls in flight fail, then one call at a time tests the host; after a short outage every call
+    succeeds."""
     story = story_of(200, AdaptiveConcurrency(16), dead(3.5, 3.5 + lasts_s))
     failed = sum(3.5 <= at < 3.5 + lasts_s for at in story.host.sent_s)
     assert failed <= 16 + STORM_REFUSALS + MOST_SILENT_PROBES
@@ -211,7 +235,8 @@ def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -
 
 
 def test_only_the_probes_answer_opens() -> None:
-    """An answer from before the storm changes nothing; after the probe's answer the full limit applies."""
+    """An answer from before the storm changes nothing; after the probe's answer the full limit
+    applies."""
 
     async def story() -> tuple[int, int, int]:
         gate = AdaptiveConcurrency(4, jitter=lambda: 0.0)
@@ -270,14 +295,20 @@ def test_a_429_among_answers_closes_nothing() -> None:
 def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
     """A host that changes from 429 to 5xx gets one probe, then the calls themselves test it."""
     storm, gate = limited((0, 0.4)), AdaptiveConcurrency(16, jitter=lambda: 0.0)
-    story = story_of(40, gate, lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None))
+    story = story_of(
+        40, gate, lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None)
+    )
     assert len([at for at in story.host.sent_s if 0.4 < at < 2]) > 16
 
 
 def test_a_host_that_refuses_for_long_is_given_up() -> None:
-    """After the documented patience every call gets the error, which says that waiting does not help."""
+    """After the documented patience every call gets the error, which says that waiting does not
+    help."""
     story = story_of(50, AdaptiveConcurrency(16), limited((0, 1e9)))
-    assert all(isinstance(error, RateLimited) and error.retry_after_s == NEVER_RETRY_S for error in story.ended)
+    assert all(
+        isinstance(error, RateLimited) and error.retry_after_s == NEVER_RETRY_S
+        for error in story.ended
+    )
     assert GIVE_UP_AFTER_S <= story.took_s <= GIVE_UP_AFTER_S + 2 * LONGEST_BACKOFF_S
     assert len(story.host.sent_s) <= 16 + 20
 

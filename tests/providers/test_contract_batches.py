@@ -19,7 +19,8 @@ from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 LOCAL = Settings(
-    openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"), anthropic=AnthropicSettings(base_url="http://127.0.0.1:9")
+    openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"),
+    anthropic=AnthropicSettings(base_url="http://127.0.0.1:9"),
 )
 CLAUDE = strictly(ClaudeRequest)
 CHAT = strictly(CompletionCreateParamsNonStreaming)
@@ -31,7 +32,10 @@ PURPOSE: TypeAdapter[str] = TypeAdapter(FilePurpose)
 def lines_of(provider: str, model: str) -> list[dict[str, Any]]:
     """Return the parsed lines of every kind of request."""
     host: BatchHost = batch_host(connect_provider(ModelSpec(provider, model), LOCAL))
-    lines = [host.line(f"xs_1-q{at}-a0", request) for at, (_, request) in enumerate(requests(provider, model))]
+    lines = [
+        host.line(f"xs_1-q{at}-a0", request)
+        for at, (_, request) in enumerate(requests(provider, model))
+    ]
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     return [json.loads(line) for line in lines]
 

@@ -48,8 +48,13 @@ def server() -> Iterator[DecisionServer]:
 
 def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
     """Make a request about twenty memories."""
-    layout, profile = decision_layout(form, 48_000), PackProfile(tokens=40_000, size=400, is_independent=True)
-    drafts = PromptDrafts(JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout)
+    layout, profile = (
+        decision_layout(form, 48_000),
+        PackProfile(tokens=40_000, size=400, is_independent=True),
+    )
+    drafts = PromptDrafts(
+        JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout
+    )
     pack = Pack("q_1", MEMBERS)
     (ask,) = drafts.asks(pack, drafts.pieces_of(pack, TEXTS))
     return drafts.request(ask, turn_block(TURN))[0]
@@ -58,7 +63,9 @@ def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
 def provider_at(url: str, wire: str = "systemone", key: str = "") -> DecisionProvider:
     """Connect to a host of the user's own."""
     return DecisionProvider(
-        wire, "jev-1.14.0", Settings(decisions=DecisionSettings(hosts={wire: HostAccess(url, Secret(key))}))
+        wire,
+        "jev-1.14.0",
+        Settings(decisions=DecisionSettings(hosts={wire: HostAccess(url, Secret(key))})),
     )
 
 
@@ -66,14 +73,21 @@ def provider_at(url: str, wire: str = "systemone", key: str = "") -> DecisionPro
 def test_requests_are_what_the_sdks_say(form: DecisionForm) -> None:
     """No unknown and no missing field, for either API."""
     request = request_of(form)
-    OPENAI_TYPES.validate_python(provider_at("http://127.0.0.1:1", "decisions").fields(request), strict=True)
-    SystemOneRequest.model_validate(provider_at("http://127.0.0.1:1").fields(request), strict=True, extra="forbid")
+    OPENAI_TYPES.validate_python(
+        provider_at("http://127.0.0.1:1", "decisions").fields(request), strict=True
+    )
+    SystemOneRequest.model_validate(
+        provider_at("http://127.0.0.1:1").fields(request), strict=True, extra="forbid"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_the_sdk_would_read_is_read(server: DecisionServer, wire: str, form: DecisionForm) -> None:
-    """The loopback host's replies pass the SDKs' reply types, and each memory gets its own score."""
+async def test_what_the_sdk_would_read_is_read(
+    server: DecisionServer, wire: str, form: DecisionForm
+) -> None:
+    """The loopback host's replies pass the SDKs' reply types, and each memory gets its own
+    score."""
     seen: list[dict[str, Any]] = []
 
     def keep(reply: dict[str, Any]) -> dict[str, Any]:
@@ -92,13 +106,23 @@ async def test_what_the_sdk_would_read_is_read(server: DecisionServer, wire: str
 
 
 @pytest.mark.parametrize(
-    "spoiled", ['"label": 0.5, "label"', '"probability": 0.5, "probability"', '"label": {}, "x"', '"label": [], "x"']
+    "spoiled",
+    [
+        '"label": 0.5, "label"',
+        '"probability": 0.5, "probability"',
+        '"label": {}, "x"',
+        '"label": [], "x"',
+    ],
 )
 def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> None:
     """An ambiguous level gives its question no score, and the others keep theirs."""
     request, labels = request_of(DecisionForm.SCORE), [name for name, _ in LEVELS]
-    shares = [{"label": label, "probability": float(label == "needed"), "value": 1} for label in labels]
-    answers = [{"name": name, "type": "score", "probabilities": shares} for name in request.reply_ids]
+    shares = [
+        {"label": label, "probability": float(label == "needed"), "value": 1} for label in labels
+    ]
+    answers = [
+        {"name": name, "type": "score", "probabilities": shares} for name in request.reply_ids
+    ]
     data = json.dumps({"model": "m", "answers": answers})
     data = data.replace(spoiled.partition(":")[0], spoiled, 1)
     completion = provider_at("http://127.0.0.1:1", "decisions").read(data.encode(), {}, request)
@@ -118,8 +142,11 @@ def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> No
         (b"[" * 100_000, UnreadableResponse),
     ],
 )
-async def test_a_success_that_is_none_says_so(server: DecisionServer, data: bytes, error: type[ProviderError]) -> None:
-    """A page, a list, an empty object, duplicate names: an error that names the host, and no score."""
+async def test_a_success_that_is_none_says_so(
+    server: DecisionServer, data: bytes, error: type[ProviderError]
+) -> None:
+    """A page, a list, an empty object, duplicate names: an error that names the host, and no
+    score."""
     server.spoil = lambda reply: data
     provider = provider_at(server.url)
     with pytest.raises(error, match=r"127\.0\.0\.1"):
@@ -131,7 +158,9 @@ async def test_a_success_that_is_none_says_so(server: DecisionServer, data: byte
     ("status", "error"),
     [(401, AuthenticationFailed), (404, UnknownModel), (429, RateLimited), (503, Overloaded)],
 )
-async def test_statuses_are_told_apart(server: DecisionServer, status: int, error: type[ProviderError]) -> None:
+async def test_statuses_are_told_apart(
+    server: DecisionServer, status: int, error: type[ProviderError]
+) -> None:
     """The status table is the same as for chat."""
     server.status = lambda body: (status, "no")
     provider = provider_at(server.url)
@@ -143,10 +172,19 @@ async def test_statuses_are_told_apart(server: DecisionServer, status: int, erro
 async def test_the_name_of_a_model_is_not_taken_on_trust(server: DecisionServer) -> None:
     """A name that contains the key, cannot be printed or is endless does not become the judge's."""
     server.api_key = "sk-key-that-is-long-enough"
-    provider, request = provider_at(server.url, key=server.api_key), request_of(DecisionForm.PREDICATE)
-    for name, learned in ((f"m {server.api_key}", "m [key]"), ("\x1b[2J", request.model), ("x" * 9_999, request.model)):
+    provider, request = (
+        provider_at(server.url, key=server.api_key),
+        request_of(DecisionForm.PREDICATE),
+    )
+    for name, learned in (
+        (f"m {server.api_key}", "m [key]"),
+        ("\x1b[2J", request.model),
+        ("x" * 9_999, request.model),
+    ):
         server.model = name
-        assert (await provider.complete(request)).model == provider.learned("m").answered_by == learned
+        assert (
+            (await provider.complete(request)).model == provider.learned("m").answered_by == learned
+        )
     await provider.aclose()
 
 
@@ -188,16 +226,36 @@ def test_each_vendor_has_its_own_variables() -> None:
     ("spec", "environ", "error", "says"),
     [
         ("decisions:m", {}, UsageError, "DECISIONS_BASE_URL"),
-        ("systemone:m", {"SYSTEMONE_BASE_URL": "localhost:80/v1"}, UsageError, "SYSTEMONE_BASE_URL is not"),
+        (
+            "systemone:m",
+            {"SYSTEMONE_BASE_URL": "localhost:80/v1"},
+            UsageError,
+            "SYSTEMONE_BASE_URL is not",
+        ),
         (
             "decisions:m",
             {"DECISIONS_BASE_URL": "https://models.example.com"},
             AuthenticationFailed,
             "DECISIONS_API_KEY",
         ),
-        ("typesafe", {"TYPESAFE_API_KEY": "sk-ant-api03-x"}, AuthenticationFailed, "belongs to anthropic.com"),
-        ("openai-chat:m", {"OPENAI_API_KEY": "pplx-0123456789"}, AuthenticationFailed, "belongs to perplexity.ai"),
-        ("anthropic:m", {"ANTHROPIC_API_KEY": "sk-or-v1-012345"}, AuthenticationFailed, "belongs to openrouter.ai"),
+        (
+            "typesafe",
+            {"TYPESAFE_API_KEY": "sk-ant-api03-x"},
+            AuthenticationFailed,
+            "belongs to anthropic.com",
+        ),
+        (
+            "openai-chat:m",
+            {"OPENAI_API_KEY": "pplx-0123456789"},
+            AuthenticationFailed,
+            "belongs to perplexity.ai",
+        ),
+        (
+            "anthropic:m",
+            {"ANTHROPIC_API_KEY": "sk-or-v1-012345"},
+            AuthenticationFailed,
+            "belongs to openrouter.ai",
+        ),
         ("openrouter:", {"OPENROUTER_API_KEY": "sk-or-v1-012345"}, UsageError, "names no model"),
         ("fireworks", {"FIREWORKS_API_KEY": "fw_0123456789"}, UsageError, "names no known model"),
     ],
@@ -205,7 +263,8 @@ def test_each_vendor_has_its_own_variables() -> None:
 def test_what_cannot_be_sent_is_said_before_anything_is(
     spec: str, environ: dict[str, str], error: type[XscoreError], says: str
 ) -> None:
-    """No host, no key, another vendor's key, no model: the message names the variable, and never the key."""
+    """No host, no key, another vendor's key, no model: the message names the variable, and never
+    the key."""
     found = load_settings(repo_root=None, user_file=None, environ=environ).settings
     with pytest.raises(error) as caught:
         host_with_key(parse_model_spec(spec), found)
@@ -216,7 +275,10 @@ def test_what_cannot_be_sent_is_said_before_anything_is(
 
 def test_a_gateway_may_take_any_vendors_key() -> None:
     """Only the vendors' own hosts refuse a key by its prefix."""
-    environ = {"OPENAI_BASE_URL": "https://gateway.example.com/v1", "OPENAI_API_KEY": "sk-ant-api03-x"}
+    environ = {
+        "OPENAI_BASE_URL": "https://gateway.example.com/v1",
+        "OPENAI_API_KEY": "sk-ant-api03-x",
+    }
     found = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert host_with_key(parse_model_spec("openai-chat:m"), found) == "gateway.example.com"
     assert parse_model_spec("typesafe") == ModelSpec("typesafe", DECISION_HOSTS["typesafe"].model)
@@ -225,7 +287,10 @@ def test_a_gateway_may_take_any_vendors_key() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: str) -> None:
     """A host that answers in the other API's form is distinguished from a silent one."""
-    server.spoil = lambda reply: {**reply, "answers": {} if isinstance(reply["answers"], list) else []}
+    server.spoil = lambda reply: {
+        **reply,
+        "answers": {} if isinstance(reply["answers"], list) else [],
+    }
     provider = provider_at(server.url, wire)
     with pytest.raises(UnreadableResponse, match="the form of the other wire"):
         await provider.complete(request_of(DecisionForm.PREDICATE))
@@ -233,15 +298,22 @@ async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: s
 
 
 async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServer) -> None:
-    """Every declared host is reached by its variable, without a key on this machine, at its path and in its form."""
+    """Every declared host is reached by its variable, without a key on this machine, at its path
+    and in its form."""
     for name, declared in DECISION_HOSTS.items():
         if name != "llama":
-            variable = "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
-            found = load_settings(repo_root=None, user_file=None, environ={variable: server.url}).settings
+            variable = (
+                "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
+            )
+            found = load_settings(
+                repo_root=None, user_file=None, environ={variable: server.url}
+            ).settings
             provider = DecisionProvider(name, declared.model or "m", found)
             completion = await provider.complete(request_of(DecisionForm.PREDICATE))
             await provider.aclose()
-            assert len(parse_answers(completion.text, tuple(f"m{at}" for at in range(99))).scores) == len(MEMBERS), name
+            assert len(
+                parse_answers(completion.text, tuple(f"m{at}" for at in range(99))).scores
+            ) == len(MEMBERS), name
 
 
 @pytest.mark.parametrize(
@@ -254,9 +326,12 @@ async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServ
     ],
 )
 def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
-    """A million tokens in calls of 40,000, some cached, cost the plain input price; answers are free."""
+    """A million tokens in calls of 40,000, some cached, cost the plain input price; answers are
+    free."""
     provider, _, model = spec.partition(":")
-    keys = {f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")}
+    keys = {
+        f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")
+    }
     found = load_settings(repo_root=None, user_file=None, environ=keys).settings
     host = host_with_key(ModelSpec(provider, model), found)
     cost = call_price(provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000))
@@ -264,10 +339,15 @@ def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "usd"), [(272_000, "0.0272"), (272_001, "0.0544002")])
-def test_a_long_request_to_openai_costs_twice_and_is_reserved_at_that(tokens: int, usd: str) -> None:
-    """Above 272,000 tokens each costs double, cached ones too; the reservation is never below the charge."""
+def test_a_long_request_to_openai_costs_twice_and_is_reserved_at_that(
+    tokens: int, usd: str
+) -> None:
+    """Above 272,000 tokens each costs double, cached ones too; the reservation is never below the
+    charge."""
     sold = ("openai-decisions", "gpt-6-luna", "api.openai.com")
-    charged = call_price(*sold, Usage(input_tokens=tokens, cached_input_tokens=tokens - 1, output_tokens=400))
+    charged = call_price(
+        *sold, Usage(input_tokens=tokens, cached_input_tokens=tokens - 1, output_tokens=400)
+    )
     assert charged == Decimal(usd)
     request = Request(
         stage=Stage.JUDGE,

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+from anthropic.types.message_create_params import (
+    MessageCreateParamsNonStreaming,
+    MessageCreateParamsStreaming,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import (
@@ -21,17 +24,29 @@ from xscore.providers.openai import OpenAIProvider
 from xscore.providers.wire import response_format
 from xscore.records.calls import Capability, ReplyForm, Request
 
-OFFICIAL, COMPATIBLE = OpenAIProvider("https://api.openai.com/v1", ""), OpenAIProvider("http://127.0.0.1:1/v1", "")
+OFFICIAL, COMPATIBLE = (
+    OpenAIProvider("https://api.openai.com/v1", ""),
+    OpenAIProvider("http://127.0.0.1:1/v1", ""),
+)
 CLAUDE = AnthropicProvider("https://api.anthropic.com", "")
 UNPROBED = Capability(provider="openai", host="h", model="m", probed_at=0.0)
-OPENAI_TYPES = strictly(CompletionCreateParamsNonStreaming), strictly(CompletionCreateParamsStreaming)
+OPENAI_TYPES = (
+    strictly(CompletionCreateParamsNonStreaming),
+    strictly(CompletionCreateParamsStreaming),
+)
 CLAUDE_TYPES = strictly(MessageCreateParamsNonStreaming), strictly(MessageCreateParamsStreaming)
-OPENAI_MODELS = [*(f"{family}-9" for family, _ in OPENAI_FAMILIES), "llama3.2:3b", "anthropic/claude-haiku-5.5"]
+OPENAI_MODELS = [
+    *(f"{family}-9" for family, _ in OPENAI_FAMILIES),
+    "llama3.2:3b",
+    "anthropic/claude-haiku-5.5",
+]
 CLAUDE_MODELS = [*(f"{family}-9" for family, _ in CLAUDE_FAMILIES), "a-model-of-a-compatible-host"]
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-def openai_body(request: Request, *, form: ReplyForm = ReplyForm.JSON_SCHEMA, stream: bool = False) -> dict[str, Any]:
+def openai_body(
+    request: Request, *, form: ReplyForm = ReplyForm.JSON_SCHEMA, stream: bool = False
+) -> dict[str, Any]:
     """Return a body for the vendor's own host."""
     known = Capability(provider="openai", host="h", model="m", probed_at=0.0, reply_form=form)
     return OFFICIAL.fields(request, known, stream=stream)
@@ -69,7 +84,8 @@ def _keywords(schema: object) -> Iterator[str]:
 
 @STREAMED
 def test_a_request_fits_the_sdks_own_type(stream: bool) -> None:
-    """Packed, plain, throwaway, retried, marked or not, answering: for every family, strict or degraded."""
+    """Packed, plain, throwaway, retried, marked or not, answering: for every family, strict or
+    degraded."""
     seen = set()
     for model in OPENAI_MODELS:
         for name, request in requests("openai", model):
@@ -102,34 +118,49 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
         assert "".join(block["text"] for block in blocks) in ("", "\n\n".join(request.content))
     assert marks["packed, kept for 5 min"] == [{"type": "ephemeral"}, None]
     assert marks["packed, kept for an hour"] == [{"type": "ephemeral", "ttl": "1h"}, None]
-    lasting = {name for name in marks if name.startswith(("packed", "plain")) and "not kept" not in name}
+    lasting = {
+        name for name in marks if name.startswith(("packed", "plain")) and "not kept" not in name
+    }
     assert {name for name, found in marks.items() if found} == lasting
 
 
 def test_a_request_carries_only_what_is_declared(judging: MakeRequest) -> None:
-    """No effort, temperature or cache mark is sent unless declared; a mode of thinking has its own field."""
+    """No effort, temperature or cache mark is sent unless declared; a mode of thinking has its own
+    field."""
     plain = COMPATIBLE.fields(judging(cache_key=""), UNPROBED, stream=False)
     assert set(plain) == {"model", "messages", "max_completion_tokens", "response_format"}
     off, low = claude_body(judging(reasoning="disabled")), claude_body(judging(reasoning="low"))
     assert off["thinking"] == {"type": "disabled"} and "effort" not in off["output_config"]
     assert low["output_config"]["effort"] == "low" and "thinking" not in low
-    assert set(claude_body(judging(reply_ids=(), temperature=0.0))) == {"model", "max_tokens", "messages", "system"}
+    assert set(claude_body(judging(reply_ids=(), temperature=0.0))) == {
+        "model",
+        "max_tokens",
+        "messages",
+        "system",
+    }
 
 
 def test_the_vendors_host_is_told_to_keep_nothing(judging: MakeRequest) -> None:
-    """P08: the vendor's own host, which may keep completions, is asked not to; others do not get the field."""
+    """P08: the vendor's own host, which may keep completions, is asked not to; others do not get
+    the field."""
     assert openai_body(judging())["store"] is False
     assert "store" not in COMPATIBLE.fields(judging(), UNPROBED, stream=False)
 
 
 def test_weakening_ends(judging: MakeRequest) -> None:
-    """A host that refuses everything gets a finite number of requests, and an unrelated refusal changes nothing."""
+    """A host that refuses everything gets a finite number of requests, and an unrelated refusal
+    changes nothing."""
     request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
     known: Capability | None = UNPROBED
     steps = 0
-    words = "response_format temperature store prompt_cache_key prompt_cache_options prompt_cache_breakpoint"
+    words = (
+        "response_format temperature store prompt_cache_key prompt_cache_options"
+        " prompt_cache_breakpoint"
+    )
     while known is not None:
-        known = OFFICIAL.weaker(request, known, {"message": f"{words} stream_options max_completion_tokens"})
+        known = OFFICIAL.weaker(
+            request, known, {"message": f"{words} stream_options max_completion_tokens"}
+        )
         steps += 1
     assert steps < 15
     assert OFFICIAL.weaker(request, UNPROBED, {"message": "the moon is full"}) is None
@@ -144,7 +175,9 @@ def test_a_field_named_by_its_place_is_recognised(judging: MakeRequest) -> None:
     assert (found.without, found.reply_form) == (("prompt_cache_key",), ReplyForm.JSON_SCHEMA)
 
 
-IDS = st.lists(st.text(alphabet="abcdefghij", min_size=2, max_size=2), min_size=1, max_size=60, unique=True).map(tuple)
+IDS = st.lists(
+    st.text(alphabet="abcdefghij", min_size=2, max_size=2), min_size=1, max_size=60, unique=True
+).map(tuple)
 
 
 @given(IDS)
@@ -155,4 +188,7 @@ def test_every_id_is_a_required_integer(ids: tuple[str, ...]) -> None:
     scores = asked["schema"]["properties"]["scores"]
     assert scores["required"] == list(ids) == list(scores["properties"])
     assert scores["additionalProperties"] is False
-    assert all(score == {"type": "integer", "minimum": 0, "maximum": 100} for score in scores["properties"].values())
+    assert all(
+        score == {"type": "integer", "minimum": 0, "maximum": 100}
+        for score in scores["properties"].values()
+    )

@@ -1,4 +1,5 @@
-"""Every way in which the loopback server can misbehave, and the result of the call, in either dialect."""
+"""Every way in which the loopback server can misbehave, and the result of the call, in either
+dialect."""
 
 import json
 
@@ -53,7 +54,11 @@ RAISED: dict[Fault, type[ProviderError]] = {
 ANTHROPICS = {Fault.ERROR_IN_200: Overloaded, Fault.ERROR_IN_STREAM: Overloaded}
 """Faults named differently by the Anthropic dialect within a success."""
 
-FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Fault.TRUNCATION: Finish.LENGTH}
+FINISHED = {
+    Fault.MODERATED: Finish.REFUSAL,
+    Fault.REFUSAL: Finish.REFUSAL,
+    Fault.TRUNCATION: Finish.LENGTH,
+}
 """Faults that are finish reasons."""
 
 IS_STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
@@ -84,7 +89,8 @@ def test_every_fault_is_proved_here() -> None:
 async def test_a_fault_raises_its_own_error(
     spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
 ) -> None:
-    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
+    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key
+    or prompt."""
     spoken.server.misbehave(fault if not (is_streamed and fault is Fault.DRIP) else Fault.SILENCE)
     async with spoken.connected(spoken.server.url, key=KEY) as provider:
         with pytest.raises(ProviderError) as caught:
@@ -134,7 +140,8 @@ async def test_what_the_model_wrote_comes_through_as_written(
 async def test_missing_usage_is_our_estimate_and_says_so(
     spoken: Spoken, judging: MakeRequest, is_streamed: bool, fault: Fault
 ) -> None:
-    """A host without usage, or with one that no call can have, is metered by our estimate, marked as one."""
+    """A host without usage, or with one that no call can have, is metered by our estimate, marked
+    as one."""
     spoken.server.misbehave(fault)
     request = judging()
     async with spoken.connected(spoken.server.url) as provider:
@@ -144,8 +151,12 @@ async def test_missing_usage_is_our_estimate_and_says_so(
     assert completion.usage.output_tokens > 0
 
 
-@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED], ids=lambda fault: fault.name)
-async def test_retry_after_reaches_the_caller(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [Fault.RATE_LIMITED, Fault.OVERLOADED], ids=lambda fault: fault.name
+)
+async def test_retry_after_reaches_the_caller(
+    spoken: Spoken, judging: MakeRequest, fault: Fault
+) -> None:
     """X12: the host's requested wait is on the error; a silent host has none."""
     spoken.server.misbehave(fault, retry_after_s=1.5)
     spoken.server.misbehave(fault)
@@ -156,7 +167,9 @@ async def test_retry_after_reaches_the_caller(spoken: Spoken, judging: MakeReque
             assert caught.value.retry_after_s == expected
 
 
-async def test_a_host_that_is_not_there_was_sent_nothing(spoken: Spoken, judging: MakeRequest) -> None:
+async def test_a_host_that_is_not_there_was_sent_nothing(
+    spoken: Spoken, judging: MakeRequest
+) -> None:
     """A refused connection is distinguished from a broken one: it cannot have been charged."""
     async with spoken.connected("http://127.0.0.1:9" + spoken.server.base_path) as provider:
         with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:

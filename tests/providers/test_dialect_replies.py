@@ -21,14 +21,18 @@ HOST = OpenAIProvider("https://api.openai.com/v1", "")
 CLAUDE = AnthropicProvider("https://api.anthropic.com", "")
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"9" * 5_000 + b"}"])
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"9" * 5_000 + b"}"]
+)
 def test_json_made_to_break_its_reader_is_unreadable(body: bytes) -> None:
     """Endless nesting and endless numbers count as unreadable replies."""
     with pytest.raises(UnreadableResponse):
         json_object(body, {"content-type": "application/json"}, OPENAI, CALL)
 
 
-async def _read_stream(provider: WireProvider, *events: object, fails: Exception | None = None) -> None:
+async def _read_stream(
+    provider: WireProvider, *events: object, fails: Exception | None = None
+) -> None:
     async def stream() -> AsyncIterator[object]:
         for event in events:
             yield event
@@ -46,7 +50,9 @@ async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: Spoken) -
         with pytest.raises(UnreadableResponse):
             await _read_stream(provider, ["message_start"])
         with pytest.raises(ConnectionFailed):
-            await _read_stream(provider, {"type": "message_start", "message": "nonsense"}, {"type": "message_stop"})
+            await _read_stream(
+                provider, {"type": "message_start", "message": "nonsense"}, {"type": "message_stop"}
+            )
 
 
 @pytest.mark.parametrize("count", [10**30, -1, True, 1.5, "9", None])
@@ -60,8 +66,17 @@ def test_a_count_that_cannot_be_is_none(count: object) -> None:
 
 def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
     """Thinking blocks do not reach the scorer, and only the SDK's reasons are in the table."""
-    blocks = [{"type": "thinking", "thinking": "hm", "text": "no"}, {"type": "text", "text": "{}"}, "junk", {"text": 1}]
-    found = {"content": blocks, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "text": "no"},
+        {"type": "text", "text": "{}"},
+        "junk",
+        {"text": 1},
+    ]
+    found = {
+        "content": blocks,
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
     assert CLAUDE.completion(found, CALL, RateLimits()).text == "{}"
     decided = {reason: CLAUDE.completion(found | {"stop_reason": reason}, CALL, RateLimits()).finish
                for reason in get_args(StopReason)}  # fmt: skip
@@ -74,12 +89,21 @@ def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
 def test_a_limit_that_cannot_be_is_none(limit: str) -> None:
     """A header without a valid limit states none."""
     assert HOST.rate_limits({"x-ratelimit-limit-requests": limit}).requests_per_minute is None
-    assert CLAUDE.rate_limits({"anthropic-ratelimit-requests-limit": limit}).requests_per_minute is None
+    assert (
+        CLAUDE.rate_limits({"anthropic-ratelimit-requests-limit": limit}).requests_per_minute
+        is None
+    )
 
 
 def test_a_total_of_tokens_is_left_out_where_input_is_stated_by_itself() -> None:
     """The total includes cached tokens, the input limit does not; alone it is a normal limit."""
-    total = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-tokens-limit": "60000"}
-    parts = {"anthropic-ratelimit-input-tokens-limit": "50000", "anthropic-ratelimit-output-tokens-limit": "10000"}
+    total = {
+        "anthropic-ratelimit-requests-limit": "50",
+        "anthropic-ratelimit-tokens-limit": "60000",
+    }
+    parts = {
+        "anthropic-ratelimit-input-tokens-limit": "50000",
+        "anthropic-ratelimit-output-tokens-limit": "10000",
+    }
     assert CLAUDE.rate_limits(total) == RateLimits(50, 60_000)
     assert CLAUDE.rate_limits(total | parts) == RateLimits(50, None, 50_000, 10_000)

@@ -1,4 +1,5 @@
-"""Common to both dialects, against a real server on loopback; faults are in `test_dialect_faults`."""
+"""Common to both dialects, against a real server on loopback; faults are in
+`test_dialect_faults`."""
 
 import json
 import subprocess
@@ -18,7 +19,8 @@ from xscore.settings.load import VENDORS
 
 
 async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeRequest) -> None:
-    """X05: one call carries a pack and returns a score for each of its ids, with the host's usage."""
+    """X05: one call carries a pack and returns a score for each of its ids, with the host's
+    usage."""
     spoken.server.score = table({"entity_k1": 92})
     async with spoken.connected(spoken.server.url) as provider:
         completion = await provider.complete(judging())
@@ -43,15 +45,20 @@ async def test_a_judging_call_is_what_the_sdk_would_send(
         await provider.open().client.post(provider.profile.path, cast_to=httpx2.Response, body=body)
     (ours, sdks), bodies = spoken.server.counts.headers, spoken.server.counts.bodies
     assert bodies[0] == bodies[1] and int(ours["content-length"]) == int(sdks["content-length"])
-    assert ours.items() <= {name: sdks.get(name) for name in ours}.items() | {("user-agent", ours["user-agent"])}
+    assert ours.items() <= {name: sdks.get(name) for name in ours}.items() | {
+        ("user-agent", ours["user-agent"])
+    }
     left_out = {name for name in sdks if name not in ours}
-    assert all(name.startswith("x-stainless") or name == "connection" for name in left_out), left_out
+    assert all(name.startswith("x-stainless") or name == "connection" for name in left_out), (
+        left_out
+    )
 
 
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
     spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the configured key is sent; a local server without one gets a dummy, and none of the environment."""
+    """Only the configured key is sent; a local server without one gets a dummy, and none of the
+    environment."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.setenv(name, "sk-of-the-environment")
     for key in ("sk-test-1234567890", ""):
@@ -94,14 +101,16 @@ def test_a_remote_host_needs_a_key(vendor: str) -> None:
 def test_connecting_loads_no_sdk(vendor: str, tmp_path: Path) -> None:
     """Building a provider and its wrappers imports no heavy module; only a call does."""
     program = (
-        "import sys\n"
-        "from xscore.providers import attempts, limits, prices, spec\n"
-        "from xscore.settings import AnthropicSettings, OpenAISettings, Settings\n"
-        "url = 'http://127.0.0.1:9'\n"
-        "settings = Settings(openai=OpenAISettings(base_url=url), anthropic=AnthropicSettings(base_url=url))\n"
-        f"provider = spec.connect_provider(spec.parse_model_spec('{vendor}:m'), settings)\n"
-        "limits.Limited(attempts.Metered(attempts.Retrying(provider, attempts=2), turn_id='t', record=print))\n"
-        "print(sorted({'anthropic', 'openai', 'aiohttp', 'httpx2', 'genai_prices'} & set(sys.modules)))\n"
+        "import sys\nfrom xscore.providers import attempts, limits, prices, spec\nfrom"
+        " xscore.settings import AnthropicSettings, OpenAISettings, Settings\nurl ="
+        " 'http://127.0.0.1:9'\nsettings = Settings(openai=OpenAISettings(base_url=url),"
+        " anthropic=AnthropicSettings(base_url=url))\nprovider ="
+        f" spec.connect_provider(spec.parse_model_spec('{vendor}:m'),"
+        " settings)\nlimits.Limited(attempts.Metered(attempts.Retrying(provider, attempts=2),"
+        " turn_id='t', record=print))\nprint(sorted({'anthropic', 'openai', 'aiohttp', 'httpx2',"
+        " 'genai_prices'} & set(sys.modules)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stdout.strip() == "[]"

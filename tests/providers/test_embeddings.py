@@ -7,7 +7,13 @@ import pytest
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
 from xscore.extensions.vectors.turn_likeness import Embedder, make_embedder
-from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
+from xscore.platform.errors import (
+    AuthenticationFailed,
+    Overloaded,
+    QuotaExhausted,
+    RateLimited,
+    UnreadableResponse,
+)
 from xscore.providers.attempts import Metered, Retrying
 from xscore.providers.provider import Provider
 from xscore.records.calls import CallRecord, Stage
@@ -37,7 +43,8 @@ def embedder_of(settings: Settings) -> Embedder:
 
 
 async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingServer) -> None:
-    """H07: rows come back in the order of the texts, however the host orders them; no dimension is fixed."""
+    """H07: rows come back in the order of the texts, however the host orders them; no dimension is
+    fixed."""
     embedder = embedder_of(settings_of(embedding_server))
     found = await embedder.embed(TEXTS)
     await embedder.aclose()
@@ -49,8 +56,11 @@ async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingSe
     assert embedder.name == f"openai:{embedding_server.host}:vectors-1"
 
 
-async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_server: EmbeddingServer) -> None:
-    """A 429 and a 503 are retried by the common wrappers; the ledger has each attempt, as `embed`."""
+async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(
+    embedding_server: EmbeddingServer,
+) -> None:
+    """A 429 and a 503 are retried by the common wrappers; the ledger has each attempt, as
+    `embed`."""
     embedding_server.statuses = [429, 503]
     rows: list[CallRecord] = []
 
@@ -72,7 +82,9 @@ async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_serv
     assert rows[-1].cost_usd == 0, "it stays on this machine"
 
 
-async def test_the_format_is_left_out_where_it_is_refused(embedding_server: EmbeddingServer) -> None:
+async def test_the_format_is_left_out_where_it_is_refused(
+    embedding_server: EmbeddingServer,
+) -> None:
     """A host that does not know `encoding_format` is asked without it."""
     embedding_server.refuses_format = True
     embedder = embedder_of(settings_of(embedding_server))
@@ -92,7 +104,9 @@ async def test_the_format_is_left_out_where_it_is_refused(embedding_server: Embe
         {"data": [{"index": 0, "embedding": [1.0]}] * 3},
     ],
 )
-async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingServer, reply: dict[str, object]) -> None:
+async def test_vectors_that_are_none_are_an_error(
+    embedding_server: EmbeddingServer, reply: dict[str, object]
+) -> None:
     """A wrong number of rows, ragged rows and words are never accepted as vectors."""
     embedding_server.reply = reply
     embedder = embedder_of(settings_of(embedding_server))
@@ -104,7 +118,9 @@ async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingSer
 async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer) -> None:
     """The key of `openai.*` is used for the endpoint; an error that repeats it does not show it."""
     key = "sk-test-abcdefghijklmnop-1234"
-    embedding_server.reply = {"error": {"message": f"no credit for {key}", "code": "insufficient_quota"}}
+    embedding_server.reply = {
+        "error": {"message": f"no credit for {key}", "code": "insufficient_quota"}
+    }
     embedder = embedder_of(settings_of(embedding_server, key))
     with pytest.raises(QuotaExhausted) as caught:
         await embedder.embed(TEXTS)
@@ -117,5 +133,9 @@ def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> Non
     """No text is sent to a host that would reject it."""
     with pytest.raises(AuthenticationFailed):
         embedder_of(
-            Settings(embedding=EmbeddingSettings(model="openai:vectors-1", base_url="https://vectors.example/v1"))
+            Settings(
+                embedding=EmbeddingSettings(
+                    model="openai:vectors-1", base_url="https://vectors.example/v1"
+                )
+            )
         )

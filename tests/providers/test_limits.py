@@ -1,4 +1,5 @@
-"""Limits around a scripted provider: slots, requests, tokens and dollars are taken before a call."""
+"""Limits around a scripted provider: slots, requests, tokens and dollars are taken before a
+call."""
 
 import asyncio
 from decimal import Decimal
@@ -88,7 +89,9 @@ async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest)
 async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None:
     """The bound is reserved, the actual cost settled, the difference released."""
     purse = Purse("10000")
-    completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(judging())
+    completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(
+        judging()
+    )
     actual = dollar_a_token("", "", "", completion.usage)
     assert purse.reserved == [cost_upper_bound("scripted", "-", judging(), price_of=dollar_a_token)]
     assert purse.settled == [actual]
@@ -97,9 +100,17 @@ async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None
 
 @pytest.mark.parametrize(
     ("kind", "is_charged"),
-    [("timeout", True), ("unreadable_response", True), ("connection", True), ("rate_limited", False), ("quota", False)],
+    [
+        ("timeout", True),
+        ("unreadable_response", True),
+        ("connection", True),
+        ("rate_limited", False),
+        ("quota", False),
+    ],
 )
-async def test_what_may_have_been_charged_stays_charged(judging: MakeRequest, kind: str, is_charged: bool) -> None:
+async def test_what_may_have_been_charged_stays_charged(
+    judging: MakeRequest, kind: str, is_charged: bool
+) -> None:
     """A timed-out call stays charged in full; a rejected one costs nothing."""
     purse = Purse("10000")
     with pytest.raises(ProviderError):
@@ -138,14 +149,22 @@ async def test_what_waits_is_not_sent_after_a_halt(
 
 
 @pytest.mark.parametrize("holds", ["rate", "backoff"])
-async def test_a_halt_wakes_whoever_waits_long(server: OpenAIServer, judging: MakeRequest, holds: str) -> None:
+async def test_a_halt_wakes_whoever_waits_long(
+    server: OpenAIServer, judging: MakeRequest, holds: str
+) -> None:
     """Neither a limit of one request a minute nor a Retry-After of an hour delays a stopped run."""
-    provider = ScriptedProvider(Script(errors=(PlannedError(at=1, kind="rate_limited", retry_after_s=100.0),)))
+    provider = ScriptedProvider(
+        Script(errors=(PlannedError(at=1, kind="rate_limited", retry_after_s=100.0),))
+    )
     limited = Limited(
-        provider if holds == "backoff" else ScriptedProvider(), rates=LocalRates(rpm=1 if holds == "rate" else None)
+        provider if holds == "backoff" else ScriptedProvider(),
+        rates=LocalRates(rpm=1 if holds == "rate" else None),
     )
     whole = Retrying(limited, attempts=3, sleep=limited.sleep)
-    calls = [asyncio.create_task(whole.complete(judging())) for _ in range(1 if holds == "backoff" else 3)]
+    calls = [
+        asyncio.create_task(whole.complete(judging()))
+        for _ in range(1 if holds == "backoff" else 3)
+    ]
     await asyncio.sleep(0.05)
     limited.halt()
     limited.halt()  # two judges that share the line each say so

@@ -34,11 +34,16 @@ async def vendor(server: OpenAIBatchServer) -> AsyncIterator[Vendor]:
         (lambda line: line + line, "two requests have one id"),
         (lambda line: line + b"{\n", r"not JSON \(invalid_json_line\) \(line 2\)"),
         (lambda line: b"", "its input is empty"),
-        (lambda line: line + line.replace(b"-q0-", b"-q1-").replace(b"judge-2", b"judge-3"), "different models"),
+        (
+            lambda line: line + line.replace(b"-q0-", b"-q1-").replace(b"judge-2", b"judge-3"),
+            "different models",
+        ),
     ],
     ids=["duplicate", "not JSON", "empty", "two models"],
 )
-async def test_an_input_that_is_refused_says_why(vendor: Vendor, judging: MakeRequest, spoil: Any, why: str) -> None:
+async def test_an_input_that_is_refused_says_why(
+    vendor: Vendor, judging: MakeRequest, spoil: Any, why: str
+) -> None:
     """The reason is in our words, by the host's code; nothing ran."""
     lines = io.BytesIO(spoil(vendor.lines(judging, 1).read()))
     file_id = await vendor.host.upload(lines, mark=MARK)
@@ -57,7 +62,10 @@ async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeReque
     for _ in range(4):
         seen = await vendor.host.look(seen.vendor_id)
         words.append((seen.status, seen.state))
-    working = [(word, BatchState.WORKING) for word in ("validating", "in_progress", "in_progress", "finalizing")]
+    working = [
+        (word, BatchState.WORKING)
+        for word in ("validating", "in_progress", "in_progress", "finalizing")
+    ]
     assert words == [*working, ("completed", BatchState.ENDED)]
     assert seen.done == 6 and len(seen.files) == 1
 

@@ -19,19 +19,29 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 
 def models(vendor: str, *kinds: str) -> list[str]:
-    """Return the vendor's models that are found by their own name and have a price of each of these kinds today."""
+    """Return the vendor's models that are found by their own name and have a price of each of these
+    kinds today."""
     (found,) = (one for one in get_snapshot().providers if one.id == vendor)
     named = [model for model in found.models if found.find_model(model.id) is model]
-    return [model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)]
+    return [
+        model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)
+    ]
 
 
-TALKING = [(vendor, model) for vendor in HOSTS for model in models(vendor, "input_mtok", "output_mtok")]
-EMBEDDING = [("openai", model) for model in models("openai", "input_mtok") if ("openai", model) not in TALKING]
+TALKING = [
+    (vendor, model) for vendor in HOSTS for model in models(vendor, "input_mtok", "output_mtok")
+]
+EMBEDDING = [
+    ("openai", model)
+    for model in models("openai", "input_mtok")
+    if ("openai", model) not in TALKING
+]
 
 
 @st.composite
 def usages(draw: st.DrawFn) -> Usage:
-    """Draw plausible usage: parts never exceed their whole; both sides of every long-prompt tier."""
+    """Draw plausible usage: parts never exceed their whole; both sides of every long-prompt
+    tier."""
     given_ = draw(st.one_of(st.integers(1, 5_000), st.integers(90_000, 300_000)))
     cached = draw(st.integers(0, given_))
     written = draw(st.integers(0, given_ - cached))
@@ -58,7 +68,9 @@ def of_the_table(usage: Usage) -> genai_prices.Usage:
     )
 
 
-def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dict[str, str] | None = None) -> Decimal:
+def by_table(
+    vendor: str, model: str, usage: Usage, when: datetime, context: dict[str, str] | None = None
+) -> Decimal:
     """Price one call with genai-prices."""
     found = genai_prices.calc_price(
         of_the_table(usage),
@@ -71,20 +83,35 @@ def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dic
 
 
 @settings(max_examples=50, deadline=None)
-@given(known=st.sampled_from(TALKING), usage=usages(), days=st.integers(-900, 300), seconds=st.integers(0, 86_399))
-def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: int, seconds: int) -> None:
-    """Any usage, of any model of both vendors, on any day: the same as genai-prices, and so for a batch."""
+@given(
+    known=st.sampled_from(TALKING),
+    usage=usages(),
+    days=st.integers(-900, 300),
+    seconds=st.integers(0, 86_399),
+)
+def test_a_price_is_the_tables_own(
+    known: tuple[str, str], usage: Usage, days: int, seconds: int
+) -> None:
+    """Any usage, of any model of both vendors, on any day: the same as genai-prices, and so for a
+    batch."""
     vendor, model = known
     when = NOW.replace(hour=0) + timedelta(days=days, seconds=seconds)
     found = call_price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
     assert found is not None
     assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
     batch = call_price.batch(model, HOSTS[vendor], usage, at=when.timestamp())
-    assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal("1e-12")
+    assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal(
+        "1e-12"
+    )
 
 
 AWKWARD = [
-    Usage(input_tokens=given_, cached_input_tokens=cached, cache_write_tokens=written, cache_write_1h_tokens=hour)
+    Usage(
+        input_tokens=given_,
+        cached_input_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=hour,
+    )
     for given_, cached, written, hour in (
         (1, 0, 0, 0),
         (100_000, 64, 0, 0),
@@ -97,15 +124,21 @@ AWKWARD = [
 MOMENTS = [
     datetime(2024, 1, 1, tzinfo=UTC),
     datetime(2026, 10, 13, 23, 59, 59, tzinfo=UTC),
-    *(NOW.replace(hour=hour, minute=minute) for hour, minute in ((0, 30), (3, 59), (4, 0), (16, 29), (16, 30))),
+    *(
+        NOW.replace(hour=hour, minute=minute)
+        for hour, minute in ((0, 30), (3, 59), (4, 0), (16, 29), (16, 30))
+    ),
 ]
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
-    """At each side of every tier, day and hour; a model without a token price in the table is unpriced."""
-    for vendor, model in [(each, model) for each in get_snapshot().providers for model in each.models]:
+    """At each side of every tier, day and hour; a model without a token price in the table is
+    unpriced."""
+    for vendor, model in [
+        (each, model) for each in get_snapshot().providers for model in each.models
+    ]:
         for when in MOMENTS:
             stated = model.get_prices(when)
             for usage in AWKWARD:
@@ -113,18 +146,33 @@ def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
                 if stated.input_mtok is None:
                     assert found is None, model.id
                 else:
-                    total = model.calc_price(of_the_table(usage), vendor, genai_request_timestamp=when).total_price
-                    assert found is not None and abs(found - total) <= Decimal("1e-12"), (model.id, when, usage)
+                    total = model.calc_price(
+                        of_the_table(usage), vendor, genai_request_timestamp=when
+                    ).total_price
+                    assert found is not None and abs(found - total) <= Decimal("1e-12"), (
+                        model.id,
+                        when,
+                        usage,
+                    )
 
 
 def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
-    """A price is compiled once for a quarter of an hour, so no change in the tables may fall inside one."""
+    """A price is compiled once for a quarter of an hour, so no change in the tables may fall inside
+    one."""
     models_ = [model for vendor in get_snapshot().providers for model in vendor.models]
-    conditional: list[Any] = [each for model in models_ if isinstance(model.prices, list) for each in model.prices]
-    limits: list[Any] = [
-        each.constraint for each in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
+    conditional: list[Any] = [
+        each for model in models_ if isinstance(model.prices, list) for each in model.prices
     ]
-    bounds = [getattr(limit, name) for limit in limits for name in ("start_time", "end_time") if hasattr(limit, name)]
+    limits: list[Any] = [
+        each.constraint
+        for each in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
+    ]
+    bounds = [
+        getattr(limit, name)
+        for limit in limits
+        for name in ("start_time", "end_time")
+        if hasattr(limit, name)
+    ]
     assert bounds
     for bound in bounds:
         utc = bound.utcoffset() or timedelta()
@@ -137,13 +185,19 @@ def test_an_embedding_has_no_output_to_price() -> None:
     assert EMBEDDING
     for vendor, model in EMBEDDING:
         usage = Usage(input_tokens=8_000)
-        assert call_price(vendor, model, HOSTS[vendor], usage) == by_table(vendor, model, usage, NOW)
-        assert call_price(vendor, model, HOSTS[vendor], Usage(input_tokens=8_000, output_tokens=1)) is None
+        assert call_price(vendor, model, HOSTS[vendor], usage) == by_table(
+            vendor, model, usage, NOW
+        )
+        assert (
+            call_price(vendor, model, HOSTS[vendor], Usage(input_tokens=8_000, output_tokens=1))
+            is None
+        )
 
 
 @pytest.mark.parametrize("model", ["whisper-1", "tts-1", "omni-moderation-latest"])
 def test_what_is_not_priced_by_tokens_is_unpriced(model: str) -> None:
-    """Priced by hours of audio, by characters, or not at all: tokens of such a model are unpriced, not $0."""
+    """Priced by hours of audio, by characters, or not at all: tokens of such a model are unpriced,
+    not $0."""
     assert find_table_model(model, HOSTS["openai"]) is not None
     assert call_price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
 
@@ -173,7 +227,8 @@ def test_a_batch_is_not_known_where_the_table_states_none() -> None:
     ],
 )
 def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
-    """A name that begins or ends like a vendor's is another host: the vendor's prices do not apply."""
+    """A name that begins or ends like a vendor's is another host: the vendor's prices do not
+    apply."""
     for model in ("gpt-6-luna", "claude-haiku-4-5", "gemini-2.5-flash", "kimi-k2-0711-preview"):
         assert call_price("openai", model, host, Usage(input_tokens=1_000)) is None
 
@@ -196,16 +251,21 @@ def test_a_vendors_own_hosts_have_prices(host: str, model: str) -> None:
 
 
 def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
-    """DeepSeek had cheaper hours: the same call costs less at night, and no morning price is cached."""
+    """DeepSeek had cheaper hours: the same call costs less at night, and no morning price is
+    cached."""
     usage = Usage(input_tokens=1_000_000)
     noon, night = (datetime(2025, 5, 1, hour, tzinfo=UTC).timestamp() for hour in (12, 20))
-    paid = [call_price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at) for at in (noon, night, noon)]
+    paid = [
+        call_price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at)
+        for at in (noon, night, noon)
+    ]
     assert paid[0] == paid[2]
     assert paid[1] is not None and paid[0] is not None and paid[1] < paid[0]
 
 
 def test_a_fee_a_call_is_added_to_its_tokens() -> None:
-    """Perplexity: $12 for a thousand calls plus $1 for a million tokens; a refused call has no fee."""
+    """Perplexity: $12 for a thousand calls plus $1 for a million tokens; a refused call has no
+    fee."""
     usage = Usage(input_tokens=1_000, output_tokens=500)
     found = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
     assert found == Decimal("0.012") + Decimal("0.0015")

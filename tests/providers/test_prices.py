@@ -17,7 +17,8 @@ TOKENS = st.integers(0, 400_000)
 
 @pytest.mark.parametrize(("spec", "usd"), [(DEFAULT_JUDGE, "0.6"), (DEFAULT_PRIMARY, "12")])
 def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
-    """The stated prices of the default models: input and output of a million tokens, below the long-prompt tier."""
+    """The stated prices of the default models: input and output of a million tokens, below the
+    long-prompt tier."""
     model = spec.partition(":")[2]
     fifth = call_price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
     assert fifth is not None
@@ -28,7 +29,9 @@ MILLION = Usage(input_tokens=10**6)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080"])
-@pytest.mark.parametrize("model", ["qwen3:8b", "gpt-oss-20b", "openai/gpt-oss-120b", "deepseek-r1:8b", "my-model"])
+@pytest.mark.parametrize(
+    "model", ["qwen3:8b", "gpt-oss-20b", "openai/gpt-oss-120b", "deepseek-r1:8b", "my-model"]
+)
 def test_a_model_server_of_this_machine_costs_nothing(host: str, model: str) -> None:
     """Open weights behind loopback are free, even if some vendor sells the same model."""
     assert call_price("openai", model, host, MILLION) == 0
@@ -46,8 +49,11 @@ def test_a_model_server_of_this_machine_costs_nothing(host: str, model: str) -> 
         ("o3", "api.openai.com", "o3"),
     ],
 )
-def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(model: str, vendor: str, name: str) -> None:
-    """A model that only a vendor sells has the vendor's price behind loopback too, also by batch."""
+def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(
+    model: str, vendor: str, name: str
+) -> None:
+    """A model that only a vendor sells has the vendor's price behind loopback too, also by
+    batch."""
     found, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
     assert found is not None and found > 0
     assert found == call_price("openai", name, vendor, MILLION)
@@ -56,12 +62,17 @@ def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(model: str, vendor
 
 
 def test_the_user_has_the_last_word_on_a_price() -> None:
-    """`provider.price`: `free` makes a local alias free, `vendor` prices any gateway; neither invents a price."""
+    """`provider.price`: `free` makes a local alias free, `vendor` prices any gateway; neither
+    invents a price."""
     free, vendor = PriceList("free"), PriceList("vendor")
     assert free("openai", "gpt-4o", "localhost:11434", MILLION) == 0
-    assert free("openai", "gpt-4o", OPENAI, MILLION) == call_price("openai", "gpt-4o", OPENAI, MILLION)
+    assert free("openai", "gpt-4o", OPENAI, MILLION) == call_price(
+        "openai", "gpt-4o", OPENAI, MILLION
+    )
     assert call_price("openai", "gpt-4o", "litellm.lan:4000", MILLION) is None
-    assert vendor("openai", "gpt-4o", "litellm.lan:4000", MILLION) == vendor("openai", "gpt-4o", OPENAI, MILLION)
+    assert vendor("openai", "gpt-4o", "litellm.lan:4000", MILLION) == vendor(
+        "openai", "gpt-4o", OPENAI, MILLION
+    )
     assert assumed_price("gpt-4o", "litellm.lan:4000", "vendor") == "vendor"
     assert assumed_price("gpt-4o", OPENAI, "vendor") == ""
     assert vendor("openai", "my-alias", "localhost:4000", MILLION) is None
@@ -69,11 +80,16 @@ def test_the_user_has_the_last_word_on_a_price() -> None:
 
 def test_another_vendors_host_has_its_own_prices() -> None:
     """The host decides the price table, not the dialect."""
-    assert call_price("openai", "openai/gpt-5-mini", "openrouter.ai", Usage(input_tokens=1_000)) is not None
+    assert (
+        call_price("openai", "openai/gpt-5-mini", "openrouter.ai", Usage(input_tokens=1_000))
+        is not None
+    )
 
 
 @given(tokens=TOKENS, cached=st.floats(0, 1), written=st.floats(0, 1), output=st.integers(0, 8_000))
-def test_no_call_costs_more_than_its_upper_bound(tokens: int, cached: float, written: float, output: int) -> None:
+def test_no_call_costs_more_than_its_upper_bound(
+    tokens: int, cached: float, written: float, output: int
+) -> None:
     """Whatever part is cached or written, the reservation covers the price."""
     request = Request(
         stage=Stage.JUDGE,

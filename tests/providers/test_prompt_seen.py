@@ -41,7 +41,9 @@ def test_the_vendors_own_host_is_spared() -> None:
         assert OpenAIProvider(url, "k").is_vendors_own is is_own
 
 
-async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeRequest, connected: Connected) -> None:
+async def test_a_prompt_that_fills_the_known_context_was_cut(
+    judging: MakeRequest, connected: Connected
+) -> None:
     """With a known context a cut of a few percent is detected: the count stops at the limit."""
     with LesserServer(num_ctx=1_024) as server:
         async with connected(server.url) as provider:
@@ -50,7 +52,13 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
             slightly_more = judging(chars=1_400)
             assert (await provider.complete(slightly_more)).usage.input_tokens == 1_024
             provider.adopt(
-                Capability(provider="openai", host=provider.host, model="judge-2", probed_at=1.0, context_tokens=1_024)
+                Capability(
+                    provider="openai",
+                    host=provider.host,
+                    model="judge-2",
+                    probed_at=1.0,
+                    context_tokens=1_024,
+                )
             )
             await provider.complete(whole)
             with pytest.raises(PromptCut):
@@ -63,29 +71,39 @@ def test_short_prompts_are_not_suspected(judging: MakeRequest) -> None:
 
 
 def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> None:
-    """A truncating host inflates the learned characters per token; estimates made with them do not decide."""
+    """A truncating host inflates the learned characters per token; estimates made with them do not
+    decide."""
     chars = count_prompt(judging(chars=9_000), 0).chars
     for learned in (3.0, 3.7, 9.0, 30.0):
         estimated = judging(chars=9_000, input_tokens=round(chars / learned))
         assert is_prompt_cut(estimated, count_prompt(estimated, chars // 8))
-        assert not is_prompt_cut(estimated, count_prompt(estimated, round(chars / min(learned, 4.8))))
+        assert not is_prompt_cut(
+            estimated, count_prompt(estimated, round(chars / min(learned, 4.8)))
+        )
     dense = judging(chars=9_000, input_tokens=chars // 2)
     assert is_prompt_cut(dense, count_prompt(dense, chars // 4))
 
 
-def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(judging: MakeRequest) -> None:
+def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(
+    judging: MakeRequest,
+) -> None:
     """Neither a rubric that is always read nor the host's own additions hide a cut pack."""
     short, long = judging(chars=700), judging(chars=2_000)
     shortest = PromptCount(count_prompt(short, 0).chars, count_prompt(short, 0).chars // 4 + 90)
     chars = count_prompt(long, 0).chars
     cut = count_prompt(long, shortest.tokens + (chars - shortest.chars) // 6)
-    assert not is_prompt_cut(long, count_prompt(long, cut.tokens)) and is_prompt_cut(long, cut, shortest=shortest)
+    assert not is_prompt_cut(long, count_prompt(long, cut.tokens)) and is_prompt_cut(
+        long, cut, shortest=shortest
+    )
     assert not is_prompt_cut(long, count_prompt(long, chars // 4 + 90), shortest=shortest)
 
 
 def test_long_rules_and_indentation_are_not_taken_for_a_cut(judging: MakeRequest) -> None:
-    """A run of one character is one or two tokens: a prompt full of them counts few tokens and was read whole."""
-    table = judging(content=("word " * 400 + "\n".join("-" * 100 for _ in range(60)) + "    " * 1_000,))
+    """A run of one character is one or two tokens: a prompt full of them counts few tokens and was
+    read whole."""
+    table = judging(
+        content=("word " * 400 + "\n".join("-" * 100 for _ in range(60)) + "    " * 1_000,)
+    )
     assert not is_prompt_cut(table, count_prompt(table, 700))
     assert is_prompt_cut(table, count_prompt(table, 250))
 
@@ -105,7 +123,9 @@ class UncachedOnly(OpenAIServer):
 
     stated: Mapping[str, object] = {}
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return a chat completion with such a usage."""
         reply = super().envelope(body, content, tally, fault)
         reply["usage"] = {"prompt_tokens": UNCACHED, "completion_tokens": 9, **self.stated}
@@ -125,8 +145,13 @@ async def test_what_the_cache_served_is_added_in_every_spelling(
 
 
 def test_a_count_without_its_cached_part_is_told_by_the_estimate(judging: MakeRequest) -> None:
-    """Half of a prompt beside a cached other half is a whole; with the cached part among it, it is what is stated."""
-    usage = {"prompt_tokens": 600, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 500}}
+    """Half of a prompt beside a cached other half is a whole; with the cached part among it, it is
+    what is stated."""
+    usage = {
+        "prompt_tokens": 600,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 500},
+    }
     for expected, whole in ((0, 600), (620, 600), (1_150, 1_100), (5_000, 600)):
         found = reported_usage(usage, judging(input_tokens=expected))
         assert found is not None and (found.input_tokens, found.cached_input_tokens) == (whole, 500)
@@ -140,7 +165,10 @@ async def test_a_reply_that_answers_everything_is_whole_where_nothing_is_said_of
         async with connected(server.url) as provider:
             request = judging(chars=2_500)
             completion = await provider.complete(request)
-            assert completion.usage.input_tokens == request.input_tokens and not completion.usage_reported
+            assert (
+                completion.usage.input_tokens == request.input_tokens
+                and not completion.usage_reported
+            )
             server.misbehave(Fault.MISSING_ID)
             with pytest.raises(PromptCut):
                 await provider.complete(request)
@@ -153,14 +181,21 @@ async def test_a_prompt_beyond_the_known_context_was_cut_whatever_is_answered(
     with UncachedOnly() as server:
         async with connected(server.url) as provider:
             provider.adopt(
-                Capability(provider="openai", host=provider.host, model="judge-2", probed_at=1.0, context_tokens=1_024)
+                Capability(
+                    provider="openai",
+                    host=provider.host,
+                    model="judge-2",
+                    probed_at=1.0,
+                    context_tokens=1_024,
+                )
             )
             with pytest.raises(PromptCut):
                 await provider.complete(judging(chars=2_500))
 
 
 def test_a_local_host_of_unknown_context_is_suspected(judging: MakeRequest) -> None:
-    """It may have cut to its context, unless it has read as much before or no context is as short as its count."""
+    """It may have cut to its context, unless it has read as much before or no context is as short
+    as its count."""
     request = judging(chars=9_000)
     whole = Completion(
         text=json.dumps({"scores": dict.fromkeys(request.reply_ids, 5)}),

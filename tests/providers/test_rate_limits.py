@@ -1,4 +1,5 @@
-"""Per-minute rates: the user's limit or the host's, learned while calls run, in an event loop with instant waits."""
+"""Per-minute rates: the user's limit or the host's, learned while calls run, in an event loop with
+instant waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +53,8 @@ def _at_once(amounts: list[int]) -> list[Grant]:
 @settings(max_examples=40, deadline=None)
 @given(arrivals)
 def test_no_window_exceeds_the_rate(come: list[Arrival]) -> None:
-    """In any window of w seconds at most 1.05 times the rate is admitted, plus the declared burst."""
+    """In any window of w seconds at most 1.05 times the rate is admitted, plus the declared
+    burst."""
     granted = run(_spend(come))
     assert len(granted) == len(come)
     for at, (start, _, _) in enumerate(granted):
@@ -63,9 +65,14 @@ def test_no_window_exceeds_the_rate(come: list[Arrival]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(1, BURST), min_size=20, max_size=80), st.floats(0.1, 1.0), st.floats(0, 5))
-def test_refunds_give_back_no_more_than_was_on_loan(amounts: list[int], share: float, lag_s: float) -> None:
-    """Use in any window stays within rate and burst, plus what was taken earlier and not yet refunded."""
+@given(
+    st.lists(st.integers(1, BURST), min_size=20, max_size=80), st.floats(0.1, 1.0), st.floats(0, 5)
+)
+def test_refunds_give_back_no_more_than_was_on_loan(
+    amounts: list[int], share: float, lag_s: float
+) -> None:
+    """Use in any window stays within rate and burst, plus what was taken earlier and not yet
+    refunded."""
 
     async def spend() -> list[tuple[float, int, int]]:
         bucket, front = TokenBucket(PER_MINUTE), asyncio.Lock()
@@ -118,7 +125,8 @@ def test_another_rate_keeps_the_level_and_the_waiters() -> None:
         await waiter
         return now() - started
 
-    assert run(spend()) == pytest.approx(1 + 500 / (PER_SECOND / 2))  # 1,000 were there; half a bucket is 1,500
+    # 1,000 were there; half a bucket is 1,500.
+    assert run(spend()) == pytest.approx(1 + 500 / (PER_SECOND / 2))
 
 
 def test_what_was_overdrawn_is_paid_first() -> None:
@@ -148,7 +156,9 @@ class Host(Struct):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Answer."""
         await asyncio.sleep(1)
-        return Completion(text="{}", finish=Finish.STOP, usage=self.usage, model="m", limits=self.limits)
+        return Completion(
+            text="{}", finish=Finish.STOP, usage=self.usage, model="m", limits=self.limits
+        )
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -175,8 +185,11 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
         (4_000, 5_000, 4_000),
     ],
 )
-def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_force: int | None) -> None:
-    """The user's setting or the host's statement, whichever is lower; none if neither states one."""
+def test_the_lower_limit_is_in_force(
+    own: int | None, stated: int | None, in_force: int | None
+) -> None:
+    """The user's setting or the host's statement, whichever is lower; none if neither states
+    one."""
     rates = LocalRates(rpm=own, tpm=own)
     rates.learn(RateLimits(stated, stated, stated, stated))
     assert rates.in_force == RateLimits(in_force, in_force, stated, stated)
@@ -184,7 +197,8 @@ def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_for
 
 
 def test_what_a_host_said_holds_while_it_is_silent() -> None:
-    """A reply without headers keeps the limit; a new statement replaces it, and an invalid one is ignored."""
+    """A reply without headers keeps the limit; a new statement replaces it, and an invalid one is
+    ignored."""
     rates = LocalRates(remembered=RateLimits(tokens_per_minute=9_000))
     rates.learn(RateLimits(requests_per_minute=100))
     rates.learn(SILENT)
@@ -193,25 +207,36 @@ def test_what_a_host_said_holds_while_it_is_silent() -> None:
 
 
 def test_a_cached_prefix_does_not_count_as_input_where_input_counts_apart() -> None:
-    """With 900 of 1,000 input tokens from the prefix cache, 100 count as input and all count in the total."""
-    usage = Usage(input_tokens=1_000, cached_input_tokens=900, cache_write_tokens=60, output_tokens=50)
-    assert used_share(usage) == RateShare(requests=1, tokens=1_050, input_tokens=100, output_tokens=50)
+    """With 900 of 1,000 input tokens from the prefix cache, 100 count as input and all count in the
+    total."""
+    usage = Usage(
+        input_tokens=1_000, cached_input_tokens=900, cache_write_tokens=60, output_tokens=50
+    )
+    assert used_share(usage) == RateShare(
+        requests=1, tokens=1_050, input_tokens=100, output_tokens=50
+    )
 
 
 def test_a_limit_learned_from_a_reply_holds_from_then_on(judging: MakeRequest) -> None:
-    """60 calls at 20 a minute, stated by the first reply, take three minutes, first burst included."""
+    """60 calls at 20 a minute, stated by the first reply, take three minutes, first burst
+    included."""
     host = Host(Usage(), RateLimits(requests_per_minute=20))
     assert minutes_for(60, lambda: Limited(host), judging()) == pytest.approx(3, abs=0.1)
 
 
 @pytest.mark.parametrize(
     ("kind", "tokens"),
-    [("tokens_per_minute", 1_000 + 100), ("input_tokens_per_minute", 1_000 - 400), ("output_tokens_per_minute", 100)],
+    [
+        ("tokens_per_minute", 1_000 + 100),
+        ("input_tokens_per_minute", 1_000 - 400),
+        ("output_tokens_per_minute", 100),
+    ],
 )
 def test_tokens_are_limited_by_what_was_used(judging: MakeRequest, kind: str, tokens: int) -> None:
     """Each kind of limit uses its own token count; reservations are returned."""
     host = Host(
-        Usage(input_tokens=1_000, cached_input_tokens=400, output_tokens=100), RateLimits(**{kind: 10 * tokens})
+        Usage(input_tokens=1_000, cached_input_tokens=400, output_tokens=100),
+        RateLimits(**{kind: 10 * tokens}),
     )
     request = judging(reserved_input_tokens=1_500, max_output_tokens=300)
     assert minutes_for(40, lambda: Limited(host), request) == pytest.approx(4, rel=0.15)
@@ -227,9 +252,13 @@ def test_a_large_call_is_not_passed_by_small_ones(judging: MakeRequest) -> None:
             return await super().complete(request, on_text)
 
     async def story() -> None:
-        limited = Limited(Noting(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4)
+        limited = Limited(
+            Noting(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4
+        )
         sizes = [100, 100, 5_000, 100, 100, 100]
-        requests = [judging(reserved_input_tokens=size, candidates=at) for at, size in enumerate(sizes)]
+        requests = [
+            judging(reserved_input_tokens=size, candidates=at) for at, size in enumerate(sizes)
+        ]
         await asyncio.gather(*map(limited.complete, requests))
 
     run(story())
@@ -241,7 +270,9 @@ def test_who_gives_up_in_line_has_taken_nothing(judging: MakeRequest) -> None:
 
     async def story() -> float:
         limited = Limited(Host(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=1)
-        running = asyncio.create_task(limited.complete(judging(reserved_input_tokens=100, max_output_tokens=1)))
+        running = asyncio.create_task(
+            limited.complete(judging(reserved_input_tokens=100, max_output_tokens=1))
+        )
         await asyncio.sleep(0.1)
         waiting = asyncio.create_task(limited.complete(judging(reserved_input_tokens=9_000)))
         await asyncio.sleep(0.1)
@@ -267,6 +298,7 @@ async def test_limits_are_read_off_a_real_reply(
 
 
 def test_a_limit_below_a_single_call_is_not_believed() -> None:
-    """A host that states one token a minute means something else: the user's limit, or none, applies."""
+    """A host that states one token a minute means something else: the user's limit, or none,
+    applies."""
     rates = LocalRates(tpm=50_000, remembered=RateLimits(500, 1, 20, 200_000))
     assert rates.in_force == RateLimits(500, 50_000, None, 200_000)

@@ -1,4 +1,7 @@
-"""Endless replies and replies that unpack endlessly, at real hosts. Both dialects share the reader."""
+"""Endless replies and replies that unpack endlessly, at real hosts.
+
+Both dialects share the reader.
+"""
 
 import resource
 
@@ -7,7 +10,13 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, FloodingClaude, FloodingOpenAI
 from xscore.platform.errors import Overloaded, RequestRejected, UnreadableResponse
-from xscore.providers.reply_bounds import ERROR_BYTES, LISTING_BYTES, MIN_BYTES, allowed_bytes, expecting_tokens
+from xscore.providers.reply_bounds import (
+    ERROR_BYTES,
+    LISTING_BYTES,
+    MIN_BYTES,
+    allowed_bytes,
+    expecting_tokens,
+)
 
 BUFFERED_BYTES = 16 * MIB
 """What may be in socket buffers when the reader stops."""
@@ -29,7 +38,12 @@ def peak_bytes() -> int:
     ],
 )
 async def test_a_flood_is_left(
-    connected: Connected, claude: Connected, judging: MakeRequest, dialect: str, is_streamed: bool, flood: Flood
+    connected: Connected,
+    claude: Connected,
+    judging: MakeRequest,
+    dialect: str,
+    is_streamed: bool,
+    flood: Flood,
 ) -> None:
     """An endless reply is unreadable before its deadline, with little read and little held."""
     before = peak_bytes()
@@ -37,15 +51,22 @@ async def test_a_flood_is_left(
         host.flood = flood
         async with (connected if dialect == "openai" else claude)(host.url) as provider:
             with pytest.raises(UnreadableResponse, match="more than 4,194,304 bytes") as caught:
-                await provider.complete(judging(timeout_s=60.0), (lambda piece: None) if is_streamed else None)
+                await provider.complete(
+                    judging(timeout_s=60.0), (lambda piece: None) if is_streamed else None
+                )
     assert caught.value.may_be_charged and caught.value.hint
     assert host.sent_bytes < MIN_BYTES + BUFFERED_BYTES
     assert peak_bytes() - before < GROWTH_BYTES
 
 
-@pytest.mark.parametrize("flood", [Flood.BROTLI, Flood.NO_GZIP, Flood.CUT_GZIP], ids=lambda flood: flood.name)
-async def test_what_cannot_be_unpacked_is_unreadable(connected: Connected, judging: MakeRequest, flood: Flood) -> None:
-    """An unknown, wrong or truncated encoding is reported without the body; a valid gzip is read."""
+@pytest.mark.parametrize(
+    "flood", [Flood.BROTLI, Flood.NO_GZIP, Flood.CUT_GZIP], ids=lambda flood: flood.name
+)
+async def test_what_cannot_be_unpacked_is_unreadable(
+    connected: Connected, judging: MakeRequest, flood: Flood
+) -> None:
+    """An unknown, wrong or truncated encoding is reported without the body; a valid gzip is
+    read."""
     with FloodingOpenAI() as host:
         async with connected(host.url) as provider:
             host.flood = flood
@@ -60,7 +81,12 @@ async def test_what_cannot_be_unpacked_is_unreadable(connected: Connected, judgi
     [(400, RequestRejected, Flood.SPACES, False), (503, Overloaded, Flood.BOMB, True)],
 )
 async def test_an_endless_error_is_what_its_status_says(
-    connected: Connected, judging: MakeRequest, status: int, error: type[Exception], flood: Flood, is_streamed: bool
+    connected: Connected,
+    judging: MakeRequest,
+    status: int,
+    error: type[Exception],
+    flood: Flood,
+    is_streamed: bool,
 ) -> None:
     """Little of an error is read, and its type does not change."""
     with FloodingOpenAI() as host:
@@ -82,11 +108,14 @@ async def test_an_endless_list_of_models_is_left(connected: Connected) -> None:
 
 
 def test_a_long_reply_may_weigh_more() -> None:
-    """The bound follows from the requested tokens and their encoding; outside a call it is that of a list."""
+    """The bound follows from the requested tokens and their encoding; outside a call it is that of
+    a list."""
     with expecting_tokens(1_000_000):
         whole = allowed_bytes("application/json")
         assert MIN_BYTES < whole < allowed_bytes("text/event-stream; charset=utf-8")
         with expecting_tokens(10):
-            assert allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
+            assert (
+                allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
+            )
         assert allowed_bytes("application/json") == whole
     assert allowed_bytes("application/json") == LISTING_BYTES

@@ -19,7 +19,9 @@ from xscore.records.calls import Finish
 from xscore.settings import Settings
 
 
-async def _scores(provider: ScriptedProvider, judging: MakeRequest, **changes: object) -> dict[str, int]:
+async def _scores(
+    provider: ScriptedProvider, judging: MakeRequest, **changes: object
+) -> dict[str, int]:
     completion = await provider.complete(judging(**changes))
     scores: dict[str, int] = json.loads(completion.text)["scores"]
     return scores
@@ -37,18 +39,33 @@ async def _scores(provider: ScriptedProvider, judging: MakeRequest, **changes: o
 )
 async def test_a_rule_fits_by_part_or_glob(judging: MakeRequest, rule: ScriptRule) -> None:
     """Path, entity, text and task match as substrings or globs; all given ones must match."""
-    assert await _scores(ScriptedProvider(Script(rules=(rule,))), judging) == {"k0": 3, "k1": 92, "k2": 3}
+    assert await _scores(ScriptedProvider(Script(rules=(rule,))), judging) == {
+        "k0": 3,
+        "k1": 92,
+        "k2": 3,
+    }
 
 
 async def test_the_first_rule_decides(judging: MakeRequest) -> None:
     """Rules are tried in order; a rule for another task does not match."""
-    rules = (ScriptRule(task="elsewhere", score=1.0), ScriptRule(entity="k0", score=0.5), ScriptRule(score=0.2))
-    assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {"k0": 50, "k1": 20, "k2": 20}
+    rules = (
+        ScriptRule(task="elsewhere", score=1.0),
+        ScriptRule(entity="k0", score=0.5),
+        ScriptRule(score=0.2),
+    )
+    assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {
+        "k0": 50,
+        "k1": 20,
+        "k2": 20,
+    }
 
 
 async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
     """The n-th call gets its planned error, and the others pass."""
-    errors = (PlannedError(at=2, kind="rate_limited", retry_after_s=0.5), PlannedError(at=3, kind="quota"))
+    errors = (
+        PlannedError(at=2, kind="rate_limited", retry_after_s=0.5),
+        PlannedError(at=3, kind="quota"),
+    )
     provider = ScriptedProvider(Script(errors=errors))
     await provider.complete(judging())
     with pytest.raises(RateLimited) as caught:
@@ -98,7 +115,8 @@ async def test_a_script_is_a_file(judging: MakeRequest, tmp_path: Path) -> None:
     ],
 )
 def test_a_script_that_is_wrong_is_a_usage_error(tmp_path: Path, text: str) -> None:
-    """Misspelt names, scores out of range and files that are no script are refused, with the file's name."""
+    """Misspelt names, scores out of range and files that are no script are refused, with the file's
+    name."""
     file = tmp_path / "script.json"
     file.write_text(text)
     with pytest.raises(UsageError, match=r"script\.json") as caught:

@@ -38,7 +38,8 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Settings
         ("lexical", ModelSpec("lexical", "")),
         ("gpt-6-luna", ModelSpec("openai", "gpt-6-luna")),
         ("claude-haiku-5-5", ModelSpec("anthropic", "claude-haiku-5-5")),
-        ("gpt-3.5-turbo", ModelSpec("openai", "gpt-3.5-turbo")),  # of no family; the price table knows it
+        # Of no family; the price table knows it.
+        ("gpt-3.5-turbo", ModelSpec("openai", "gpt-3.5-turbo")),
     ],
 )
 def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
@@ -48,7 +49,17 @@ def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["nonsense-7", "gemini-2.5-pro", "openai", "", "nobody:x", "openai:", "lexical:x", "anthropic:"]
+    "text",
+    [
+        "nonsense-7",
+        "gemini-2.5-pro",
+        "openai",
+        "",
+        "nobody:x",
+        "openai:",
+        "lexical:x",
+        "anthropic:",
+    ],
 )
 def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
     """Each mistake is answered with what to write instead."""
@@ -78,17 +89,23 @@ def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
     for name in ("anthropic", "openai"):
         provider = connect_provider(parse_model_spec(f"{name}:m"), settings)
         assert isinstance(provider, WireProvider) and provider.name == name
-    assert isinstance(connect_provider(parse_model_spec(f"scripted:{script}"), settings), ScriptedProvider)
+    assert isinstance(
+        connect_provider(parse_model_spec(f"scripted:{script}"), settings), ScriptedProvider
+    )
     with pytest.raises(UsageError):
         connect_provider(parse_model_spec("lexical"), settings)
 
 
-def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stranger_comes_in_by_an_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An installed package with an entry point in our group serves its own name."""
     info = tmp_path / "stranger-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[xscore.providers]\nstranger = stranger_provider:connect\n")
+    (info / "entry_points.txt").write_text(
+        "[xscore.providers]\nstranger = stranger_provider:connect\n"
+    )
     (tmp_path / "stranger_provider.py").write_text(
         "from xscore.providers.scripted import ScriptedProvider\n"
         "def connect(model, settings):\n"
@@ -115,7 +132,15 @@ def test_a_host_is_name_and_port(url: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://[::1", "ftp://x", "http://", "http://a:99999/", "http://u:p@x/", "https://x/v1?key=secret"]
+    "url",
+    [
+        "http://[::1",
+        "ftp://x",
+        "http://",
+        "http://a:99999/",
+        "http://u:p@x/",
+        "https://x/v1?key=secret",
+    ],
 )
 def test_what_is_no_base_url_is_said(url: str) -> None:
     """Any other value is a usage error that repeats no secret."""
@@ -125,7 +150,8 @@ def test_what_is_no_base_url_is_said(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "localhost:1", "127.0.0.1:80", "127.9.9.9", "[::1]:8080", "a.localhost", "-"]
+    "host",
+    ["localhost", "localhost:1", "127.0.0.1:80", "127.9.9.9", "[::1]:8080", "a.localhost", "-"],
 )
 def test_this_machine_is_recognised(host: str) -> None:
     """Every loopback name and address counts as this machine."""
@@ -133,7 +159,15 @@ def test_this_machine_is_recognised(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["api.openai.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1", "0.0.0.0:80", "notlocalhost"]
+    "host",
+    [
+        "api.openai.com",
+        "localhost.example.com",
+        "127.0.0.1.nip.io",
+        "10.0.0.1",
+        "0.0.0.0:80",
+        "notlocalhost",
+    ],
 )
 def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
     """Names that only resemble loopback are remote: they are priced and need a key."""
@@ -149,12 +183,17 @@ def test_a_local_model_is_given_time_and_few_calls() -> None:
 def program(body: str) -> str:
     """Run a program in a new process and return its output."""
     text = textwrap.dedent(body)
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
 
 
-@pytest.mark.parametrize("wanted", ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"])
+@pytest.mark.parametrize(
+    "wanted", ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"]
+)
 def test_the_loop_runs_on_while_modules_are_imported(wanted: str) -> None:
-    """The loop keeps running; afterwards the first call has all it needs, and judging needs no SDK."""
+    """The loop keeps running; afterwards the first call has all it needs, and judging needs no
+    SDK."""
     said = program(
         f"""
         import asyncio, sys
@@ -186,7 +225,8 @@ def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_other_providers_have_nothing_imported() -> None:
-    """A script, or a package's provider, imports for itself; each of ours that calls a host is listed."""
+    """A script, or a package's provider, imports for itself; each of ours that calls a host is
+    listed."""
     for provider in ("scripted", "somebodys"):
         await import_sdk(provider)
         await import_for_judging(provider)

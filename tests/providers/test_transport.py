@@ -1,4 +1,5 @@
-"""The machine's proxies and certificates: a real forward proxy and a real TLS server, both on loopback."""
+"""The machine's proxies and certificates: a real forward proxy and a real TLS server, both on
+loopback."""
 
 import socket
 import ssl
@@ -24,7 +25,13 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove proxies and certificates from the environment."""
-    for name in (*PROXIES, *map(str.lower, PROXIES), "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"):
+    for name in (
+        *PROXIES,
+        *map(str.lower, PROXIES),
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -59,7 +66,11 @@ def trust(authority: trustme.CA, place: Path) -> str:
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
 async def test_a_call_goes_through_the_proxy(
-    proxy: ForwardProxy, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, name: str
+    proxy: ForwardProxy,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
     """A remote host is reached through the environment's proxy, which resolves its name."""
     monkeypatch.setenv(name, proxy.url)
@@ -123,7 +134,8 @@ async def test_a_proxy_that_refuses_says_so(
     status: int,
     scheme: str,
 ) -> None:
-    """407 and 403 of a proxy stop the run at once; the message names the proxy, without its password."""
+    """407 and 403 of a proxy stop the run at once; the message names the proxy, without its
+    password."""
     proxy.refuse_with = status
     monkeypatch.setenv("ALL_PROXY", f"http://ann:secret@{proxy.host}")
     async with connected(ELSEWHERE.replace("http", scheme), key=KEY) as provider:
@@ -152,7 +164,8 @@ async def test_a_proxy_that_is_not_there_says_so(
 async def test_an_unknown_authority_is_named_as_the_cause(
     secure: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """An untrusted certificate is not a network error: the hint says what to set; nothing was sent."""
+    """An untrusted certificate is not a network error: the hint says what to set; nothing was
+    sent."""
     async with connected(secure.url, key=KEY) as provider:
         with pytest.raises(Unreachable, match="certificate") as caught:
             await provider.complete(judging())
@@ -161,7 +174,10 @@ async def test_an_unknown_authority_is_named_as_the_cause(
 
 
 async def test_a_plain_host_behind_https_is_named_as_the_cause(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The base URL's scheme is in doubt, not the network: one attempt, whose hint names it."""
     async with connected(server.url.replace("http:", "https:"), key=KEY) as provider:
@@ -186,7 +202,11 @@ async def test_a_silent_port_behind_https_is_named_as_the_cause(
 
 
 async def test_certificates_that_cannot_be_read_are_a_usage_error(
-    secure: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    secure: OpenAIServer,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """A variable that names no certificates is reported by name."""
     (tmp_path / "empty.pem").write_text("nothing")
@@ -209,7 +229,9 @@ async def test_certificates_that_cannot_be_read_are_a_usage_error(
         ("ample.test", False),
     ],
 )
-def test_no_proxy_spares_by_name(monkeypatch: pytest.MonkeyPatch, no_proxy: str, is_direct: bool) -> None:
+def test_no_proxy_spares_by_name(
+    monkeypatch: pytest.MonkeyPatch, no_proxy: str, is_direct: bool
+) -> None:
     """NO_PROXY names hosts and domain suffixes; part of a name does not match."""
     monkeypatch.setenv("HTTP_PROXY", "proxy.test:3128")
     monkeypatch.setenv("NO_PROXY", no_proxy)
@@ -242,7 +264,8 @@ def test_a_base_url_is_a_base_alone(rest: str) -> None:
 
 
 def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unsupported proxy is reported before anything is sent; a loopback host works without it."""
+    """An unsupported proxy is reported before anything is sent; a loopback host works without
+    it."""
     monkeypatch.setenv("ALL_PROXY", "socks5://ann:secret@127.0.0.1:1080")
     with pytest.raises(UsageError, match="socks5") as caught:
         route_to(ELSEWHERE)

@@ -1,4 +1,5 @@
-"""A model judge on the bench: scripted or loopback provider, texts from a mapping, every write recorded."""
+"""A model judge on the bench: scripted or loopback provider, texts from a mapping, every write
+recorded."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +50,9 @@ class Bench(Struct):
             priors={},
             concurrency=4,
         )
-        return ModelJudge(self.provider, PromptDrafts(self.model, self.profile, SECRET), replace(plan, **changes))
+        return ModelJudge(
+            self.provider, PromptDrafts(self.model, self.profile, SECRET), replace(plan, **changes)
+        )
 
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
         """Load texts."""
@@ -100,7 +103,9 @@ class Around:
 
 def ended(text: str, finish: Finish, request: Request) -> Completion:
     """A completion with this end."""
-    return Completion(text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m")
+    return Completion(
+        text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m"
+    )
 
 
 def by_length(memory: ShownMemory, _: str) -> float:
@@ -110,13 +115,17 @@ def by_length(memory: ShownMemory, _: str) -> float:
 
 def causes(found: dict[str, Judgment | Unjudged]) -> Counter[str]:
     """Count results by cause, including `judged`."""
-    return Counter(one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values())
+    return Counter(
+        one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values()
+    )
 
 
 def have_own_scores(code: Code, found: dict[str, Judgment | Unjudged]) -> bool:
     """Whether every memory is judged, with the score that `by_length` gives to its own name."""
     scores = {hash_: one.score for hash_, one in found.items() if isinstance(one, Judgment)}
-    return scores == {made.content_hash: (len(made.entity) % 100) / 100 for made, _ in code.values()}
+    return scores == {
+        made.content_hash: (len(made.entity) % 100) / 100 for made, _ in code.values()
+    }
 
 
 LONG = "def long():\n" + "".join(f"    step_{number} = call({number})\n\n" for number in range(900))
@@ -138,6 +147,10 @@ class Failing(Around):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Fail, or pass on."""
         self.calls += 1
-        if self.calls > self.after and request.candidates > self.above and self.only in request.content[0]:
+        if (
+            self.calls > self.after
+            and request.candidates > self.above
+            and self.only in request.content[0]
+        ):
             raise self.error
         return await self.provider.complete(request, on_text)

@@ -12,7 +12,9 @@ from xscore.records.memory import Candidate, Kind, Layer
 PACKAGES = ("asyncio", "email", "json", "logging")
 
 
-def candidate(path: str, entity: str, text: str, *, line: int = 1, tokens: int | None = None) -> Candidate:
+def candidate(
+    path: str, entity: str, text: str, *, line: int = 1, tokens: int | None = None
+) -> Candidate:
     """A code candidate with hash and tokens of its text."""
     return Candidate(
         id=memory_id("graph", path, "function", entity),

@@ -10,7 +10,9 @@ from xscore.scorer.drafts import PROMPT_IDS, dealt_ids
 SECRET = b"s" * 32
 
 
-@given(size=st.integers(0, 60), secret=st.binary(min_size=1, max_size=80), pack=st.text(max_size=20))
+@given(
+    size=st.integers(0, 60), secret=st.binary(min_size=1, max_size=80), pack=st.text(max_size=20)
+)
 def test_every_pack_of_a_size_has_the_same_set(size: int, secret: bytes, pack: str) -> None:
     """The set of ids, and so the reply schema, depends only on the size."""
     assert set(dealt_ids(size, secret=secret, pack=pack)) == set(PROMPT_IDS[:size])
@@ -28,7 +30,8 @@ def test_the_deal_is_stable_and_keyed() -> None:
 
 @given(size=st.integers(2, 60), pack=st.text(max_size=20))
 def test_ids_rise_as_they_are_read_except_at_one_place(size: int, pack: str) -> None:
-    """A decoder that answers in the schema's alphabetical order is in reading order, except for one step."""
+    """A decoder that answers in the schema's alphabetical order is in reading order, except for one
+    step."""
     dealt = dealt_ids(size, secret=SECRET, pack=pack)
     assert sum(one > other for one, other in pairwise(dealt)) <= 1
 

@@ -8,7 +8,9 @@ from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import UNREADABLE, PackPrompt, next_prompts
 
-MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
+MODEL = JudgeModel(
+    name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0
+)
 MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in range(20))
 TEXTS = {one.id: f"text {number}" for number, one in enumerate(MEMBERS)}
 
@@ -28,7 +30,9 @@ def ask_of(made: PromptDrafts, count: int = 20) -> PackPrompt:
 def test_the_identity_names_all_that_may_change_a_score() -> None:
     """Provider, host, model, reasoning, prompt version, order, packed or plain."""
     found = drafts().identity(provider="openai", host="h")
-    assert found == JudgeIdentity("openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True)
+    assert found == JudgeIdentity(
+        "openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True
+    )
     assert drafts(limits=PackProfile(size=1)).identity(provider="openai", host="h").packed is False
 
 
@@ -45,7 +49,8 @@ def test_declared_settings_reach_the_request() -> None:
 
 
 def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
-    """A pack of twenty, all with reasons, at the lowest effort; never above the model's own limit."""
+    """A pack of twenty, all with reasons, at the lowest effort; never above the model's own
+    limit."""
     made = drafts()
     cap = made.output_cap(ask_of(made))
     assert 20 * 30 + 512 < cap < 2_000
@@ -54,16 +59,24 @@ def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
 
 
 def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
-    """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a retry are not."""
+    """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a
+    retry are not."""
     made = drafts(JudgeModel(name="m", prefix_ttl_s=300))
     lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
     todo = made.pieces_of(lasting, TEXTS)
-    (whole,), (loose,), (some,) = made.asks(lasting, todo), made.asks(throwaway, todo), made.asks(lasting, todo[:3])
+    (whole,), (loose,), (some,) = (
+        made.asks(lasting, todo),
+        made.asks(throwaway, todo),
+        made.asks(lasting, todo[:3]),
+    )
     (retry, _), _ = next_prompts(whole, whole.pieces, UNREADABLE)
     kept = {
-        name: made.request(ask, "<turn/>")[0] for name, ask in zip("wlsr", (whole, loose, some, retry), strict=True)
+        name: made.request(ask, "<turn/>")[0]
+        for name, ask in zip("wlsr", (whole, loose, some, retry), strict=True)
     }
-    assert {name: (request.stable_parts, request.prefix_ttl_s) for name, request in kept.items()} == {
+    assert {
+        name: (request.stable_parts, request.prefix_ttl_s) for name, request in kept.items()
+    } == {
         "w": (1, 300),
         "l": (0, 0),
         "s": (0, 0),

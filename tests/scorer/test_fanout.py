@@ -21,7 +21,9 @@ async def gather(
 ) -> list[str]:
     """Collect all results."""
     found: list[str] = []
-    async for batch in fan_out(units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent):
+    async for batch in fan_out(
+        units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent
+    ):
         found.extend(batch)
     return found
 
@@ -75,7 +77,8 @@ async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
     found = await gather(iter(range(20)), settle, workers=3, stop=stop)
     assert begun == [0, 1, 2]
     assert sorted(found) == sorted(
-        [f"settled {unit}" for unit in range(3)] + [f"unsent {unit}" for unit in (*range(3, 20), 100, 101, 102)]
+        [f"settled {unit}" for unit in range(3)]
+        + [f"unsent {unit}" for unit in (*range(3, 20), 100, 101, 102)]
     )
 
 
@@ -104,7 +107,9 @@ async def test_an_error_is_raised_after_what_came_before_it() -> None:
 
     found: list[str] = []
     with pytest.raises(OSError, match="disk full"):
-        async for batch in fan_out(iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent):
+        async for batch in fan_out(
+            iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent
+        ):
             found.extend(batch)
     assert found == ["0"]
     assert sorted(cancelled) == [2, 3]

@@ -41,7 +41,11 @@ Made = tuple[list[Candidate], list[tuple[str, bytes]]]
 def click_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Index the installed source of click."""
     place = tmp_path_factory.mktemp("lexical")
-    shutil.copytree(Path(click.__file__).parent, place / "tree" / "click", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(
+        Path(click.__file__).parent,
+        place / "tree" / "click",
+        ignore=shutil.ignore_patterns("*.pyc"),
+    )
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
         index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time())
         yield store
@@ -52,7 +56,10 @@ def ask(store: Store, task: str, errors: str = "") -> list[tuple[Candidate, Judg
     pool = store.pool()
     by_content = {candidate.content_hash: candidate for candidate in pool}
     judge = LexicalJudge(lambda: store.vectors(TERM_EMBEDDER))
-    return [(by_content[j.content_hash], j) for j in judge.judgments(Turn(task=task, errors=errors), pool)]
+    return [
+        (by_content[j.content_hash], j)
+        for j in judge.judgments(Turn(task=task, errors=errors), pool)
+    ]
 
 
 def made(*texts: tuple[str, str]) -> Made:
@@ -61,7 +68,19 @@ def made(*texts: tuple[str, str]) -> Made:
     for number, (entity, text) in enumerate(texts):
         name = f"m{number}"
         candidates.append(
-            Candidate(name, f"c{number}", Layer.GRAPH, Kind.FUNCTION, f"{name}.py", entity, 1, 9, "python", 9, 0.0)
+            Candidate(
+                name,
+                f"c{number}",
+                Layer.GRAPH,
+                Kind.FUNCTION,
+                f"{name}.py",
+                entity,
+                1,
+                9,
+                "python",
+                9,
+                0.0,
+            )
         )
         vectors.append((name, term_vector(text, path=f"{name}.py", entity=entity)))
     return candidates, vectors
@@ -73,7 +92,8 @@ def scores(pool: Made, task: str) -> dict[str, float]:
 
 
 def test_nonsense_keeps_nothing(click_tree: Store) -> None:
-    """An unrelated question stays below the threshold, and below where boosts begin, on a real tree."""
+    """An unrelated question stays below the threshold, and below where boosts begin, on a real
+    tree."""
     questions = NONSENSE.read_text("utf-8").splitlines()
     best = {question: ask(click_tree, question)[0][1].score for question in questions}
     assert len(best) == 50
@@ -81,8 +101,11 @@ def test_nonsense_keeps_nothing(click_tree: Store) -> None:
 
 
 @pytest.mark.parametrize(("question", "file"), SENSIBLE.items())
-def test_sensible_questions_keep_the_right_file(click_tree: Store, question: str, file: str) -> None:
-    """A question about the code keeps a few memories, with the right file's among the first three."""
+def test_sensible_questions_keep_the_right_file(
+    click_tree: Store, question: str, file: str
+) -> None:
+    """A question about the code keeps a few memories, with the right file's among the first
+    three."""
     ranked = ask(click_tree, question)
     assert any(candidate.path.endswith(file) for candidate, _ in ranked[:3])
     assert ranked[0][1].score >= THRESHOLD
@@ -90,19 +113,31 @@ def test_sensible_questions_keep_the_right_file(click_tree: Store, question: str
 
 
 def test_a_block_is_found_by_the_values_it_defines_and_not_by_its_made_up_name() -> None:
-    """`module:after Cart` matches neither `module` nor `Cart`; the block that defines `MOST_CARTS` is named by it."""
-    candidates, vectors = made(("module:after Cart.total", "register(1)"), ("module:imports", "MOST_CARTS = 3"))
-    values = term_vector("MOST_CARTS = 3", path="m1.py", entity="module:imports", defines=["MOST_CARTS", "few"])
+    """`module:after Cart` matches neither `module` nor `Cart`; the block that defines `MOST_CARTS`
+    is named by it."""
+    candidates, vectors = made(
+        ("module:after Cart.total", "register(1)"), ("module:imports", "MOST_CARTS = 3")
+    )
+    values = term_vector(
+        "MOST_CARTS = 3", path="m1.py", entity="module:imports", defines=["MOST_CARTS", "few"]
+    )
     pool = candidates, [vectors[0], ("m1", values)]
     assert scores(pool, "module total after cart")["m0"] == 0
     judge = LexicalJudge(lambda: pool[1])
     best = next(judge.judgments(Turn(task="why is MOST_CARTS three?"), candidates))
-    assert best.content_hash == "c1" and best.reason.startswith("task names `MOST_CARTS`; name matches carts")
+    assert best.content_hash == "c1" and best.reason.startswith(
+        "task names `MOST_CARTS`; name matches carts"
+    )
 
 
 def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
-    """`What happens`, where nothing happens, asks no more than the rest of the question; an unknown noun does."""
-    pool = made(("open_lid", "open the lid of the jar"), ("close_lid", "close the lid"), ("fill", "pour water"))
+    """`What happens`, where nothing happens, asks no more than the rest of the question; an unknown
+    noun does."""
+    pool = made(
+        ("open_lid", "open the lid of the jar"),
+        ("close_lid", "close the lid"),
+        ("fill", "pour water"),
+    )
     plain = scores(pool, "open the jar lid")
     assert scores(pool, "what happens when many try to open the jar lid?") == plain
     assert scores(pool, "how is it decided to open the jar lid?") == plain
@@ -110,7 +145,8 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
 
 
 def test_an_everyday_word_in_a_name_is_weak_evidence() -> None:
-    """`How long is the delay of a failed job?` is about failed jobs, not about what has `long` in its name."""
+    """`How long is the delay of a failed job?` is about failed jobs, not about what has `long` in
+    its name."""
     others = [(f"job{number}", "a job in the queue") for number in range(20)]
     pool = made(("long_job", "runs"), ("delay", "of a failed job"), *others)
     found = scores(pool, "how long is the delay of a failed job?")
@@ -120,7 +156,11 @@ def test_an_everyday_word_in_a_name_is_weak_evidence() -> None:
 def test_a_compound_word_of_the_task_is_one_word() -> None:
     """The name `toClickHouseArray` shares one word with a task that says ClickHouse, not three."""
     others = [(f"other{number}", "something else altogether") for number in range(20)]
-    pool = made(("toClickHouseArray", "return rows"), ("query", "bounce = count of ClickHouse rows"), *others)
+    pool = made(
+        ("toClickHouseArray", "return rows"),
+        ("query", "bounce = count of ClickHouse rows"),
+        *others,
+    )
     found = scores(pool, "why is the bounce rate wrong in ClickHouse?")
     assert found["m0"] < THRESHOLD < found["m1"]
 
@@ -137,7 +177,9 @@ def test_documents_count_in_full_where_there_is_no_code() -> None:
 
 def test_a_named_entity_comes_first(click_tree: Store) -> None:
     """A task that names `Context.invoke` ranks it first, with that reason."""
-    (candidate, judgment), *_ = ask(click_tree, "`Context.invoke` should pass on the defaults of other parameters")
+    (candidate, judgment), *_ = ask(
+        click_tree, "`Context.invoke` should pass on the defaults of other parameters"
+    )
     assert candidate.entity == "Context.invoke"
     assert "task names `Context.invoke`" in judgment.reason
 
@@ -146,7 +188,8 @@ def test_a_stack_frame_is_strong_evidence(click_tree: Store) -> None:
     """A function in the error's stack trace is kept (X23)."""
     target = next(c for c in click_tree.pool() if c.entity == "Option.prompt_for_value")
     trace = (
-        f'  File "/x/site-packages/{target.path}", line {target.start_line + 3}, in prompt_for_value\nValueError: no'
+        f'  File "/x/site-packages/{target.path}", line {target.start_line + 3}, in'
+        " prompt_for_value\nValueError: no"
     )
     (candidate, judgment), *_ = ask(click_tree, "it crashes", trace)
     assert candidate.id == target.id and judgment.score >= THRESHOLD
@@ -172,7 +215,20 @@ def test_a_reason_names_a_compound_word_once() -> None:
 
 
 WORDS = st.sampled_from(
-    ["read", "write", "cache", "pack", "turn", "judge", "42", "été", "_x", "fooBar", "`a.b`", "x.py:3"]
+    [
+        "read",
+        "write",
+        "cache",
+        "pack",
+        "turn",
+        "judge",
+        "42",
+        "été",
+        "_x",
+        "fooBar",
+        "`a.b`",
+        "x.py:3",
+    ]
 )
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
@@ -185,10 +241,13 @@ def test_scores_lie_between_0_and_1(texts: Sequence[tuple[str, str]], task: str)
 
 @given(st.lists(WORDS, min_size=1, max_size=6, unique=True), st.data())
 def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> None:
-    """Of two memories of the same length, the one with more of the task's words scores at least as high."""
+    """Of two memories of the same length, the one with more of the task's words scores at least as
+    high."""
     fewer = data.draw(st.integers(0, len(words)))
     texts = [words[:count] + ["filler"] * (len(words) - count) for count in (fewer, len(words))]
-    less, more = scores(made(("f", " ".join(texts[0])), ("g", " ".join(texts[1]))), " ".join(words)).values()
+    less, more = scores(
+        made(("f", " ".join(texts[0])), ("g", " ".join(texts[1]))), " ".join(words)
+    ).values()
     assert more >= less - 1e-9
 
 
@@ -196,20 +255,29 @@ def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> 
 @given(st.text(alphabet="abcdefghij ", max_size=200))
 def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
     """A memory above the threshold stays there when an unrelated one is added."""
-    texts = [("commit_judgments", "def commit_judgments(cache):\n    write every judgment to the cache")]
+    texts = [
+        ("commit_judgments", "def commit_judgments(cache):\n    write every judgment to the cache")
+    ]
     texts += [(f"other{n}", f"def other{n}():\n    return {n} + sideways") for n in range(20)]
     task = "where are judgments written to the cache?"
-    before, after = scores(made(*texts), task), scores(made(*texts, ("unrelated", f"zz {text}")), task)
+    before, after = (
+        scores(made(*texts), task),
+        scores(made(*texts, ("unrelated", f"zz {text}")), task),
+    )
     assert before["m0"] >= THRESHOLD
     assert after["m0"] >= THRESHOLD
 
 
 def test_a_window_of_text_counts_like_a_function() -> None:
     """Code in a language without a grammar is text; its score is not halved for that."""
-    candidates, vectors = made(("f", "parse the header of a frame"), ("g", "parse the header of a frame"))
+    candidates, vectors = made(
+        ("f", "parse the header of a frame"), ("g", "parse the header of a frame")
+    )
     candidates[1] = candidates[1]._replace(kind=Kind.TEXT, path=candidates[0].path)
     candidates[0] = candidates[0]._replace(kind=Kind.METHOD)
-    as_code, as_text = scores((candidates, vectors), "where is the header of a frame parsed?").values()
+    as_code, as_text = scores(
+        (candidates, vectors), "where is the header of a frame parsed?"
+    ).values()
     assert as_text == pytest.approx(as_code)
 
 
@@ -222,7 +290,11 @@ def test_a_task_without_words_scores_nothing() -> None:
 
 def test_the_frame_of_a_question_is_no_evidence() -> None:
     """In `how does X work?` the word work is ignored; elsewhere it counts like any other."""
-    pool = made(("set_working_dir", "change the folder"), ("read_flags", "the flags"), ("steal", "take their work"))
+    pool = made(
+        ("set_working_dir", "change the folder"),
+        ("read_flags", "the flags"),
+        ("steal", "take their work"),
+    )
     for asked in ("how does it work?", "explain how that works", "how does this work when\n"):
         assert set(scores(pool, asked).values()) == {0.0}, asked
     assert scores(pool, "how does a thread steal work from others?")["m2"] > 0
@@ -231,16 +303,24 @@ def test_the_frame_of_a_question_is_no_evidence() -> None:
 
 def test_an_option_is_its_name_in_code() -> None:
     """`--no-ignore` finds `no_ignore` before text that only says `ignore`."""
-    found = scores(made(("f", "if opts.no_ignore: pass"), ("g", "if opts.to_ignore: pass")), "what is --no-ignore for?")
+    found = scores(
+        made(("f", "if opts.no_ignore: pass"), ("g", "if opts.to_ignore: pass")),
+        "what is --no-ignore for?",
+    )
     assert found["m0"] > 2 * found["m1"] > 0
 
 
 def test_the_name_of_the_repository_says_nothing() -> None:
-    """The repository's own name is no evidence in any field; a task of nothing else still finds something."""
-    candidates, vectors = made(("skip_ignored", "skip what gitignore matches"), ("fd", "fd 1"), ("fd > Help", "fd"))
+    """The repository's own name is no evidence in any field; a task of nothing else still finds
+    something."""
+    candidates, vectors = made(
+        ("skip_ignored", "skip what gitignore matches"), ("fd", "fd 1"), ("fd > Help", "fd")
+    )
     task = "why does fd skip files of .gitignore?"
     plain = scores((candidates, vectors), task)
-    titled = [one._replace(path="README.md") if number else one for number, one in enumerate(candidates)]
+    titled = [
+        one._replace(path="README.md") if number else one for number, one in enumerate(candidates)
+    ]
     named = scores((titled, vectors), task)
     assert named["m1"] == 0 < plain["m1"]
     assert named["m0"] > plain["m0"]
@@ -248,13 +328,18 @@ def test_the_name_of_the_repository_says_nothing() -> None:
 
 
 def test_tests_of_what_is_named_count_in_full() -> None:
-    """A task that names a file or symbol gives its tests full weight, by their file's name or by the graph."""
-    candidates, vectors = made(("split_rows", "split the rows"), ("test_split", "split the rows"), ("other", "x"))
+    """A task that names a file or symbol gives its tests full weight, by their file's name or by
+    the graph."""
+    candidates, vectors = made(
+        ("split_rows", "split the rows"), ("test_split", "split the rows"), ("other", "x")
+    )
     candidates[0] = candidates[0]._replace(path="app/rows.py")
     test = candidates[1] = candidates[1]._replace(kind=Kind.TEST, path="tests/test_rows.py")
 
     def of_test(task: str, judge: LexicalJudge) -> float:
-        judged = {one.content_hash: one.score for one in judge.judgments(Turn(task=task), candidates)}
+        judged = {
+            one.content_hash: one.score for one in judge.judgments(Turn(task=task), candidates)
+        }
         return judged[test.content_hash]
 
     named = "split the rows in app/rows.py"
@@ -266,20 +351,28 @@ def test_tests_of_what_is_named_count_in_full() -> None:
 
 
 def test_a_question_about_what_is_nowhere_keeps_less() -> None:
-    """One of four words in common is not enough for a question; an instruction names what its author has seen."""
+    """One of four words in common is not enough for a question; an instruction names what its
+    author has seen."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
-    pool = made(*texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token"))
+    pool = made(
+        *texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token")
+    )
     asked = scores(pool, "where is the oauth token refreshed?")["m60"]
     told = scores(pool, "the oauth token must be refreshed in time")["m60"]
     assert asked < THRESHOLD and asked < told
 
 
 def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
-    """Words of a question that stand apart, one here and one there, are no answer to it; the reason says so."""
+    """Words of a question that stand apart, one here and one there, are no answer to it; the reason
+    says so."""
     others = [(f"f{at}", f"word{at} and some more text") for at in range(300)]
     question = "how does it cache parsed options to disk?"
-    apart = made(*others, ("parse_args", "parse it"), ("cache_page", "cache a page"), ("free_disk", "a disk"))
-    together = made(*others, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)])
+    apart = made(
+        *others, ("parse_args", "parse it"), ("cache_page", "cache a page"), ("free_disk", "a disk")
+    )
+    together = made(
+        *others, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)]
+    )
     assert max(scores(apart, question).values()) < THRESHOLD - FILL.best_within
     assert min(scores(together, question)[f"m{at}"] for at in (300, 301, 302)) > THRESHOLD
     candidates, vectors = apart
@@ -289,7 +382,9 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
 
 
 @pytest.mark.parametrize(("held", "needed"), [(0.4399, 0.44), (0.4021, 0.4033), (0.2199, 0.22)])
-def test_the_reason_for_a_lower_score_never_names_one_figure_twice(held: float, needed: float) -> None:
+def test_the_reason_for_a_lower_score_never_names_one_figure_twice(
+    held: float, needed: float
+) -> None:
     """What is held is rounded down, and what is needed up."""
     percents = re.findall(r"\d+%", why_less(held, needed))
     assert len(set(percents)) == 2
@@ -297,12 +392,17 @@ def test_the_reason_for_a_lower_score_never_names_one_figure_twice(held: float, 
 
 def test_a_small_pool_needs_one_memory_that_holds_the_question() -> None:
     """Of three functions only one can deal with it."""
-    pool = made(("cache_options", "cache the parsed options on disk"), ("run", "run it"), ("stop", "stop it"))
+    pool = made(
+        ("cache_options", "cache the parsed options on disk"),
+        ("run", "run it"),
+        ("stop", "stop it"),
+    )
     assert scores(pool, "how does it cache parsed options to disk?")["m0"] > THRESHOLD
 
 
 def test_a_dotfile_counts_as_settings() -> None:
-    """`.gitignore` lists names of everything: its text weighs less than a window of code without a grammar."""
+    """`.gitignore` lists names of everything: its text weighs less than a window of code without a
+    grammar."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     candidates, vectors = made(*texts, ("window", "build output of the session store"), ("f", "x"))
     windows = [one._replace(kind=Kind.TEXT, entity="") for one in candidates]
@@ -318,7 +418,9 @@ def test_a_dotfile_counts_as_settings() -> None:
 def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
     """An unknown word beside it leaves most of its evidence, not so much that it is kept."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
-    pool = made(*texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report"))
+    pool = made(
+        *texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report")
+    )
     found = scores(pool, "how are the latency percentiles computed?")
     assert 0.1 < found["m60"] < THRESHOLD - 0.1
     assert found["m61"] < found["m60"] / 10
@@ -326,13 +428,17 @@ def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
 
 def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
     """It adds nothing, in any field, where the task has another word that is found."""
-    pool = made(*[(f"handler{at}", "handler of events") for at in range(30)], ("parse", "parse a frame"))
+    pool = made(
+        *[(f"handler{at}", "handler of events") for at in range(30)], ("parse", "parse a frame")
+    )
     found = scores(pool, "which handler can parse a frame?")
     assert found["m30"] > THRESHOLD and found["m0"] == 0
     assert scores(pool, "the handler")["m0"] > 0
 
 
-ENTRIES = st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255), st.integers(0, 63)), max_size=400)
+ENTRIES = st.lists(
+    st.tuples(st.integers(0, 600), st.integers(0, 255), st.integers(0, 63)), max_size=400
+)
 
 
 @given(vectors=st.lists(ENTRIES, max_size=5), asked=st.sets(st.integers(0, 600), max_size=40))
@@ -340,13 +446,18 @@ ENTRIES = st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255), st.intege
 def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
     vectors: list[list[tuple[int, int, int]]], asked: set[int]
 ) -> None:
-    """Comparing whole columns of bytes finds the same entries, in order, and the same length of each memory."""
+    """Comparing whole columns of bytes finds the same entries, in order, and the same length of
+    each memory."""
     hashes = [term * 0x9E3779B1 & 0xFFFFFFFF for term in asked]
-    spread = [[(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries] for entries in vectors]
+    spread = [
+        [(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries] for entries in vectors
+    ]
     joined = [b"".join(TERM_ENTRY.pack(*entry) for entry in entries) for entries in spread]
     flat = [entry for entries in spread for entry in entries]
     expected = [
-        (place, hashes.index(term), count, fields) for place, (term, count, fields) in enumerate(flat) if term in hashes
+        (place, hashes.index(term), count, fields)
+        for place, (term, count, fields) in enumerate(flat)
+        if term in hashes
     ]
     assert list(entries_of(b"".join(joined), hashes)) == expected
     for entries, vector in zip(spread, joined, strict=True):
@@ -355,7 +466,11 @@ def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
 
 def test_the_mean_length_is_of_the_pool_alone() -> None:
     """Words of memories outside the scope make nothing of the pool shorter or more common."""
-    candidates, vectors = made(("total", "sum the prices"), ("parse", "split a header"), ("other", "prices " * 300))
+    candidates, vectors = made(
+        ("total", "sum the prices"), ("parse", "split a header"), ("other", "prices " * 300)
+    )
     task = Turn(task="where are prices summed?")
     narrow = [(one, vector) for one, vector in vectors if one != "m2"]
-    assert lexical_priors(task, candidates[:2], lambda: vectors) == lexical_priors(task, candidates[:2], lambda: narrow)
+    assert lexical_priors(task, candidates[:2], lambda: vectors) == lexical_priors(
+        task, candidates[:2], lambda: narrow
+    )

@@ -25,7 +25,9 @@ def test_every_memory_keeps_a_prior(priors: dict[str, float], cosines: dict[str,
 
 def test_what_both_find_comes_first() -> None:
     """Second by words and by similarity ranks above first by only one of them."""
-    found = fuse_ranks({"words": 0.9, "both": 0.8, "meaning": 0.0, "none": 0.0}, {"meaning": 0.9, "both": 0.8})
+    found = fuse_ranks(
+        {"words": 0.9, "both": 0.8, "meaning": 0.0, "none": 0.0}, {"meaning": 0.9, "both": 0.8}
+    )
     assert sorted(found, key=lambda name: -found[name])[0] == "both"
     assert found["none"] == 0 < found["words"] == found["meaning"]
 

@@ -32,7 +32,9 @@ NODE_TRACE = """TypeError: x is not a function
 def memory(path: str, entity: str, start: int = 1, end: int = 10) -> Candidate:
     """Make a candidate named `path::entity`."""
     name = f"{path}::{entity}"
-    return Candidate(name, name, Layer.GRAPH, Kind.FUNCTION, path, entity, start, end, "python", 10, 0.0)
+    return Candidate(
+        name, name, Layer.GRAPH, Kind.FUNCTION, path, entity, start, end, "python", 10, 0.0
+    )
 
 
 POOL = (
@@ -46,7 +48,10 @@ POOL = (
 
 def strengths(task: str, errors: str = "") -> dict[str, float]:
     """Return how strongly each memory of the pool is mentioned."""
-    return {name: found.strength for name, found in find_named(find_mentions(task, errors), POOL).items()}
+    return {
+        name: found.strength
+        for name, found in find_named(find_mentions(task, errors), POOL).items()
+    }
 
 
 def test_a_qualified_name_points_at_its_bearer_alone() -> None:
@@ -87,8 +92,15 @@ def test_a_name_of_many_bearers_says_less() -> None:
 
 def test_a_file_names_its_memories() -> None:
     """A path, whole or its end, mentions every memory of the file."""
-    for task in ("look at cache/writer.py", "look at `writer.py`.", "look at ./cache/writer.py, please"):
-        assert set(strengths(task)) == {"cache/writer.py::Store.write", "cache/writer.py::flush"}, task
+    for task in (
+        "look at cache/writer.py",
+        "look at `writer.py`.",
+        "look at ./cache/writer.py, please",
+    ):
+        assert set(strengths(task)) == {
+            "cache/writer.py::Store.write",
+            "cache/writer.py::flush",
+        }, task
 
 
 def test_python_frames_point_into_their_functions() -> None:
@@ -105,8 +117,11 @@ def test_script_frames_point_into_their_functions() -> None:
 
 
 def test_compiler_places_are_frames() -> None:
-    """`file:line` as printed by compilers and linters mentions the memory that spans the line (X23)."""
-    assert list(strengths("mypy fails", "cache/writer.py:30: error: bad")) == ["cache/writer.py::flush"]
+    """`file:line` as printed by compilers and linters mentions the memory that spans the line
+    (X23)."""
+    assert list(strengths("mypy fails", "cache/writer.py:30: error: bad")) == [
+        "cache/writer.py::flush"
+    ]
 
 
 def test_a_frame_of_another_project_points_nowhere() -> None:
@@ -128,7 +143,8 @@ def test_any_text_can_be_read(text: str) -> None:
 
 @pytest.mark.parametrize("run", ["-", "a", "/a", ".", "_", "a.", "a_B"])
 def test_long_runs_take_linear_time(run: str) -> None:
-    """A long paste of one character is read in linear time: eight times the CPU for eight times the length."""
+    """A long paste of one character is read in linear time: eight times the CPU for eight times the
+    length."""
     assert_growth(lambda times: find_mentions(run * times), small=2_500, large=20_000, at_most=24)
 
 
@@ -142,12 +158,20 @@ def test_plain_words_name_nothing() -> None:
     [
         "where are flashed messages read?",
         "shell history search",
-        "The decoder drops prefixes of nested elements; find where prefixes are resolved and keep them in the output.",
+        (
+            "The decoder drops prefixes of nested elements; find where prefixes are resolved and"
+            " keep them in the output."
+        ),
         "Our pages come out twice since the update. Which cache is asked first? Please fix it.",
-        "When a tenant is suspended its card is still charged, so I need to see where invoices are created.",
+        (
+            "When a tenant is suspended its card is still charged, so I need to see where invoices"
+            " are created."
+        ),
     ],
 )
-def test_a_question_is_told_by_its_first_word_its_mark_or_what_it_asks_in_passing(task: str) -> None:
+def test_a_question_is_told_by_its_first_word_its_mark_or_what_it_asks_in_passing(
+    task: str,
+) -> None:
     """So is a search of a few words: what they are about may not exist."""
     assert is_question(task)
 

@@ -1,10 +1,22 @@
-"""The model judge over a scripted provider: no candidate or paid judgment is lost, and the plan is what is sent."""
+"""The model judge over a scripted provider: no candidate or paid judgment is lost, and the plan is
+what is sent."""
 
 import asyncio
 
 import pytest
 
-from tests.scorer.bench import LONG, TURN, Bench, Code, Failing, by_length, causes, have_own_scores, oversized, settle
+from tests.scorer.bench import (
+    LONG,
+    TURN,
+    Bench,
+    Code,
+    Failing,
+    by_length,
+    causes,
+    have_own_scores,
+    oversized,
+    settle,
+)
 from tests.scorer.shapes import candidate
 from xscore.platform.errors import CallTimedOut
 from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
@@ -21,7 +33,8 @@ async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
 
 
 async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> None:
-    """A kill re-pays at most the calls in flight: no new call while a paid reply waits for the disk."""
+    """A kill re-pays at most the calls in flight: no new call while a paid reply waits for the
+    disk."""
     provider = ScriptedProvider(score=by_length)
     sent_meanwhile: list[int] = []
 
@@ -56,7 +69,8 @@ def best_part(memory: ShownMemory, _: str) -> float:
 
 
 async def test_an_oversized_memory_is_judged_in_parts(code: Code) -> None:
-    """Its score is that of its best part; its parts are written too, and the whole with the last of them."""
+    """Its score is that of its best part; its parts are written too, and the whole with the last of
+    them."""
     bench = Bench(oversized(code), ScriptedProvider(score=best_part))
     found = await bench.run()
     large = candidate("asyncio/large.py", "long", LONG)
@@ -78,7 +92,9 @@ async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
     known = {one.content_hash: one for one in first.written}
     again = Bench(only, ScriptedProvider(score=best_part))
     total = len(list(again.judge().requests(TURN, again.candidates)))
-    resumed = await again.run(known_parts=lambda hashes: {one: known[one] for one in hashes if one in known})
+    resumed = await again.run(
+        known_parts=lambda hashes: {one: known[one] for one in hashes if one in known}
+    )
     assert isinstance(resumed[large.content_hash], Judgment)
     assert len(again.provider.requests) == total - 2  # type: ignore[attr-defined]  # a `ScriptedProvider`
 
@@ -93,7 +109,9 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     assert {one.prior for one in bench.written if one.content_hash == last.content_hash} == {0.8}
 
 
-@pytest.mark.parametrize("limits", [PackProfile(), PackProfile(size=1), PackProfile(tokens=5_000, size=60)])
+@pytest.mark.parametrize(
+    "limits", [PackProfile(), PackProfile(size=1), PackProfile(tokens=5_000, size=60)]
+)
 async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None:
     """X13: calls and tokens of the estimate equal the run's, request by request."""
     provider = ScriptedProvider(score=by_length)
@@ -105,7 +123,8 @@ async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None
 
 
 async def test_one_edit_judges_one_memory(code: Code) -> None:
-    """X28: after an edit only the edited memory is sent, and the next task finds all other packs unchanged."""
+    """X28: after an edit only the edited memory is sent, and the next task finds all other packs
+    unchanged."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     whole = [request.content[0] for request in bench.judge().requests(TURN, bench.candidates)]
     made, text = next(iter(code.values()))

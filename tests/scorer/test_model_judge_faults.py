@@ -1,4 +1,5 @@
-"""The model judge with damaged replies and failing calls: none lost, none invented, no spending after a stop."""
+"""The model judge with damaged replies and failing calls: none lost, none invented, no spending
+after a stop."""
 
 import asyncio
 import json
@@ -21,7 +22,13 @@ from tests.scorer.bench import (
     oversized,
     settle,
 )
-from xscore.platform.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
+from xscore.platform.errors import (
+    BudgetExhausted,
+    CallTimedOut,
+    PromptTooLong,
+    RequestRejected,
+    StoreError,
+)
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider, ScriptRule
 from xscore.records.calls import Completion, Finish, Request
@@ -56,7 +63,8 @@ def _changed(text: str, *, drop: int) -> str:
 
 @pytest.mark.parametrize("name", TAMPERS)
 async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
-    """Whatever the first reply to each pack, every memory ends with its own score at minimal cost."""
+    """Whatever the first reply to each pack, every memory ends with its own score at minimal
+    cost."""
 
     def tamper(request: Request, text: str) -> str:
         return TAMPERS[name](text) if request.candidates > 10 else text
@@ -73,15 +81,24 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
 
 
 async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
-    """An unreadable reply is never a zero: some take the whole ladder, then it stops; nothing was written."""
+    """An unreadable reply is never a zero: some take the whole ladder, then it stops; nothing was
+    written."""
     provider = ScriptedProvider(tamper=lambda request, text: "sorry")
     bench = Bench(code, provider)
     found = await bench.run(concurrency=2)
     assert causes(found) == {"unreadable": len(code)}
     assert bench.written == []
-    assert GiveUpRule().most_unscored <= sum(request.candidates == 1 for request in provider.requests) < len(code)
+    assert (
+        GiveUpRule().most_unscored
+        <= sum(request.candidates == 1 for request in provider.requests)
+        < len(code)
+    )
     assert len(provider.requests) < len(code) / 2
-    assert any("no usable score at all" in one.detail for one in found.values() if isinstance(one, Unjudged))
+    assert any(
+        "no usable score at all" in one.detail
+        for one in found.values()
+        if isinstance(one, Unjudged)
+    )
 
 
 async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
@@ -135,7 +152,10 @@ async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
 
 async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> None:
     """Half packs planned when the budget ended the run were not sent, and do not count as sent."""
-    whole, again = Failing(BudgetExhausted("cap"), after=1), CutShort(ScriptedProvider(score=by_length))
+    whole, again = (
+        Failing(BudgetExhausted("cap"), after=1),
+        CutShort(ScriptedProvider(score=by_length)),
+    )
     for provider, is_counted in ((CutShort(whole), False), (again, True)):
         bench = Bench(code, provider)
         judge = bench.judge(concurrency=1)
@@ -156,7 +176,8 @@ async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
 
 
 async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) -> None:
-    """A moderated memory loses only itself; a host that rejects everything is asked only a few times."""
+    """A moderated memory loses only itself; a host that rejects everything is asked only a few
+    times."""
     provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
     found = await Bench(code, provider).run(concurrency=1)
     assert causes(found) == {"provider": 1, "judged": len(code) - 1}
@@ -197,10 +218,16 @@ class Chaos(Around):
             case 1:
                 return ended("", Finish.REFUSAL, request)
             case 2:
-                return ended(done.text[: self.rng.randrange(len(done.text))], Finish.LENGTH, request)
+                return ended(
+                    done.text[: self.rng.randrange(len(done.text))], Finish.LENGTH, request
+                )
             case 3:
                 at = self.rng.randrange(len(done.text))
-                return ended(done.text[:at] + self.rng.choice('"}{:,01x') + done.text[at:], Finish.STOP, request)
+                return ended(
+                    done.text[:at] + self.rng.choice('"}{:,01x') + done.text[at:],
+                    Finish.STOP,
+                    request,
+                )
             case 4:
                 return ended(done.text.replace('": ', '": 1', 1), Finish.STOP, request)
             case _:

@@ -39,7 +39,13 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
     match rng.choice(("insert", "delete", "rewrite")):
         case "insert":
             tokens = rng.choice(list(pool.values())).tokens
-            made = candidate(old.path, f"{old.entity}_{number}", str(number), line=old.start_line + 1, tokens=tokens)
+            made = candidate(
+                old.path,
+                f"{old.entity}_{number}",
+                str(number),
+                line=old.start_line + 1,
+                tokens=tokens,
+            )
             pool[made.id] = made
         case "delete":
             del pool[old.id]
@@ -50,10 +56,14 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "seed"),
-    [(PackProfile(tokens=4_600, size=60), 2), pytest.param(PackProfile(), 1, marks=pytest.mark.verify)],
+    [
+        (PackProfile(tokens=4_600, size=60), 2),
+        pytest.param(PackProfile(), 1, marks=pytest.mark.verify),
+    ],
 )
 def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: int) -> None:
-    """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs stay full."""
+    """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs
+    stay full."""
     rng = random.Random(seed)
     pool = {made.id: made for made, _ in real_code()[:1_200]}
     slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
@@ -69,7 +79,8 @@ def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: 
 
 
 def test_small_trees_keep_their_packs_full() -> None:
-    """A thousand edits of a few hundred memories replace most of them and still leave a nearly ideal
+    """A thousand edits of a few hundred memories replace most of them and still leave a nearly
+    ideal
     number of packs.
     """
     rng = random.Random(3)
@@ -107,11 +118,20 @@ def test_moved_lines_change_no_pack() -> None:
 def test_every_memory_has_one_slot_within_the_limits(
     sizes: list[int], kept: list[bool], grown: list[float], size: int
 ) -> None:
-    """For any previous state, positions run from 0, packs keep their limits, and removed memories are named."""
+    """For any previous state, positions run from 0, packs keep their limits, and removed memories
+    are named."""
     limits = PackProfile(tokens=2_500, size=size)
-    pool = [candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens) for i, tokens in enumerate(sizes)]
-    before = assign_packs([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
-    now = [one._replace(tokens=max(1, int(one.tokens * by))) for one, by in zip(pool, grown, strict=False)]
+    pool = [
+        candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens)
+        for i, tokens in enumerate(sizes)
+    ]
+    before = assign_packs(
+        [one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits
+    ).slots
+    now = [
+        one._replace(tokens=max(1, int(one.tokens * by)))
+        for one, by in zip(pool, grown, strict=False)
+    ]
     found = assign_packs(now, before, limits)
     by_id = {one.id: one for one in now}
     assert found.slots.keys() == by_id.keys()
@@ -128,13 +148,22 @@ def test_every_memory_has_one_slot_within_the_limits(
 
 def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
     """It is judged in parts, which would crowd out its neighbours."""
-    pool = [candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)]
+    pool = [
+        candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)
+    ]
     slots = assign_packs(pool, {}, PackProfile()).slots
-    assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [True, True, False, True, True]
+    assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
-    """Of a partly judged pack only the misses are sent; untouched packs keep id, order and members."""
+    """Of a partly judged pack only the misses are sent; untouched packs keep id, order and
+    members."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
     slots = assign_packs(pool, {}, PackProfile()).slots
     everything = packs_to_send(pool, slots, PackProfile())
@@ -143,12 +172,18 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
     sent = packs_to_send([one for one in pool if one.id not in known], slots, PackProfile())
     assert sent[: len(everything) - 2] == everything[2:]
     loose = [one for pack in sent[len(everything) - 2 :] for one in pack.members]
-    assert {one.id for one in loose} == {one.id for pack in everything[:2] for one in pack.members} - known
+    assert {one.id for one in loose} == {
+        one.id for pack in everything[:2] for one in pack.members
+    } - known
 
 
 def test_limits_follow_the_model_unless_set() -> None:
-    """5,000 tokens and 40 memories for a known model; half of both for an unknown one; at most half the context."""
-    luna, haiku = model_settings("openai", "gpt-6-luna"), model_settings("anthropic", "claude-haiku-4-5")
+    """5,000 tokens and 40 memories for a known model; half of both for an unknown one; at most half
+    the context."""
+    luna, haiku = (
+        model_settings("openai", "gpt-6-luna"),
+        model_settings("anthropic", "claude-haiku-4-5"),
+    )
     assert [(one.pack_tokens, one.pack_size) for one in (luna, haiku, UNKNOWN)] == [
         (5_000, 40),
         (5_000, 60),

@@ -15,7 +15,9 @@ MUTATIONS = 10_000
 
 def reply(scores: object, reasons: object = ()) -> str:
     """Return a reply object as text."""
-    return json.dumps({"scores": scores, "reasons": list(reasons) if isinstance(reasons, tuple) else reasons})
+    return json.dumps(
+        {"scores": scores, "reasons": list(reasons) if isinstance(reasons, tuple) else reasons}
+    )
 
 
 def test_a_good_reply_is_read_whole() -> None:
@@ -24,7 +26,24 @@ def test_a_good_reply_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["92", True, None, 92.0, 0.92, 1.0, -1, 101, 10**30, [], {}, "NaN", float("nan"), float("inf"), -0.0]
+    "value",
+    [
+        "92",
+        True,
+        None,
+        92.0,
+        0.92,
+        1.0,
+        -1,
+        101,
+        10**30,
+        [],
+        {},
+        "NaN",
+        float("nan"),
+        float("inf"),
+        -0.0,
+    ],
 )
 def test_a_value_that_is_no_integer_0_to_100_is_void(value: object) -> None:
     """No value is clamped, rounded or converted."""
@@ -40,14 +59,20 @@ def test_foreign_ids_are_void_and_counted() -> None:
 
 def test_an_id_given_twice_with_different_values_is_void() -> None:
     """Contradicting scores of one id are void; equal ones count."""
-    found = parse_reply('{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS)
+    found = parse_reply(
+        '{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS
+    )
     assert (found.scores, found.void) == ({"qe": 5}, 2)
     assert parse_reply('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
 
 
 def test_reason_and_reasoning_are_both_accepted() -> None:
     """X25: either name, as a list of objects or as one object; only for ids with a score."""
-    listed = [{"id": "ka", "reasoning": "a"}, {"id": "xx", "reason": "foreign"}, {"id": "zu", "reason": "no score"}]
+    listed = [
+        {"id": "ka", "reasoning": "a"},
+        {"id": "xx", "reason": "foreign"},
+        {"id": "zu", "reason": "no score"},
+    ]
     assert parse_reply(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
     assert parse_reply(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
     assert parse_reply(reply({"ka": 50}, "prose"), IDS).scores == {"ka": 50}
@@ -56,7 +81,9 @@ def test_reason_and_reasoning_are_both_accepted() -> None:
 def test_reasons_become_one_printable_line() -> None:
     """A reason cannot move the cursor, reverse text, break UTF-8 or be endless."""
     hostile = "a\x1b[2J\nb\u202e\ud800\x00 " + "c" * 1_000
-    (reason,) = parse_reply(reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS).reasons.values()
+    (reason,) = parse_reply(
+        reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS
+    ).reasons.values()
     assert reason.startswith("a [2J b") and reason.endswith("…") and len(reason) == MAX_REASON_CHARS
     assert reason.isprintable() and reason.encode("utf-8")
 
@@ -71,7 +98,9 @@ def test_reasons_become_one_printable_line() -> None:
 )
 def test_a_wrapped_object_is_found(text: str) -> None:
     """Fences, prose and thinking around a JSON object do not lose the scores."""
-    found = parse_reply(text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS)
+    found = parse_reply(
+        text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS
+    )
     assert (dict(found.scores), found.repaired) == (GOOD["scores"], True)
 
 
@@ -89,7 +118,9 @@ def test_a_score_cut_in_the_middle_is_void() -> None:
         assert all(SCORES[id_] == score for id_, score in found.scores.items())
 
 
-@pytest.mark.parametrize("text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"]
+)
 def test_what_is_no_reply_says_nothing(text: str) -> None:
     """Prose, other JSON and bottomless nesting give no score and raise nothing."""
     assert parse_reply(text, IDS).scores == {}
@@ -116,7 +147,9 @@ def _mutated(rng: random.Random) -> str:
                 text = text[:at] + rng.choice(alphabet) + text[at:]
             case 4:
                 text = text.replace(
-                    rng.choice(['"ka"', "92", "3", "}", '"scores"']), rng.choice(['"xx"', "1e2", "true", "NaN"]), 1
+                    rng.choice(['"ka"', "92", "3", "}", '"scores"']),
+                    rng.choice(['"xx"', "1e2", "true", "NaN"]),
+                    1,
                 )
             case _:
                 text = text[at:] + text[:at]
@@ -124,7 +157,8 @@ def _mutated(rng: random.Random) -> str:
 
 
 def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
-    """Every candidate ends judged or unjudged, no score is outside 0..1, none is from an unknown id."""
+    """Every candidate ends judged or unjudged, no score is outside 0..1, none is from an unknown
+    id."""
     rng = random.Random(7)
     judged = 0
     for _ in range(MUTATIONS):
@@ -140,6 +174,8 @@ def test_a_reason_holds_no_secret() -> None:
     """P01: a key that a judge repeats or invents is redacted before its reason is cut or stored."""
     key = "ghp_" + "a1B2c3D4e5F6" * 3
     near_the_cut = "x" * (MAX_REASON_CHARS - 10) + " " + key
-    found = parse_reply(reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS)
+    found = parse_reply(
+        reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS
+    )
     assert found.reasons["ka"] == "uses <SECRET:github_token> here"
     assert "ghp_" not in found.reasons["qe"]

@@ -37,13 +37,26 @@ from xscore.settings import DecisionSettings, HostAccess, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
 ENTRIES = (
-    PackEntry("co", "decision", "", "One store", "Judgments live in SQLite, one file a repository."),
-    PackEntry("qe", "function", "src/cache.py", "write", "def write(row):\n    db.execute(INSERT, row)"),
-    PackEntry("ka", "method", "src/cache.py", "Cache.close", "def close(self):\n    self.db.close()"),
-    PackEntry("bi", "test", "tests/test_cache.py", "test_write", "A written row is read back.\ntests: write"),
+    PackEntry(
+        "co", "decision", "", "One store", "Judgments live in SQLite, one file a repository."
+    ),
+    PackEntry(
+        "qe", "function", "src/cache.py", "write", "def write(row):\n    db.execute(INSERT, row)"
+    ),
+    PackEntry(
+        "ka", "method", "src/cache.py", "Cache.close", "def close(self):\n    self.db.close()"
+    ),
+    PackEntry(
+        "bi",
+        "test",
+        "tests/test_cache.py",
+        "test_write",
+        "A written row is read back.\ntests: write",
+    ),
 )
 TURN = Turn(
-    task="Rows are lost when two processes write at once", errors="sqlite3.OperationalError: database is locked"
+    task="Rows are lost when two processes write at once",
+    errors="sqlite3.OperationalError: database is locked",
 )
 
 
@@ -83,7 +96,11 @@ def test_the_figures_are_those_of_the_code() -> None:
     """Version, codes, pack limits and output allowance."""
     assert f"now `{PROMPT_VERSION}`" in PAGE
     assert ", ".join(f"`{code}`" for code in PROMPT_IDS[:5]) in PAGE
-    for model in (model_settings("openai", "gpt-6-luna"), model_settings("anthropic", "claude-haiku-4-5"), UNKNOWN):
+    for model in (
+        model_settings("openai", "gpt-6-luna"),
+        model_settings("anthropic", "claude-haiku-4-5"),
+        UNKNOWN,
+    ):
         assert f"{model.pack_tokens:,}" in PAGE and f"{model.pack_size}" in PAGE
     assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)
 
@@ -93,10 +110,13 @@ FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 
 def decision_blocks() -> list[str]:
-    """Return the fenced blocks on decision models: a question; each API's request and reply; each one's
+    """Return the fenced blocks on decision models: a question; each API's request and reply; each
+    one's
     rated answer.
     """
-    return re.findall(r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE
+    )
 
 
 def decision_provider(wire: str) -> DecisionProvider:
@@ -119,7 +139,8 @@ def asked(form: DecisionForm) -> Request:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> None:
-    """The bodies are the examples with rubric, turn and question filled in; the reply is read as documented."""
+    """The bodies are the examples with rubric, turn and question filled in; the reply is read as
+    documented."""
     request, at = asked(DecisionForm.PREDICATE), 1 + 2 * WIRES.index(wire)
     question, shown, reply = decision_blocks()[0], *decision_blocks()[at : at + 2]
     words = {"<rubric>": request.system, "<turn>": turn_block(TURN), "<question>": question}
@@ -134,7 +155,10 @@ def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> No
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
     """The page's labels and score are the code's."""
-    request, answer = asked(DecisionForm.SCORE), json.loads(decision_blocks()[5 + WIRES.index(wire)])
+    request, answer = (
+        asked(DecisionForm.SCORE),
+        json.loads(decision_blocks()[5 + WIRES.index(wire)]),
+    )
     reply = {"model": "m-1", "answers": [answer] if wire == "decisions" else {"m1": answer}}
     completion = decision_provider(wire).read(json.dumps(reply).encode(), {}, request)
     assert parse_answers(completion.text, request.reply_ids).scores == {"m1": 72.5}
@@ -149,5 +173,11 @@ def test_the_figures_of_decision_models_are_those_of_the_code() -> None:
     """Versions, limits, bands and tolerance."""
     text = " ".join(PAGE.partition("## Decision models")[2].split())
     assert all(f"`{DECISION_VERSION}/{form.value}`" in text for form in FORMS)
-    assert f"up to {MOST_QUESTIONS} questions" in text and f"beyond {MOST_STATE_CHARS:,} characters" in text
-    assert ", ".join(f"{middle:.2f}"[1:] for _, middle in LEVELS) in text and f"more than {SUM_TOLERANCE}" in text
+    assert (
+        f"up to {MOST_QUESTIONS} questions" in text
+        and f"beyond {MOST_STATE_CHARS:,} characters" in text
+    )
+    assert (
+        ", ".join(f"{middle:.2f}"[1:] for _, middle in LEVELS) in text
+        and f"more than {SUM_TOLERANCE}" in text
+    )

@@ -18,7 +18,9 @@ from xscore.scorer.repair import (
     prompt_too_long,
 )
 
-PIECES = tuple(memory_parts(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20))
+PIECES = tuple(
+    memory_parts(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20)
+)
 TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, prompt_too_long("8k"), prompt_rejected("400"))
 
 
@@ -58,14 +60,18 @@ def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
     """An unreadable reply may improve on retry; a refusal, a length or a rejection will not."""
     again, _ = next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], UNREADABLE)
     assert [ask.rung for ask in again] == [RepairRung.ALONE]
-    causes = [next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause for one in TROUBLES[2:]]
+    causes = [
+        next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause
+        for one in TROUBLES[2:]
+    ]
     assert causes == [UnjudgedCause.REFUSED, UnjudgedCause.TOO_LONG, UnjudgedCause.PROVIDER]
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
 def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> None:
-    """However long the fault lasts, each memory ends unjudged exactly once, after at most three requests."""
+    """However long the fault lasts, each memory ends unjudged exactly once, after at most three
+    requests."""
     waiting, ended, asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
     while waiting:
         ask = waiting.pop()

@@ -36,13 +36,17 @@ def code() -> Code:
 async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
     """Four writer threads on one store, as in four processes."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(GroupCommit(tmp_path / "memory.db")) for _ in range(4)]
+        yield [
+            await stack.enter_async_context(GroupCommit(tmp_path / "memory.db")) for _ in range(4)
+        ]
 
 
 def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
     """A judge that shares the store."""
     writer = StoredJudgments(commits).writer("t", JUDGE)
-    return bench.judge(claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer, **changes)
+    return bench.judge(
+        claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer, **changes
+    )
 
 
 def paid(*providers: ScriptedProvider) -> int:
@@ -56,15 +60,19 @@ async def left(stores: Opened) -> int:
     for commits in stores:
         counts = await commits.submit(
             lambda connection: sum(
-                connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("claim", "runner")
+                connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                for table in ("claim", "runner")
             )
         )
     return counts
 
 
 @pytest.mark.parametrize("size", [None, 1])
-async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Opened, size: int | None) -> None:
-    """Together they send what one alone would send, all end with every judgment, and the work is shared."""
+async def test_four_at_once_pay_for_each_candidate_once(
+    code: Code, stores: Opened, size: int | None
+) -> None:
+    """Together they send what one alone would send, all end with every judgment, and the work is
+    shared."""
     limits = PackProfile(size=size) if size else PackProfile()
     alone = ScriptedProvider(score=by_length)
     await Bench(code, alone, profile=limits).run()
@@ -76,7 +84,15 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
     candidates = Bench(code, alone).candidates
     found = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
     assert all(causes(one) == {"judged": len(code)} for one in found)
-    assert len({tuple(sorted((h, r.score) for h, r in one.items() if isinstance(r, Judgment))) for one in found}) == 1
+    assert (
+        len(
+            {
+                tuple(sorted((h, r.score) for h, r in one.items() if isinstance(r, Judgment)))
+                for one in found
+            }
+        )
+        == 1
+    )
     assert paid(*providers) == paid(alone)
     assert sum(len(code) - len(judge.judged_elsewhere) for judge in judges) == len(code)
     assert all(provider.requests for provider in providers)
@@ -84,11 +100,15 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
 
 
 async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
-    """A pack is always sent unchanged, whichever judge sends it, so that prompt prefixes stay the store's."""
+    """A pack is always sent unchanged, whichever judge sends it, so that prompt prefixes stay the
+    store's."""
     alone = ScriptedProvider(score=by_length)
     await Bench(code, alone).run()
     providers = [ScriptedProvider(Script(latency_s=0.005), score=by_length) for _ in range(2)]
-    judges = [sharing(Bench(code, provider), commits) for provider, commits in zip(providers, stores[:2], strict=True)]
+    judges = [
+        sharing(Bench(code, provider), commits)
+        for provider, commits in zip(providers, stores[:2], strict=True)
+    ]
     await asyncio.gather(*(settle(judge, Bench(code, alone).candidates) for judge in judges))
     whole = {request.content[0] for request in alone.requests}
     assert {request.content[0] for provider in providers for request in provider.requests} == whole
@@ -115,7 +135,9 @@ class Late(Around):
 
 
 @pytest.mark.parametrize(("around", "cause"), [(Broke, "budget"), (Late, "provider")])
-async def test_what_one_gives_up_another_judges(code: Code, stores: Opened, around: type[Around], cause: str) -> None:
+async def test_what_one_gives_up_another_judges(
+    code: Code, stores: Opened, around: type[Around], cause: str
+) -> None:
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
     slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
     broken = sharing(Bench(code, around(ScriptedProvider(slow, score=by_length))), stores[0])

@@ -9,12 +9,15 @@ from xscore.records.judgment import Judgment
 from xscore.scorer.repair import PartTally, memory_parts, split_text
 
 METHOD = (
-    "    def m{0}(self):\n        first = {0}\n        if first:\n            return first\n\n        return None\n\n"
+    "    def m{0}(self):\n        first = {0}\n        if first:\n            return first\n\n     "
+    "   return None\n\n"
 )
 CLASS = "class Large:\n" + "".join(METHOD.format(number) for number in range(60))
 
 
-@given(text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400), max_chars=st.integers(1, 60))
+@given(
+    text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400), max_chars=st.integers(1, 60)
+)
 def test_nothing_is_cut_off(text: str, max_chars: int) -> None:
     """The joined parts equal the text, and none is too long or empty."""
     parts = split_text(text, max_chars=max_chars)
@@ -38,7 +41,9 @@ def test_parts_have_hashes_of_their_own() -> None:
     assert count >= 3
     assert {piece.memory for piece in found} == {large.content_hash}
     for number, piece in enumerate(found, start=1):
-        assert piece.content_hash == content_hash("a.py", f"Large part {number}/{count}", piece.text)
+        assert piece.content_hash == content_hash(
+            "a.py", f"Large part {number}/{count}", piece.text
+        )
     (whole,) = memory_parts(large, CLASS, max_tokens=10_000)
     assert (whole.content_hash, whole.is_part) == (large.content_hash, False)
 

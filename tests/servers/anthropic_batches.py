@@ -1,7 +1,7 @@
 """A loopback server of Anthropic's message batches, beside its live calls.
 
-States as documented: in_progress, canceling, ended. No mark is kept; counts move from `processing` only once all is
-over. Results come in no order.
+States as documented: in_progress, canceling, ended. No mark is kept; counts move from `processing`
+only once all is over. Results come in no order.
 """
 
 import json
@@ -38,7 +38,9 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
             return self.problem(400, "anthropic-version: header is required", None)
         return super().struck(step, request)
 
-    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+    def shown_page(
+        self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool
+    ) -> dict[str, Any]:
         """Return a page; without batches its ends are null."""
         return {"data": data, "has_more": has_more, "first_id": None, "last_id": None, **ends}
 
@@ -50,10 +52,18 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
         fields = json.loads(data := await request.read())
         requests = [(entry["custom_id"], entry["params"]) for entry in fields["requests"]]
         names = [name for name, _ in requests]
-        if not names or len(set(names)) < len(names) or max(map(len, names)) > LONGEST_ID or len(names) > MOST_REQUESTS:
+        if (
+            not names
+            or len(set(names)) < len(names)
+            or max(map(len, names)) > LONGEST_ID
+            or len(names) > MOST_REQUESTS
+        ):
             return self.problem(400, "requests: ids must be unique and at most 64 characters", None)
         book, tokens = self.batches, len(data) // 4
-        if book.enqueued_tokens is not None and book.waiting_tokens() + tokens > book.enqueued_tokens:
+        if (
+            book.enqueued_tokens is not None
+            and book.waiting_tokens() + tokens > book.enqueued_tokens
+        ):
             return self.problem(429, "Too many batch requests are being processed.", None)
         return web.json_response(self.shown(book.add(requests, tokens=tokens, name="msgbatch")))
 
@@ -72,7 +82,13 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
                 counts[_kind(outcome)] += 1
         else:
             counts["processing"] = batch.total
-        status = "canceling" if batch.phase is Phase.CANCELLING else "ended" if batch.is_over else "in_progress"
+        status = (
+            "canceling"
+            if batch.phase is Phase.CANCELLING
+            else "ended"
+            if batch.is_over
+            else "in_progress"
+        )
         return {
             "id": batch.id,
             "type": "message_batch",

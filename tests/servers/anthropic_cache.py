@@ -1,8 +1,10 @@
-"""Count cached prompt prefixes as Anthropic does: only up to `cache_control` marks, and only above the model's minimum.
+"""Count cached prompt prefixes as Anthropic does: only up to `cache_control` marks, and only above
+the model's minimum.
 
-A mark at a prefix that was marked before and is not older than its time is read, and its time begins anew; any other
-marked prefix is written. Below the floor nothing happens, in silence. Tokens are characters / 4, which is stated and
-not the vendor's count. Time is an argument: `passes` makes prefixes old.
+A mark at a prefix that was marked before and is not older than its time is read, and its time
+begins anew; any other marked prefix is written. Below the floor nothing happens, in silence. Tokens
+are characters / 4, which is stated and not the vendor's count. Time is an argument: `passes` makes
+prefixes old.
 """
 
 import json
@@ -11,7 +13,12 @@ from typing import Any
 
 from tests.servers.prefix_cache import Tally, tokens
 
-FLOORS = (("claude-haiku-4", 4_096), ("claude-opus-4-7", 2_048), ("claude-sonnet-4", 1_024), ("claude-", 512))
+FLOORS = (
+    ("claude-haiku-4", 4_096),
+    ("claude-opus-4-7", 2_048),
+    ("claude-sonnet-4", 1_024),
+    ("claude-", 512),
+)
 """Start of the model's name -> minimum; enough of the vendor's table for tests."""
 TTL_S = {"5m": 300.0, "1h": 3_600.0}
 
@@ -29,8 +36,12 @@ class MarkedPrefixes:
 
     def account(self, body: dict[str, Any]) -> Tally:
         """Count this prompt, and remember its marks."""
-        floor = next((floor for start, floor in FLOORS if str(body["model"]).startswith(start)), 1_024)
-        prefix = json.dumps([body["model"], body.get("thinking"), body.get("output_config")], sort_keys=True)
+        floor = next(
+            (floor for start, floor in FLOORS if str(body["model"]).startswith(start)), 1_024
+        )
+        prefix = json.dumps(
+            [body["model"], body.get("thinking"), body.get("output_config")], sort_keys=True
+        )
         head = len(prefix)
         read = longest = longest_1h = 0
         for text, mark in _blocks(body):

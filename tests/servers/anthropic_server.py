@@ -1,7 +1,7 @@
 """A loopback server of the Anthropic dialect; everything else is in `loopback`.
 
-It wants `anthropic-version`, refuses sampling parameters and numeric bounds in an output schema with 400, and accounts
-marked prefixes as the vendor does (`anthropic_cache`).
+It wants `anthropic-version`, refuses sampling parameters and numeric bounds in an output schema
+with 400, and accounts marked prefixes as the vendor does (`anthropic_cache`).
 """
 
 import json
@@ -17,7 +17,15 @@ from tests.servers.loopback import BROKEN_STREAMS, LoopbackServer, pieces
 from tests.servers.prefix_cache import Tally, tokens
 
 SAMPLING = ("temperature", "top_p", "top_k")
-BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength")
+BOUNDS = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+)
 TYPE_BY_STATUS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -42,7 +50,11 @@ class AnthropicServer(LoopbackServer):
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]] = {
         Fault.RATE_LIMITED: (429, "This request would exceed your rate limit.", None),
         Fault.QUOTA: (402, "Your credit balance is too low.", None),
-        Fault.SPEND_LIMIT: (429, "You have reached your API usage limits.", "enforced_spend_limit_reached"),
+        Fault.SPEND_LIMIT: (
+            429,
+            "You have reached your API usage limits.",
+            "enforced_spend_limit_reached",
+        ),
         Fault.PAYMENT: (402, "Payment required.", None),
         Fault.SERVER_ERROR: (500, "Internal server error.", None),
         Fault.UNAVAILABLE: (503, "Service unavailable.", None),
@@ -65,15 +77,23 @@ class AnthropicServer(LoopbackServer):
         form = body.get("output_config", {}).get("format")
         return asked_ids(form["schema"] if form else None, prompt)
 
-    def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
+    def problem(
+        self, status: int, message: str, code: str | None, *, param: str | None = None
+    ) -> web.Response:
         """Return an error object of a type, with its code in the details."""
-        error: dict[str, Any] = {"type": TYPE_BY_STATUS.get(status, "api_error"), "message": message}
+        error: dict[str, Any] = {
+            "type": TYPE_BY_STATUS.get(status, "api_error"),
+            "message": message,
+        }
         if code is not None:
             error["details"] = {"error_code": code}
-        return web.json_response({"type": "error", "error": error, "request_id": "req_loopback"}, status=status)
+        return web.json_response(
+            {"type": "error", "error": error, "request_id": "req_loopback"}, status=status
+        )
 
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
-        """Refuse what the API refuses: no version, sampling parameters, numeric bounds in a schema, no output cap."""
+        """Refuse what the API refuses: no version, sampling parameters, numeric bounds in a schema,
+        no output cap."""
         if "anthropic-version" not in request.headers:
             return self.problem(400, "anthropic-version: header is required", None)
         for name in (*SAMPLING, *self.refused_fields):
@@ -84,10 +104,14 @@ class AnthropicServer(LoopbackServer):
         schema = body.get("output_config", {}).get("format", {}).get("schema", {})
         bound = next((name for name in _keys(schema) if name in BOUNDS), None)
         if bound is not None:
-            return self.problem(400, f"output_config.format.schema: property '{bound}' is not supported", None)
+            return self.problem(
+                400, f"output_config.format.schema: property '{bound}' is not supported", None
+            )
         return None
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return a message."""
         text, reason = content, "end_turn"
         if fault in (Fault.REFUSAL, Fault.MODERATED):
@@ -118,17 +142,25 @@ class AnthropicServer(LoopbackServer):
             "usage": usage,
         }
 
-    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
-        """Return the events of a message, which begins with nothing written and one token counted."""
+    def events(
+        self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
+    ) -> Iterator[bytes]:
+        """Return the events of a message, which begins with nothing written and one token
+        counted."""
         begun = reply | {"content": [], "stop_reason": None}
         if "usage" in reply:
             begun["usage"] = reply["usage"] | {"output_tokens": 1}
         yield _event("message_start", {"message": begun})
         yield _event("ping", {})
         for index, block in enumerate(reply["content"]):
-            yield _event("content_block_start", {"index": index, "content_block": block | {"text": ""}})
+            yield _event(
+                "content_block_start", {"index": index, "content_block": block | {"text": ""}}
+            )
             for piece in pieces(block["text"], fault):
-                yield _event("content_block_delta", {"index": index, "delta": {"type": "text_delta", "text": piece}})
+                yield _event(
+                    "content_block_delta",
+                    {"index": index, "delta": {"type": "text_delta", "text": piece}},
+                )
             if fault not in BROKEN_STREAMS:
                 yield _event("content_block_stop", {"index": index})
         if fault is Fault.ERROR_IN_STREAM:
@@ -137,7 +169,10 @@ class AnthropicServer(LoopbackServer):
             return
         ended = {"delta": {"stop_reason": reply["stop_reason"], "stop_sequence": None}}
         if "usage" in reply:
-            ended["usage"] = {"output_tokens": reply["usage"]["output_tokens"], "input_tokens": None}
+            ended["usage"] = {
+                "output_tokens": reply["usage"]["output_tokens"],
+                "input_tokens": None,
+            }
         yield _event("message_delta", ended)
         yield _event("message_stop", {})
 

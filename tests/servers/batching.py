@@ -1,7 +1,9 @@
-"""Shared by loopback Batch APIs: batches that advance when polled, never by the clock, and their faults.
+"""Shared by loopback Batch APIs: batches that advance when polled, never by the clock, and their
+faults.
 
-`server.batches` holds the knobs and the counts. A request of a batch is judged by the very code that answers live
-calls, and `server.misbehave` spoils it as it would those. Words, paths and files of a vendor are its own server's.
+`server.batches` holds the knobs and the counts. A request of a batch is judged by the very code
+that answers live calls, and `server.misbehave` spoils it as it would those. Words, paths and files
+of a vendor are its own server's.
 """
 
 import random
@@ -121,10 +123,14 @@ class BatchBook:
         self.asked[step] += 1
         return self._troubles[step].popleft() if self._troubles[step] else None
 
-    def add(self, requests: list[tuple[str, dict[str, Any]]], *, tokens: int, name: str) -> KeptBatch:
+    def add(
+        self, requests: list[tuple[str, dict[str, Any]]], *, tokens: int, name: str
+    ) -> KeptBatch:
         """Store a new batch."""
         self.created += 1
-        batch = KeptBatch(f"{name}_{self.created:04}", self.clock(), deque(requests), len(requests), tokens)
+        batch = KeptBatch(
+            f"{name}_{self.created:04}", self.clock(), deque(requests), len(requests), tokens
+        )
         self.all[batch.id] = batch
         return batch
 
@@ -132,12 +138,16 @@ class BatchBook:
         """Return the tokens of unfinished batches."""
         return sum(batch.tokens for batch in self.all.values() if not batch.is_over)
 
-    def page(self, entries: list[Any], request: web.Request, *, cursor: str) -> tuple[list[Any], bool]:
+    def page(
+        self, entries: list[Any], request: web.Request, *, cursor: str
+    ) -> tuple[list[Any], bool]:
         """Return the requested page of the list, newest first, and whether there is more."""
         limit = int(request.query.get("limit", "20"))
         newest = entries[::-1]
         after = request.query.get(cursor)
-        start = next((at for at, entry in enumerate(newest, 1) if entry.id == after), 0) if after else 0
+        start = (
+            next((at for at, entry in enumerate(newest, 1) if entry.id == after), 0) if after else 0
+        )
         return newest[start : start + limit], start + limit < len(newest)
 
     async def advance(self, batch: KeptBatch, run: Run) -> None:
@@ -152,7 +162,11 @@ class BatchBook:
         elif batch.looks == self.expires_at_look:
             self._end(batch, Phase.EXPIRED)
         else:
-            last_run = max(1, self.looks_until_done - 1) if self.looks_until_done > 2 else self.looks_until_done
+            last_run = (
+                max(1, self.looks_until_done - 1)
+                if self.looks_until_done > 2
+                else self.looks_until_done
+            )
             await self._run(batch, run, ceil(batch.total * min(1.0, batch.looks / last_run)))
             if batch.looks >= self.looks_until_done:
                 self._end(batch, Phase.COMPLETED)
@@ -206,7 +220,9 @@ class BatchServer(LoopbackServer):
         """Return a batch as the vendor shows it."""
         raise NotImplementedError
 
-    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+    def shown_page(
+        self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool
+    ) -> dict[str, Any]:
         """Return a page of the list of batches. ends: the ids of its first and last, if any."""
         raise NotImplementedError
 
@@ -214,7 +230,9 @@ class BatchServer(LoopbackServer):
         """Refuse to cancel a batch that has ended."""
         raise NotImplementedError
 
-    def at(self, step: Step, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def at(
+        self, step: Step, handler: Handler
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Apply this operation's fault before or after its handler."""
 
         async def answered(request: web.Request) -> web.StreamResponse:
@@ -245,7 +263,9 @@ class BatchServer(LoopbackServer):
 
     async def list_batches(self, request: web.Request) -> web.Response:
         """Return a page of the batches, newest first."""
-        page, has_more = self.batches.page(list(self.batches.all.values()), request, cursor=self.cursor)
+        page, has_more = self.batches.page(
+            list(self.batches.all.values()), request, cursor=self.cursor
+        )
         data = [self.shown(batch) for batch in page]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
         return web.json_response(self.shown_page(data, ends, has_more=has_more))

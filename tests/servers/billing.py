@@ -1,4 +1,5 @@
-"""A loopback server that adds up what it would charge, by its own price list, and a way to reach it by name.
+"""A loopback server that adds up what it would charge, by its own price list, and a way to reach it
+by name.
 
 What a turn may spend is asserted here, at the one who is paid: not by the program's own account.
 """
@@ -19,7 +20,8 @@ JUDGE, ANSWERER = "gpt-4.1", "gpt-4.1"
 
 
 GIVEN, CACHED, REPLIED = Decimal("2.00"), Decimal("0.50"), Decimal("8.00")
-"""Dollars per million tokens of gpt-4.1: the vendor's price list at the time of genai-prices 0.2.3."""
+"""Dollars per million tokens of gpt-4.1: the vendor's price list at the time of genai-prices
+0.2.3."""
 
 
 class BillingServer(OpenAIServer):
@@ -35,7 +37,9 @@ class BillingServer(OpenAIServer):
         """Return its total charge."""
         return sum(self.charges, Decimal(0))
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return a chat completion, and record its price."""
         reply = super().envelope(body, content, tally, fault)
         usage = reply["usage"]
@@ -47,7 +51,8 @@ class BillingServer(OpenAIServer):
 
 @contextmanager
 def vendor(server: OpenAIServer) -> Iterator[Mapping[str, str]]:
-    """Return the environment in which the vendor's name leads to this server, so that its prices apply."""
+    """Return the environment in which the vendor's name leads to this server, so that its prices
+    apply."""
     with ForwardProxy(server.host) as proxy:
         yield {
             "HTTP_PROXY": proxy.url,

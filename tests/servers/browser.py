@@ -1,7 +1,8 @@
 """A real browser for page tests: headless Chromium, over its DevTools protocol by a websocket.
 
-One process serves many tests; each opens a tab of its own, in a context of its own. What the tab asks the network for,
-says on its console and shows as a dialog is kept, so that a test can hold that there was none.
+One process serves many tests; each opens a tab of its own, in a context of its own. What the tab
+asks the network for, says on its console and shows as a dialog is kept, so that a test can hold
+that there was none.
 """
 
 import asyncio
@@ -19,13 +20,30 @@ import aiohttp
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--hide-scrollbars",
-    "--force-color-profile=srgb", "--remote-debugging-port=0",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--remote-debugging-port=0",
+)
 PATIENCE_S = 60
-SETTLED = "document.readyState === 'complete' && Array.from(document.images).every(image => image.complete)"
-HEARD = ("Network.requestWillBeSent", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+SETTLED = (
+    "document.readyState === 'complete' && Array.from(document.images).every(image =>"
+    " image.complete)"
+)
+HEARD = (
+    "Network.requestWillBeSent",
+    "Runtime.consoleAPICalled",
+    "Runtime.exceptionThrown",
+    "Log.entryAdded",
+)
 
 
 def installed() -> str | None:
@@ -41,7 +59,10 @@ def chromium(program: str, home: Path) -> Iterator[str]:
     written.unlink(missing_ok=True)
     environment = {**os.environ, "HOME": str(home)}
     command = [program, *FLAGS, f"--user-data-dir={home / 'profile'}", "about:blank"]
-    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said, env=environment) as running:
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(command, stdout=said, stderr=said, env=environment) as running,
+    ):
         try:
             yield _address(running, written, log)
         finally:
@@ -110,17 +131,25 @@ class Tab:
         await self.send("Page.navigate", url=path.as_uri())
         await asyncio.wait_for(self._loaded.wait(), PATIENCE_S)
 
-    async def look(self, *, width: int, height: int = 900, theme: str = "light", media: str = "screen") -> None:
+    async def look(
+        self, *, width: int, height: int = 900, theme: str = "light", media: str = "screen"
+    ) -> None:
         """Set window size, light or dark mode, screen or print."""
         await self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
         )
         features = [{"name": "prefers-color-scheme", "value": theme}]
         await self.send("Emulation.setEmulatedMedia", media=media, features=features)
 
     async def run(self, script: str) -> Any:
         """Return the value of a JavaScript expression."""
-        answer = await self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = await self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise RuntimeError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
@@ -134,7 +163,10 @@ class Tab:
     async def settle(self) -> None:
         """Wait until the page is loaded, its images loaded or failed, and it was drawn twice."""
         await self.until(SETTLED)
-        await self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+        await self.run(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>"
+            " done(true))))"
+        )
 
     async def press_enter(self) -> None:
         """Press and release the Enter key."""
@@ -145,11 +177,16 @@ class Tab:
     @property
     def asked_for(self) -> list[str]:
         """Return the requested addresses."""
-        return [told["request"]["url"] for method, told in self.heard if method == "Network.requestWillBeSent"]
+        return [
+            told["request"]["url"]
+            for method, told in self.heard
+            if method == "Network.requestWillBeSent"
+        ]
 
     @property
     def complaints(self) -> list[str]:
-        """Return what the browser or the page reported: violations of the policy, exceptions, console lines."""
+        """Return what the browser or the page reported: violations of the policy, exceptions,
+        console lines."""
         return [str(told) for method, told in self.heard if method != "Network.requestWillBeSent"]
 
 
@@ -160,8 +197,12 @@ async def tab(address: str) -> AsyncIterator[Tab]:
         opened = Tab(socket)
         listening = asyncio.create_task(opened.listen())
         context = await opened.send("Target.createBrowserContext", disposeOnDetach=True)
-        made = await opened.send("Target.createTarget", url="about:blank", browserContextId=context["browserContextId"])
-        attached = await opened.send("Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        made = await opened.send(
+            "Target.createTarget", url="about:blank", browserContextId=context["browserContextId"]
+        )
+        attached = await opened.send(
+            "Target.attachToTarget", targetId=made["targetId"], flatten=True
+        )
         opened.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log", "Accessibility", "DOM"):
             await opened.send(f"{domain}.enable")

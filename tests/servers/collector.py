@@ -36,7 +36,9 @@ class Collector(Threaded):
     def spans(self) -> list[Span]:
         """Every received span."""
         resources = [resource for request in self.requests for resource in request.resource_spans]
-        return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
+        return [
+            span for resource in resources for scope in resource.scope_spans for span in scope.spans
+        ]
 
     async def serve(self) -> None:
         """Accept traces until it is stopped."""
@@ -49,4 +51,6 @@ class Collector(Threaded):
         self.bodies.append(await request.read())
         if self.silent:
             await asyncio.sleep(3_600)
-        return web.Response(body=ExportTraceServiceResponse().SerializeToString(), content_type=PROTOBUF)
+        return web.Response(
+            body=ExportTraceServiceResponse().SerializeToString(), content_type=PROTOBUF
+        )

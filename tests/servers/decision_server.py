@@ -1,8 +1,9 @@
-"""A loopback host of decision models for both APIs: scores each question's memory, counts, and misbehaves on demand.
+"""A loopback host of decision models for both APIs: scores each question's memory, counts, and
+misbehaves on demand.
 
-`/v1/decisions` is OpenAI's shape, or TypeSafe's where that comes, `/v1/systemone` TypeSafe's. Limits of tokens a second
-and requests a minute are kept as vendors keep them: 429 with Retry-After. `spoil` changes a finished reply, `status`
-answers with an error instead.
+`/v1/decisions` is OpenAI's shape, or TypeSafe's where that comes, `/v1/systemone` TypeSafe's.
+Limits of tokens a second and requests a minute are kept as vendors keep them: 429 with Retry-After.
+`spoil` changes a finished reply, `status` answers with an error instead.
 """
 
 import asyncio
@@ -36,7 +37,8 @@ class DecisionServer(Threaded):
         model: str = "",
         most_tokens: int | None = None,
     ) -> None:
-        """model: the id in replies; empty: the requested one. most_tokens: of one request, else 413."""
+        """model: the id in replies; empty: the requested one. most_tokens: of one request, else
+        413."""
         super().__init__()
         self.score, self.latency_s, self.api_key, self.model = score, latency_s, api_key, model
         self.tokens_per_second, self.rpm, self.most_tokens = tokens_per_second, rpm, most_tokens
@@ -81,7 +83,9 @@ class DecisionServer(Threaded):
                 "type": "score",
                 "score": sum(at * share for at, share in enumerate(shares)),
                 "confidence": max(shares),
-                "probabilities": [{"label": label, "probability": p, "value": at} for label, p, at in each],
+                "probabilities": [
+                    {"label": label, "probability": p, "value": at} for label, p, at in each
+                ],
             }
 
         def whole(answers: list[Reply], tokens: int) -> Reply:
@@ -92,7 +96,11 @@ class DecisionServer(Threaded):
                 "total_tokens": tokens + len(answers),
             }
             usage["output_tokens_details"] = {"reasoning_tokens": 0}
-            return {"model": self.model or body["model"], "answers": answers, "usage": usage | details}
+            return {
+                "model": self.model or body["model"],
+                "answers": answers,
+                "usage": usage | details,
+            }
 
         return await self._answer(request, body, state, asked, answer, whole)
 
@@ -145,7 +153,9 @@ class DecisionServer(Threaded):
         for name, text, question in asked:
             (memory,) = shown_memories(text)
             given = self.score(memory, state)
-            answers.append(answer(name, (given[0] if isinstance(given, tuple) else given) / 100, question))
+            answers.append(
+                answer(name, (given[0] if isinstance(given, tuple) else given) / 100, question)
+            )
             places.append(f"{memory.path}::{memory.entity}")
         spoiled = self.spoil(whole(answers, tokens))
         self.judged.update(places)
@@ -153,7 +163,10 @@ class DecisionServer(Threaded):
         return web.Response(body=data, content_type="application/json", headers=self.headers)
 
     def _refused(self, request: web.Request, body: Reply, tokens: int) -> web.Response | None:
-        if self.api_key is not None and request.headers.get("Authorization") != f"Bearer {self.api_key}":
+        if (
+            self.api_key is not None
+            and request.headers.get("Authorization") != f"Bearer {self.api_key}"
+        ):
             return problem(401, "This key is not known.")
         if self.most_tokens is not None and tokens > self.most_tokens:
             return problem(413, "The request is too large.")

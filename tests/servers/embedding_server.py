@@ -1,4 +1,5 @@
-"""A loopback host of the OpenAI dialect that also embeds: `POST /v1/embeddings`, by the letters of each text."""
+"""A loopback host of the OpenAI dialect that also embeds: `POST /v1/embeddings`, by the letters of
+each text."""
 
 import asyncio
 from typing import Any
@@ -37,19 +38,30 @@ class EmbeddingServer(OpenAIServer):
         await asyncio.sleep(self.silent_s)
         if self.statuses:
             error = {"message": "Not now.", "type": None}
-            return web.json_response({"error": error}, status=self.statuses.pop(0), headers={"retry-after": "0"})
+            return web.json_response(
+                {"error": error}, status=self.statuses.pop(0), headers={"retry-after": "0"}
+            )
         if self.refuses_format and "encoding_format" in body:
-            error = {"message": "Unknown field", "type": "invalid_request_error", "param": "encoding_format"}
+            error = {
+                "message": "Unknown field",
+                "type": "invalid_request_error",
+                "param": "encoding_format",
+            }
             return web.json_response({"error": error}, status=400)
         if self.reply is not None:
             return web.json_response(self.reply)
         texts = body["input"]
         self.embedded += texts
         self.batches.append(len(texts))
-        rows = [{"object": "embedding", "index": at, "embedding": letters(text)} for at, text in enumerate(texts)]
+        rows = [
+            {"object": "embedding", "index": at, "embedding": letters(text)}
+            for at, text in enumerate(texts)
+        ]
         tokens = sum(len(text) // 4 + 1 for text in texts)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return web.json_response({"object": "list", "data": rows[::-1], "model": body["model"], "usage": usage})
+        return web.json_response(
+            {"object": "list", "data": rows[::-1], "model": body["model"], "usage": usage}
+        )
 
 
 def letters(text: str) -> list[float]:

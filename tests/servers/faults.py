@@ -1,6 +1,7 @@
 """Ways in which the loopback server misbehaves on demand, each as seen at a real server.
 
-A fault is queued with `server.misbehave(Fault.X, times=…)` and spends itself on the next requests that it fits.
+A fault is queued with `server.misbehave(Fault.X, times=…)` and spends itself on the next requests
+that it fits.
 """
 
 import asyncio
@@ -85,7 +86,8 @@ class Planned(Struct):
 
 
 async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
-    """Answer as no host of any dialect should; None: the fault is in the reply's content, which the server makes."""
+    """Answer as no host of any dialect should; None: the fault is in the reply's content, which the
+    server makes."""
     if fault is Fault.RESET:
         assert request.transport is not None
         request.transport.abort()
@@ -107,7 +109,9 @@ async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse 
 
 async def drip(request: web.Request, data: bytes) -> web.StreamResponse:
     """Send a whole reply one byte at a time."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/json", "Content-Length": str(len(data))}
+    )
     await response.prepare(request)
     with suppress(ConnectionResetError):  # the client gave up, as it should
         for at in range(len(data)):
@@ -118,7 +122,9 @@ async def drip(request: web.Request, data: bytes) -> web.StreamResponse:
 
 async def cut(request: web.Request, data: bytes) -> web.StreamResponse:
     """Send half of the announced length, then close."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/json", "Content-Length": str(len(data))}
+    )
     await response.prepare(request)
     await response.write(data[: len(data) // 2])
     assert request.transport is not None
@@ -132,11 +138,17 @@ def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
         return content
     if fault is Fault.MALFORMED_CONTENT:
         return "Here are the scores you asked for: the first is quite relevant, I think."
-    values = {Fault.NAN: "NaN", Fault.OUT_OF_RANGE: "700", Fault.STRING_SCORE: '"0.9"', Fault.TRUE_SCORE: "true"}
+    values = {
+        Fault.NAN: "NaN",
+        Fault.OUT_OF_RANGE: "700",
+        Fault.STRING_SCORE: '"0.9"',
+        Fault.TRUE_SCORE: "true",
+    }
     found = json.loads(content)
     scores: dict[str, Any] = found["scores"]
     start = '{"scores": {'
-    if scores and all(isinstance(one, dict) for one in scores.values()):  # of the first question that shares the prompt
+    # Of the first question that shares the prompt.
+    if scores and all(isinstance(one, dict) for one in scores.values()):
         scores, start = next(iter(scores.values())), f'{start}"{next(iter(scores))}": {{'
     first = ids[0]
     if fault is Fault.MISSING_ID:

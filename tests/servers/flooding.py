@@ -1,7 +1,7 @@
 """Servers whose replies are too large or contain bad text, in both dialects.
 
-A flood never ends by itself, or unpacks from 1 MB to 1 GB. It says how much of it was sent, so that a test can tell
-who stopped it.
+A flood never ends by itself, or unpacks from 1 MB to 1 GB. It says how much of it was sent, so that
+a test can tell who stopped it.
 """
 
 import asyncio
@@ -84,7 +84,9 @@ class Flooding(LoopbackServer):
             headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
             return web.Response(body=data, status=self.flood_status, headers=headers)
         content_type, data = ENDLESS[flood]
-        response = web.StreamResponse(status=self.flood_status, headers={"Content-Type": content_type})
+        response = web.StreamResponse(
+            status=self.flood_status, headers={"Content-Type": content_type}
+        )
         await response.prepare(request)
         with suppress(ConnectionError):
             while True:
@@ -110,7 +112,9 @@ class Saying(LoopbackServer):
         super().__init__(answer=f"The answer: {said}.", reasons_from=0, **settings)
         self.said = said
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return the whole reply, with the text in its reasons and model name too."""
         if content.startswith("{"):
             found = json.loads(content)
@@ -132,4 +136,6 @@ def _packed(body: object, *, is_cut: bool) -> web.Response:
     assert isinstance(body, bytes)
     data = zlib.compress(body, wbits=31)
     data = data[: len(data) // 2] if is_cut else data
-    return web.Response(body=data, content_type="application/json", headers={"Content-Encoding": "gzip"})
+    return web.Response(
+        body=data, content_type="application/json", headers={"Content-Encoding": "gzip"}
+    )

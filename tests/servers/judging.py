@@ -10,7 +10,12 @@ from msgspec import Struct, field
 
 from tests.servers.scoring import ScoringFunction
 from xscore.platform.hashing import content_hash
-from xscore.providers.scripted import ShownMemory, shown_memories, shown_questions, text_around_memories
+from xscore.providers.scripted import (
+    ShownMemory,
+    shown_memories,
+    shown_questions,
+    text_around_memories,
+)
 
 _SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
 """Memories with a score are shown for answering, not for judging."""
@@ -30,8 +35,8 @@ class Counts(Struct):
     cached_tokens: int = 0
     written_tokens: int = 0
     judgments: Counter[str] = field(default_factory=Counter)
-    """content hash of (path, entity, text) -> how often it was scored in a reply that was sent whole; for each of the
-    questions that share a prompt once."""
+    """content hash of (path, entity, text) -> how often it was scored in a reply that was sent
+    whole; for each of the questions that share a prompt once."""
     judged_places: Counter[str] = field(default_factory=Counter)
     """`path::entity` -> how often."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +68,9 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
 
 def resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """Return a part of a schema with its reference resolved."""
-    found: dict[str, Any] = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    found: dict[str, Any] = (
+        schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    )
     return found
 
 
@@ -74,13 +81,21 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
     if not questions:
         scores, reasons = _scored(shown, ids, text_around_memories(prompt), score, reasons_from)
         return json.dumps({"scores": scores, "reasons": reasons})
-    each = {code: _scored(shown, ids, asked, score, reasons_from) for code, asked in questions.items()}
+    each = {
+        code: _scored(shown, ids, asked, score, reasons_from) for code, asked in questions.items()
+    }
     explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
-    return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
+    return json.dumps(
+        {"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained}
+    )
 
 
 def _scored(
-    shown: Mapping[str, ShownMemory], ids: tuple[str, ...], turn: str, score: ScoringFunction, reasons_from: int
+    shown: Mapping[str, ShownMemory],
+    ids: tuple[str, ...],
+    turn: str,
+    score: ScoringFunction,
+    reasons_from: int,
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     scores: dict[str, int] = {}
     reasons: list[dict[str, str]] = []

@@ -1,6 +1,7 @@
 """A server that claims compatibility and lacks it, as local servers often do.
 
-It may answer prose where a form of reply is asked for, cut a prompt in silence to its context, think at
+It may answer prose where a form of reply is asked for, cut a prompt in silence to its context,
+think at
 length, and tell at paths of its own what it has loaded.
 """
 
@@ -41,7 +42,9 @@ class LesserServer(OpenAIServer):
         self.told = told or {}
         """Path -> its answer there."""
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return a chat completion as this server makes it."""
         if form_of(body) in self.prose_under:
             content = PROSE
@@ -62,7 +65,9 @@ class LesserServer(OpenAIServer):
 
     async def _tell(self, request: web.Request) -> web.Response:
         if request.path not in self.told:
-            return web.json_response({"error": {"message": "File Not Found", "code": 404}}, status=404)
+            return web.json_response(
+                {"error": {"message": "File Not Found", "code": 404}}, status=404
+            )
         return web.json_response(self.told[request.path])
 
 

@@ -1,7 +1,8 @@
 """A loopback server of some dialect that judges without a model, counts, and misbehaves on demand.
 
-It really parses what it is sent, counts how often each memory was judged, and streams answers in pieces of twelve
-characters; what differs between dialects is left to its children: `with OpenAIServer() as server: … server.url`.
+It really parses what it is sent, counts how often each memory was judged, and streams answers in
+pieces of twelve characters; what differs between dialects is left to its children: `with
+OpenAIServer() as server: … server.url`.
 """
 
 import asyncio
@@ -105,7 +106,9 @@ class LoopbackServer(Threaded):
         """Return the ids that the reply must score."""
         raise NotImplementedError
 
-    def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
+    def problem(
+        self, status: int, message: str, code: str | None, *, param: str | None = None
+    ) -> web.Response:
         """Return an error in the dialect's form."""
         raise NotImplementedError
 
@@ -117,12 +120,17 @@ class LoopbackServer(Threaded):
         """Count a prompt's tokens as the vendor does; remember its prefixes."""
         return self.prefixes.account(body)
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return the whole reply around this content."""
         raise NotImplementedError
 
-    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
-        """Return a finished reply as the dialect streams it; a broken stream ends halfway, without a finish."""
+    def events(
+        self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
+    ) -> Iterator[bytes]:
+        """Return a finished reply as the dialect streams it; a broken stream ends halfway, without
+        a finish."""
         raise NotImplementedError
 
     def add_routes(self, app: web.Application) -> None:
@@ -135,7 +143,9 @@ class LoopbackServer(Threaded):
     async def judge(self, request: web.Request, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer a live call's body that arrived another way; return status and reply."""
         response = self._refused(request, body) or await self._reply(request, body)
-        assert isinstance(response, web.Response) and isinstance(response.body, bytes), "only replies that end well"
+        assert isinstance(response, web.Response) and isinstance(response.body, bytes), (
+            "only replies that end well"
+        )
         reply: dict[str, Any] = json.loads(response.body)
         return response.status, reply
 
@@ -165,7 +175,9 @@ class LoopbackServer(Threaded):
             body = json.loads(await request.read())
             if self.keep_bodies:
                 counts.bodies.append(body)
-                counts.headers.append({name.lower(): value for name, value in request.headers.items()})
+                counts.headers.append(
+                    {name.lower(): value for name, value in request.headers.items()}
+                )
             counts.keys.add(request.headers.get("Authorization", "").removeprefix("Bearer "))
             refused = self._refused(request, body)
             if refused is not None:
@@ -238,14 +250,19 @@ class LoopbackServer(Threaded):
         return web.Response(body=data, content_type="application/json", headers=self.rate_headers())
 
     async def _streamed(self, request: web.Request, events: Iterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **self.rate_headers()})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", **self.rate_headers()}
+        )
         await response.prepare(request)
         for event in events:
             await response.write(event)
         return response
 
-    async def _faulty(self, planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
-        """Answer with the fault; None: the fault is in the reply's content, which is made as usual."""
+    async def _faulty(
+        self, planned: Planned, request: web.Request, body: dict[str, Any]
+    ) -> web.StreamResponse | None:
+        """Answer with the fault; None: the fault is in the reply's content, which is made as
+        usual."""
         fault = planned.fault
         if fault in self.status_faults:
             response = self._by_status(fault, key=_bearer(request))
@@ -255,12 +272,15 @@ class LoopbackServer(Threaded):
         if fault is Fault.ECHO:
             echoed = f"cannot take {_bearer(request)}: {json.dumps(body['messages'])}" + "x" * 5_000
             return self.problem(400, echoed, None)
-        if fault is Fault.ERROR_IN_200 or (fault is Fault.ERROR_IN_STREAM and not body.get("stream")):
+        if fault is Fault.ERROR_IN_200 or (
+            fault is Fault.ERROR_IN_STREAM and not body.get("stream")
+        ):
             return web.json_response(self.error_in_200)
         return await faults.broken_wire(fault, request)
 
     def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Judge, or answer if the request wants no judgments; return the text and the scored ids."""
+        """Judge, or answer if the request wants no judgments; return the text and the scored
+        ids."""
         prompt = self.prompt(body)
         ids = self.asked(body, prompt)
         if not ids:

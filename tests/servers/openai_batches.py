@@ -1,7 +1,7 @@
 """A loopback server of OpenAI's files and batches, beside its live calls.
 
-States as documented: validating, in_progress, finalizing, completed, failed, expired, cancelling, cancelled. Results
-stand in an output file, all that went wrong in an error file, both in no order.
+States as documented: validating, in_progress, finalizing, completed, failed, expired, cancelling,
+cancelled. Results stand in an output file, all that went wrong in an error file, both in no order.
 """
 
 import json
@@ -45,19 +45,25 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         app.router.add_get("/v1/batches/{id}", self.at(Step.LOOK, self.look))
         app.router.add_post("/v1/batches/{id}/cancel", self.at(Step.CANCEL, self.cancel))
 
-    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+    def shown_page(
+        self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool
+    ) -> dict[str, Any]:
         """Return a page; without batches it has no ends."""
         return {"object": "list", "data": data, "has_more": has_more, **ends}
 
     def already_over(self, batch: KeptBatch) -> web.Response:
         """Refuse with 409."""
-        return self.problem(409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None)
+        return self.problem(
+            409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None
+        )
 
     async def _upload(self, request: web.Request) -> web.Response:
         form, book = await request.post(), self.batches
         file = form["file"]
         if form.get("purpose") != "batch" or not isinstance(file, web.FileField):
-            return self.problem(400, "A file with the purpose `batch` is wanted.", None, param="purpose")
+            return self.problem(
+                400, "A file with the purpose `batch` is wanted.", None, param="purpose"
+            )
         book.uploaded += 1
         kept = KeptFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
         self.files[kept.id] = kept
@@ -68,20 +74,32 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         batch = self.batches.all.get(batch_id)
         if batch is None or not batch.is_over:
             return self.problem(404, "No such File object.", None, param="id")
-        wanted = [outcome for outcome in batch.outcomes if _is_answer(outcome) == (kind == "output")]
+        wanted = [
+            outcome for outcome in batch.outcomes if _is_answer(outcome) == (kind == "output")
+        ]
         data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in wanted)
         return web.Response(body=data, content_type="application/jsonl")
 
     async def _create(self, request: web.Request) -> web.Response:
         fields, book = await request.json(), self.batches
         file = self.files.get(str(fields.get("input_file_id")))
-        if file is None or fields.get("endpoint") != ENDPOINT or fields.get("completion_window") != "24h":
-            return self.problem(400, "Invalid input file, endpoint or window.", None, param="input_file_id")
+        if (
+            file is None
+            or fields.get("endpoint") != ENDPOINT
+            or fields.get("completion_window") != "24h"
+        ):
+            return self.problem(
+                400, "Invalid input file, endpoint or window.", None, param="input_file_id"
+            )
         requests, failure = _read(file.data)
         waiting, tokens = book.waiting_tokens(), len(file.data) // 4
         batch = book.add(requests, tokens=tokens, name="batch")
         batch.mark, batch.file_id = fields.get("metadata") or {}, file.id
-        if failure is None and book.enqueued_tokens is not None and waiting + tokens > book.enqueued_tokens:
+        if (
+            failure is None
+            and book.enqueued_tokens is not None
+            and waiting + tokens > book.enqueued_tokens
+        ):
             failure = ("token_limit_exceeded", None)
         batch.failure = failure
         return web.json_response(self.shown(batch))
@@ -132,14 +150,20 @@ def _read(data: bytes) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int
             return [], ("invalid_json_line", number)
         if custom_id in requests:
             return [], ("duplicate_custom_id", number)
-        if found.get("method") != "POST" or found.get("url") != ENDPOINT or not 0 < len(custom_id) <= LONGEST_ID:
+        if (
+            found.get("method") != "POST"
+            or found.get("url") != ENDPOINT
+            or not 0 < len(custom_id) <= LONGEST_ID
+        ):
             return [], ("invalid_request", number)
         requests[custom_id] = body
     if len({body.get("model") for body in requests.values()}) > 1:
         return [], ("mismatched_model", None)
     if not requests:
         return [], ("empty_file", None)
-    return list(requests.items()), ("too_many_tasks", None) if len(requests) > MOST_REQUESTS else None
+    return list(requests.items()), ("too_many_tasks", None) if len(
+        requests
+    ) > MOST_REQUESTS else None
 
 
 def _is_answer(outcome: Outcome) -> bool:

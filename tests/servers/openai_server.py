@@ -1,7 +1,7 @@
 """A loopback server of the OpenAI dialect; everything else is in `loopback`.
 
-Ids come from the schema's `required` list. It accounts prompt prefixes as the vendor does (`prefix_cache`) and refuses
-fields on demand, as servers that call themselves compatible do.
+Ids come from the schema's `required` list. It accounts prompt prefixes as the vendor does
+(`prefix_cache`) and refuses fields on demand, as servers that call themselves compatible do.
 """
 
 import json
@@ -22,19 +22,29 @@ class OpenAIServer(LoopbackServer):
     base_path = "/v1"
     completions_path = "/v1/chat/completions"
     rate_header = "x-ratelimit-limit-requests"
-    error_in_200: ClassVar[dict[str, Any]] = {"error": {"code": 429, "message": "Provider returned error"}}
+    error_in_200: ClassVar[dict[str, Any]] = {
+        "error": {"code": 429, "message": "Provider returned error"}
+    }
     """As OpenRouter puts it."""
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]] = {
         Fault.RATE_LIMITED: (429, "Rate limit reached.", "rate_limit_exceeded"),
         Fault.QUOTA: (429, "You exceeded your current quota.", "insufficient_quota"),
-        Fault.SPEND_LIMIT: (429, "The project's spend limit is reached.", "project_spend_limit_exceeded"),
+        Fault.SPEND_LIMIT: (
+            429,
+            "The project's spend limit is reached.",
+            "project_spend_limit_exceeded",
+        ),
         Fault.PAYMENT: (402, "Payment required.", None),
         Fault.SERVER_ERROR: (500, "The server had an error.", None),
         Fault.UNAVAILABLE: (503, "The engine is overloaded.", None),
         Fault.OVERLOADED: (529, "Overloaded.", None),
         Fault.WRONG_KEY: (401, "Incorrect API key provided: {key}.", "invalid_api_key"),
         Fault.UNKNOWN_MODEL: (404, "The model does not exist.", "model_not_found"),
-        Fault.TOO_LONG: (400, "This model's maximum context length is exceeded.", "context_length_exceeded"),
+        Fault.TOO_LONG: (
+            400,
+            "This model's maximum context length is exceeded.",
+            "context_length_exceeded",
+        ),
         Fault.MODERATED: (400, "The prompt was declined.", "content_policy_violation"),
     }
 
@@ -53,18 +63,28 @@ class OpenAIServer(LoopbackServer):
     def asked(self, body: dict[str, Any], prompt: str) -> tuple[str, ...]:
         """Return the ids of the strict schema, or those in the prompt."""
         form = body.get("response_format", {})
-        return asked_ids(form["json_schema"]["schema"] if form.get("type") == "json_schema" else None, prompt)
+        return asked_ids(
+            form["json_schema"]["schema"] if form.get("type") == "json_schema" else None, prompt
+        )
 
-    def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
+    def problem(
+        self, status: int, message: str, code: str | None, *, param: str | None = None
+    ) -> web.Response:
         """Return an error object with type, code and param."""
         error = {"message": message, "type": "invalid_request_error", "code": code, "param": param}
-        return web.json_response([{"error": error}] if self.errors_in_a_list else {"error": error}, status=status)
+        return web.json_response(
+            [{"error": error}] if self.errors_in_a_list else {"error": error}, status=status
+        )
 
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """Refuse the test's fields."""
         for name in self.refused_fields:
             form = body.get("response_format", {}).get("type")
-            if name in body or name == form or f'"{name}"' in json.dumps(body["messages"][-1]["content"]):
+            if (
+                name in body
+                or name == form
+                or f'"{name}"' in json.dumps(body["messages"][-1]["content"])
+            ):
                 return self.problem(400, f"Unknown parameter: {name}", None, param=name)
         return None
 
@@ -72,7 +92,9 @@ class OpenAIServer(LoopbackServer):
         """Count the tokens of a reply."""
         return tokens(text)
 
-    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+    def envelope(
+        self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
+    ) -> dict[str, Any]:
         """Return a chat completion."""
         message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
         finish = "stop"
@@ -87,7 +109,10 @@ class OpenAIServer(LoopbackServer):
         usage = {
             "prompt_tokens": tally.given,
             "completion_tokens": self.output_tokens(output),
-            "prompt_tokens_details": {"cached_tokens": tally.cached, "cache_write_tokens": tally.written},
+            "prompt_tokens_details": {
+                "cached_tokens": tally.cached,
+                "cache_write_tokens": tally.written,
+            },
             "completion_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": tally.given + output,
         }
@@ -100,19 +125,33 @@ class OpenAIServer(LoopbackServer):
             "usage": usage,
         }
 
-    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
+    def events(
+        self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
+    ) -> Iterator[bytes]:
         """Return the chunks of a chat completion."""
-        frame = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
+        frame = {
+            "id": reply["id"],
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": reply["model"],
+        }
         choice = reply["choices"][0]
         said, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
-        deltas = [{"refusal": refusal}] if refusal else [{"content": piece} for piece in pieces(said, fault)]
+        deltas = (
+            [{"refusal": refusal}]
+            if refusal
+            else [{"content": piece} for piece in pieces(said, fault)]
+        )
         for delta in deltas:
             yield _chunk(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
         if fault is Fault.ERROR_IN_STREAM:
             yield _chunk(frame | self.error_in_200)
         if fault in BROKEN_STREAMS:
             return
-        yield _chunk(frame | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+        yield _chunk(
+            frame
+            | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+        )
         if body.get("stream_options", {}).get("include_usage") and "usage" in reply:
             yield _chunk(frame | {"choices": [], "usage": reply["usage"]})
         yield b"data: [DONE]\n\n"

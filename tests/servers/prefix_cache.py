@@ -1,8 +1,9 @@
 """Count cached prompt prefixes as OpenAI does, so that tests can tell a warm turn's cost.
 
-Two rules. Steps (before GPT-5.6): the longest prefix that was seen under the same `prompt_cache_key`, from 1,024
-tokens, in steps of 128. Breakpoints (GPT-5.6 and later): a prefix is served only if a request marked exactly its end
-before; writes are counted. Tokens are characters / 4 of the rendered messages, which is stated and not o200k.
+Two rules. Steps (before GPT-5.6): the longest prefix that was seen under the same
+`prompt_cache_key`, from 1,024 tokens, in steps of 128. Breakpoints (GPT-5.6 and later): a prefix is
+served only if a request marked exactly its end before; writes are counted. Tokens are characters /
+4 of the rendered messages, which is stated and not o200k.
 """
 
 import re
@@ -94,4 +95,7 @@ def _pieces(body: dict[str, Any]) -> list[tuple[str, bool]]:
 
 def prompt_text(body: dict[str, Any]) -> str:
     """Return the text of all messages except the system's."""
-    return "".join(text for text, _ in _pieces({"messages": [m for m in body["messages"] if m["role"] != "system"]}))
+    return "".join(
+        text
+        for text, _ in _pieces({"messages": [m for m in body["messages"] if m["role"] != "system"]})
+    )

@@ -1,6 +1,7 @@
 """A forward proxy on loopback: passes on plain HTTP, tunnels CONNECT, and counts both.
 
-Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS knows:
+Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS
+knows:
 `with ForwardProxy(target) as proxy: … proxy.url`. It keeps no connection alive.
 """
 
@@ -52,10 +53,14 @@ class ForwardProxy(Threaded):
         headers = dict(entry.split(": ", 1) for entry in rest.strip().split("\r\n"))
         self.authorizations.add(headers.get("Proxy-Authorization", ""))
         if self.refuse_with:
-            writer.write(f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            writer.write(
+                f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()  # noqa: E501  its lines are read by others
+            )
             await writer.drain()
         else:
-            await self._pass_on(f"{method} {_path(asked)} {version}\r\n{rest}", method, reader, writer)
+            await self._pass_on(
+                f"{method} {_path(asked)} {version}\r\n{rest}", method, reader, writer
+            )
 
     async def _pass_on(
         self, head: str, method: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -67,8 +72,12 @@ class ForwardProxy(Threaded):
                 writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
             else:
                 far_writer.write(head.encode())
-            pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]
-            try:  # until either side leaves: a client that was killed must not hold the far connection
+            pumps = [
+                asyncio.create_task(_pump(reader, far_writer)),
+                asyncio.create_task(_pump(far_reader, writer)),
+            ]
+            # Until either side leaves: a client that was killed must not hold the far connection.
+            try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for pump in pumps:

@@ -17,7 +17,8 @@ def words(text: str) -> set[str]:
 
 
 def by_words(memory: ShownMemory, turn: str) -> tuple[int, str]:
-    """Score by the share of the memory's name and path words, then text words, found in the turn."""
+    """Score by the share of the memory's name and path words, then text words, found in the
+    turn."""
     asked = words(turn)
     named = words(f"{memory.path} {memory.entity}")
     shared = sorted(named & asked) or sorted(words(memory.text) & asked)

@@ -1,6 +1,7 @@
 """A server in its own thread: `with` starts it, waits until it listens, and stops it at the end.
 
-Children say what they serve in `serve`, which calls `listening` once they do. The tests' own loop stays free.
+Children say what they serve in `serve`, which calls `listening` once they do. The tests' own loop
+stays free.
 """
 
 import asyncio
@@ -45,7 +46,9 @@ class Threaded:
         await self._stop.wait()
 
 
-async def serve_app(server: Threaded, app: web.Application, *, tls: ssl.SSLContext | None = None) -> None:
+async def serve_app(
+    server: Threaded, app: web.Application, *, tls: ssl.SSLContext | None = None
+) -> None:
     """Serve an aiohttp application for as long as the server is up."""
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()

@@ -1,7 +1,8 @@
-"""A loopback vendor that counts with a real tokenizer, of a GGUF served by llama.cpp, instead of by length.
+"""A loopback vendor that counts with a real tokenizer, of a GGUF served by llama.cpp, instead of by
+length.
 
-So an estimate is held against what a model really counts, and not against a ratio of our own. Nothing is cached, since
-an estimate assumes no discount.
+So an estimate is held against what a model really counts, and not against a ratio of our own.
+Nothing is cached, since an estimate assumes no discount.
 """
 
 import json
@@ -24,7 +25,9 @@ def counting(address: str) -> Count:
     @lru_cache(maxsize=64)
     def count(text: str) -> int:
         body = json.dumps({"content": text}).encode()
-        request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{address}/tokenize", body, {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=60) as response:
             found: Mapping[str, list[int]] = json.load(response)
         return len(found["tokens"])

@@ -22,10 +22,17 @@ def write(store: Store, text: str | bytes = CODE, name: str = "a.py") -> Path:
     return path
 
 
-def decide(store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0) -> Memory:
+def decide(
+    store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0
+) -> Memory:
     """Remember a decision that cites code."""
     made = said(
-        f"{title}, not twice.", key=key, layer=Layer.GOVERNANCE, kind=Kind.DECISION, entity=title, updated_at=at
+        f"{title}, not twice.",
+        key=key,
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        entity=title,
+        updated_at=at,
     )
     spans = [parse_citation(store.root, one) for one in cited]
     with database.transaction(store.connection):

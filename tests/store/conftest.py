@@ -25,7 +25,14 @@ def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: obj
     return memory
 
 
-def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordinal: int = 0, **more: object) -> Memory:
+def said(
+    text: str = WORDS,
+    *,
+    key: str = "",
+    layer: Layer = Layer.PROJECT,
+    ordinal: int = 0,
+    **more: object,
+) -> Memory:
     """Make a memory as a user states it."""
     values: dict[str, object] = {
         "layer": layer,

@@ -1,10 +1,12 @@
-"""Write the fixture of the schema that this tree has: its SQL, and a store's and a user's store's rows in every table.
+"""Write the fixture of the schema that this tree has: its SQL, and a store's and a user's store's
+rows in every table.
 
     python -m tests.store.make_schema_fixture
 
-Run it before you change `schema.sql`: the files `tests/store/schemas/<number>.*` then stay as they are for ever. The
-package itself writes what one index run, one judged turn and a few statements write; every table that is still empty
-gets a row by SQL. `--digest` only writes down what schema.sql is today, for a number that no release has had.
+Run it before you change `schema.sql`: the files `tests/store/schemas/<number>.*` then stay as they
+are for ever. The package itself writes what one index run, one judged turn and a few statements
+write; every table that is still empty gets a row by SQL. `--digest` only writes down what
+schema.sql is today, for a number that no release has had.
 """
 
 import asyncio
@@ -69,10 +71,12 @@ BY_HAND = {
     "repository_map": ["('g_one', '{{}}')"],
     "evaluation": ["('v_one', 1.0, 'q', 'lexical', 1, 15, 0.5, 0.5, 1.0, 1.0, 0.5, 3, 0)"],
     "job": [
-        f"('{JOB}', 1.0, 'submit', 'q', 'openai:m', 'j', '{{{{}}}}', {row_checksum(JOB, 'j', PLAN)},"
-        " 9, 1, 0, NULL, '', NULL)"
+        f"('{JOB}', 1.0, 'submit', 'q', 'openai:m', 'j', '{{{{}}}}',"
+        f" {row_checksum(JOB, 'j', PLAN)}, 9, 1, 0, NULL, '', NULL)"
     ],
-    "job_question": [f"('{JOB}', 0, 'one', '{{{{}}}}', 'k', {row_checksum(JOB, '0', CONTEXT, 'k')})"],
+    "job_question": [
+        f"('{JOB}', 0, 'one', '{{{{}}}}', 'k', {row_checksum(JOB, '0', CONTEXT, 'k')})"
+    ],
     "job_ask": [f"('{JOB}', 0, 'p', 0, 0, '[]', {row_checksum(JOB, '0', 'p', PIECES)})"],
     "job_request": [f"('{JOB}', 0, 0, 1, 'sent', '', 1)"],
     "batch": [f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"],
@@ -97,7 +101,10 @@ def main() -> None:
         write_files(root, FILES)
         commit_all(root)
         _fill(root, users, server)
-        for database, kind in ((find_root(root).store_file, "repository"), (users / "user.db", "user")):
+        for database, kind in (
+            (find_root(root).store_file, "repository"),
+            (users / "user.db", "user"),
+        ):
             with closing(sqlite3.connect(database)) as connection:
                 if kind == "repository":
                     _fill_by_hand(connection)
@@ -118,7 +125,9 @@ def _write_digest() -> None:
 def _fill(root: Path, users: Path, server: OpenAIServer) -> None:
     """Use the store as a person would: index, state, ask, save."""
     settings = Settings(
-        judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, "reasons": "all"}),
+        judge=validate_group(
+            JudgeSettings, {"model": "openai:judge-2", "probe": False, "reasons": "all"}
+        ),
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(1)),
@@ -138,7 +147,9 @@ def _fill(root: Path, users: Path, server: OpenAIServer) -> None:
         own = store.user_connection(create=True)
         assert own is not None
         own.execute("INSERT INTO project VALUES ('p_one', 1.0)")
-        own.execute("INSERT INTO observation VALUES ('p_one', 'indent', 'preference', 'spaces', 1.0)")
+        own.execute(
+            "INSERT INTO observation VALUES ('p_one', 'indent', 'preference', 'spaces', 1.0)"
+        )
 
 
 def _state(store: Store) -> None:
@@ -152,19 +163,31 @@ def _state(store: Store) -> None:
 
 
 def _fill_by_hand(connection: sqlite3.Connection) -> None:
-    (memory,) = connection.execute("SELECT id FROM memory WHERE source <> 'index' ORDER BY id").fetchone()
+    (memory,) = connection.execute(
+        "SELECT id FROM memory WHERE source <> 'index' ORDER BY id"
+    ).fetchone()
     for table, rows in BY_HAND.items():
         if not connection.execute(f"SELECT 1 FROM {table}").fetchone():
             for row in rows:
-                connection.execute(f"INSERT INTO {table} VALUES {row.format(memory=memory, zeros='0' * 20)}")
-    connection.execute("UPDATE sqlite_sequence SET seq = seq + 500")  # numbers of rows that were deleted
+                connection.execute(
+                    f"INSERT INTO {table} VALUES {row.format(memory=memory, zeros='0' * 20)}"
+                )
+    # Numbers of rows that were deleted.
+    connection.execute("UPDATE sqlite_sequence SET seq = seq + 500")
     connection.commit()
-    empty = [name for name in _tables(connection) if not connection.execute(f"SELECT 1 FROM {name}").fetchone()]
+    empty = [
+        name
+        for name in _tables(connection)
+        if not connection.execute(f"SELECT 1 FROM {name}").fetchone()
+    ]
     assert not empty, f"without a row: {empty}"
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    named = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY rowid"
+    named = (
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY"
+        " rowid"
+    )
     return [name for (name,) in connection.execute(named)]
 
 

@@ -1,4 +1,5 @@
-"""Stores of every schema that was ever landed, loaded from `schemas/`: see `make_schema_fixture`."""
+"""Stores of every schema that was ever landed, loaded from `schemas/`: see
+`make_schema_fixture`."""
 
 import re
 import sqlite3
@@ -14,8 +15,10 @@ FOLDER = Path(__file__).with_name("schemas")
 NUMBERS = sorted(int(file.stem) for file in FOLDER.glob("*.sql") if file.stem.isdecimal())
 NEWEST_SHAPE = ""
 KEPT_WHOLE = """
-    query judgment reason untrusted_score runner claim turn receipt turn_figures session checkpoint event call
-    reservation spending capability chars_per_token occurrence erased_memory muted_key project observation
+    query judgment reason untrusted_score runner claim turn receipt turn_figures session checkpoint
+    event call
+    reservation spending capability chars_per_token occurrence erased_memory muted_key project
+    observation
     repository_map evaluation job job_question job_ask job_request batch pack_slot evidence
 """
 """Tables of which every row is kept."""
@@ -27,7 +30,9 @@ def shapes_of(number: int) -> list[str]:
     return [NEWEST_SHAPE, *_sections(number)]
 
 
-def write_older_store(path: Path, number: int, *, kind: str = "repository", shape: str = NEWEST_SHAPE) -> None:
+def write_older_store(
+    path: Path, number: int, *, kind: str = "repository", shape: str = NEWEST_SHAPE
+) -> None:
     """Write a store of an older schema, with rows in every table, as its own xscore left it."""
     script = parse_script((FOLDER / f"{number}.sql").read_text("utf-8"))
     rows = (FOLDER / f"{number}.{kind}.sql").read_text("utf-8")
@@ -62,10 +67,13 @@ def _sections_back_to(number: int, shape: str) -> Iterator[str]:
 def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
     """Return what a migration has to keep: rows of these columns, and ids of contents by hash."""
     rows = {
-        table: sorted(connection.execute(f"SELECT {columns[table]} FROM {table}").fetchall(), key=repr)
+        table: sorted(
+            connection.execute(f"SELECT {columns[table]} FROM {table}").fetchall(), key=repr
+        )
         for table in KEPT_WHOLE.split()
     }
-    stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"  # of today's: a view
+    # Of today's: a view.
+    stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"
     rows["memory"] = connection.execute(stated).fetchall()
     rows["content"] = connection.execute("SELECT id, hash FROM content ORDER BY id").fetchall()
     rows["mention"] = connection.execute(
@@ -89,6 +97,9 @@ def common_columns(path: Path) -> dict[str, str]:
     with closing(database.open_in_memory(SCHEMA)) as today, closing(sqlite3.connect(path)) as older:
         columns = {}
         for table in (*KEPT_WHOLE.split(), "memory"):
-            names = [{row[1] for row in one.execute(f"PRAGMA table_info({table})")} for one in (today, older)]
+            names = [
+                {row[1] for row in one.execute(f"PRAGMA table_info({table})")}
+                for one in (today, older)
+            ]
             columns[table] = ", ".join(sorted(names[0] & names[1]))
         return columns

@@ -1,4 +1,5 @@
-"""Secrets generated at run time, one of every kind, so that no file of this project contains one."""
+"""Secrets generated at run time, one of every kind, so that no file of this project contains
+one."""
 
 import base64
 import random
@@ -37,7 +38,9 @@ class Forge:
         """Return a PEM block and the lines of its body."""
         body = [self.text(64, BASE64) for _ in range(lines)] + [self.text(30, BASE64) + "=="]
         dashes = "-" * 5
-        return "\n".join([f"{dashes}BEGIN {kind}{dashes}", *body, f"{dashes}END {kind}{dashes}"]), body
+        return "\n".join(
+            [f"{dashes}BEGIN {kind}{dashes}", *body, f"{dashes}END {kind}{dashes}"]
+        ), body
 
 
 def provider_keys(forge: Forge) -> dict[str, str]:
@@ -127,12 +130,15 @@ LETTERS_OF = {
 
 def families(part: str) -> dict[str, str]:
     """Family -> form, of a part of `families.toml`."""
-    forms: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("families.toml").read_text("utf-8"))
+    forms: dict[str, dict[str, str]] = tomllib.loads(
+        Path(__file__).with_name("families.toml").read_text("utf-8")
+    )
     return forms[part]
 
 
 def filled(form: str, seed: int) -> tuple[str, list[str]]:
-    """Fill the blanks of a form; return it and the secret parts, which are small letters' blanks of 8 characters on."""
+    """Fill the blanks of a form; return it and the secret parts, which are small letters' blanks of
+    8 characters on."""
     chance = random.Random(f"{form} {seed}")
     parts: list[str] = []
 

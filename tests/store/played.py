@@ -29,7 +29,9 @@ def finish(
     turns.finish_turn(store.connection, turn_id, end, now=now)
 
 
-def play(store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0) -> str:
+def play(
+    store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0
+) -> str:
     """Record a whole turn."""
     identifier = begin(store, Turn(task=task, thread=thread), now=now)
     finish(store, identifier, answer, now=now + 1)

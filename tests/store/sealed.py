@@ -37,12 +37,18 @@ def sealed(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
 
 def says(folder: Path, words: str = "heron") -> list[str]:
     """Return the files below a folder that contain these words."""
-    return sorted(file.name for file in folder.rglob("*") if file.is_file() and words.encode() in file.read_bytes())
+    return sorted(
+        file.name
+        for file in folder.rglob("*")
+        if file.is_file() and words.encode() in file.read_bytes()
+    )
 
 
 def contents(connection: sqlite3.Connection) -> dict[str, object]:
     """Return every row of every table, the schema, and the header's values."""
-    schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
+    schema = connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2"
+    ).fetchall()
     tables = [name for kind, name, *_ in schema if kind == "table"]
     found: dict[str, object] = {"schema": schema}
     for table in tables:

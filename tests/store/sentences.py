@@ -26,13 +26,16 @@ ARTICLES = frozenset({"a", "an", "the"})
 
 @cache
 def sentences(count: int) -> tuple[str, ...]:
-    """Return the first paragraphs of N docstrings, no two with the same word beginnings except articles."""
+    """Return the first paragraphs of N docstrings, no two with the same word beginnings except
+    articles."""
     found: dict[str, str] = {}
     for text in _docstrings():
         plain = " ".join(text.split())
         words = re.findall(r"[A-Za-z0-9]+", plain)
         if len(words) >= LEAST_WORDS and len(plain) < 400 and not re.search(r">>>|[?]", plain):
-            found.setdefault(" ".join(sorted({word.lower()[:4] for word in words} - ARTICLES)), plain)
+            found.setdefault(
+                " ".join(sorted({word.lower()[:4] for word in words} - ARTICLES)), plain
+            )
         if len(found) == count:
             break
     assert len(found) == count, len(found)
@@ -51,14 +54,43 @@ def _docstrings() -> Iterator[str]:
 
 
 SWAPS = {
-    "use": "utilize", "uses": "utilizes", "used": "employed", "remove": "delete", "removes": "deletes",
-    "show": "display", "shows": "displays", "keep": "retain", "because": "due to the fact that", "big": "large",
-    "large": "huge", "small": "little", "fast": "quick", "allow": "permit", "allows": "permits", "find": "locate",
-    "convert": "transform", "converts": "transforms", "multiple": "several", "several": "multiple", "many": "numerous",
-    "main": "primary", "easy": "simple", "wrong": "incorrect", "extra": "additional", "previous": "prior",
-    "next": "following", "argument": "parameter", "arguments": "parameters", "directory": "folder", "same": "identical",
-    "until": "till", "result": "outcome", "occurs": "happens", "whole": "entire", "exactly": "precisely",
-}  # fmt: skip
+    "use": "utilize",
+    "uses": "utilizes",
+    "used": "employed",
+    "remove": "delete",
+    "removes": "deletes",
+    "show": "display",
+    "shows": "displays",
+    "keep": "retain",
+    "because": "due to the fact that",
+    "big": "large",
+    "large": "huge",
+    "small": "little",
+    "fast": "quick",
+    "allow": "permit",
+    "allows": "permits",
+    "find": "locate",
+    "convert": "transform",
+    "converts": "transforms",
+    "multiple": "several",
+    "several": "multiple",
+    "many": "numerous",
+    "main": "primary",
+    "easy": "simple",
+    "wrong": "incorrect",
+    "extra": "additional",
+    "previous": "prior",
+    "next": "following",
+    "argument": "parameter",
+    "arguments": "parameters",
+    "directory": "folder",
+    "same": "identical",
+    "until": "till",
+    "result": "outcome",
+    "occurs": "happens",
+    "whole": "entire",
+    "exactly": "precisely",
+}
 """Written for the test, word by word, with inflections."""
 
 
@@ -75,7 +107,12 @@ def _punctuation(text: str, chance: random.Random) -> str:
 
 
 def _insertion(text: str, chance: random.Random) -> str:
-    return chance.choice(["Please note that ", "Remember: ", "In this project, ", "We agreed to ", "Always "]) + text
+    return (
+        chance.choice(
+            ["Please note that ", "Remember: ", "In this project, ", "We agreed to ", "Always "]
+        )
+        + text
+    )
 
 
 def _afterthought(text: str, chance: random.Random) -> str:

@@ -32,15 +32,20 @@ from xscore.store.store import Store
     ],
 )
 def test_what_counts_as_the_same_lines(changed: str, same: bool) -> None:
-    """Line ends, trailing blanks and byte order marks are no change; indentation and blank lines are."""
+    """Line ends, trailing blanks and byte order marks are no change; indentation and blank lines
+    are."""
     wanted = FileLines(CODE.encode()).hash((4, 5))
     assert (FileLines(changed.encode()).find((4, 5), wanted) == (4, 5)) is same
 
 
 def test_bytes_of_any_encoding_can_be_cited(store: Store) -> None:
-    """Lines are never decoded: Latin-1 and broken UTF-8 work; UTF-16 has the same lines as in the index."""
+    """Lines are never decoded: Latin-1 and broken UTF-8 work; UTF-16 has the same lines as in the
+    index."""
     file = write(store, b"caf\xe9 = 1\n\xff\xfe broken\n")
-    assert parse_citation(store.root, "a.py:2").span_hash != parse_citation(store.root, "a.py:1").span_hash
+    assert (
+        parse_citation(store.root, "a.py:2").span_hash
+        != parse_citation(store.root, "a.py:1").span_hash
+    )
     memory = decide(store, "a.py:1")
     file.write_bytes(b"caf\xc3\xa9 = 1\n")
     assert refresh(store).stale == (memory.id,)
@@ -57,7 +62,9 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
     above = data.draw(st.lists(st.sampled_from([b"a", b"b", b""]), max_size=4))
     now = [*above, *body]
     span, length = body[first - 1 : last], last - first
-    places = [(n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span]
+    places = [
+        (n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span
+    ]
     expected = (first, last) if (first, last) in places else places[0] if len(places) == 1 else None
     assert FileLines(b"\n".join(now) + b"\n").find((first, last), wanted) == expected
 
@@ -113,7 +120,8 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     ],
 )
 def test_what_cannot_be_cited_says_why(store: Store, cited: str, said: str) -> None:
-    """P01: a citation stays in the repository, follows no link, reads no secret file; a refusal has a remedy."""
+    """P01: a citation stays in the repository, follows no link, reads no secret file; a refusal has
+    a remedy."""
     root = store.root.path
     write(store)
     write(store, b"\0\0", "binary.py")

@@ -1,4 +1,5 @@
-"""Where other repositories of this user come from: looked up once, within a time, whatever their configs hold."""
+"""Where other repositories of this user come from: looked up once, within a time, whatever their
+configs hold."""
 
 import os
 from pathlib import Path
@@ -27,7 +28,8 @@ def test_a_config_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     written = config.stat()
     assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, "/srv/one")]
     repository(clone, "/srv/two")
-    os.utime(config, ns=(written.st_atime_ns, written.st_mtime_ns))  # as long and as old as the first
+    # As long and as old as the first.
+    os.utime(config, ns=(written.st_atime_ns, written.st_mtime_ns))
     assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, "/srv/one")]
     os.utime(config)
     assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, "/srv/two")]
@@ -42,9 +44,15 @@ def test_no_address_is_kept(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_looking_ends_in_time_and_goes_on_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many repositories there are: what was found is kept, and no time is a reason to fail."""
-    clones = [repository(tmp_path / f"clone-{number}", "/srv/one", blank_lines=900_000) for number in range(30)]
+def test_the_looking_ends_in_time_and_goes_on_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many repositories there are: what was found is kept, and no time is a reason to
+    fail."""
+    clones = [
+        repository(tmp_path / f"clone-{number}", "/srv/one", blank_lines=900_000)
+        for number in range(30)
+    ]
     monkeypatch.setattr(module, "PATIENCE_S", 0.0)
     assert list(clone_origins(clones, user_data_dir=tmp_path)) == []
     monkeypatch.setattr(module, "PATIENCE_S", 0.02)

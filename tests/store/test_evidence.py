@@ -52,8 +52,8 @@ def test_nothing_is_written_when_nothing_changed(store: Store) -> None:
 
 
 def test_a_file_written_a_moment_ago_is_not_believed_by_its_time(store: Store) -> None:
-    """Two writes within the clock's resolution can look alike, so such a file is read again, and its stamp is not
-    stored.
+    """Two writes within the clock's resolution can look alike, so such a file is read again, and
+    its stamp is not stored.
     """
     file = write(store, "one\n")
     memory = decide(store, "a.py:1")
@@ -81,7 +81,9 @@ def put_there(how: str, file: Path, away: Path) -> None:
             file.write_bytes(b"\0" * 40)
 
 
-@pytest.mark.parametrize("how", ["deleted", "renamed", "folder", "link", "pipe", "binary", "behind a link"])
+@pytest.mark.parametrize(
+    "how", ["deleted", "renamed", "folder", "link", "pipe", "binary", "behind a link"]
+)
 def test_a_file_that_is_no_more_breaks_its_citations(store: Store, how: str) -> None:
     """Deleted, renamed or replaced: the code counts as missing until it is back."""
     file = write(store, name="src/a.py")
@@ -130,7 +132,8 @@ def test_all_citations_must_hold(store: Store) -> None:
 
 
 def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
-    """L07: a stale decision whose key is decided anew is superseded, and does not replace the newer one later."""
+    """L07: a stale decision whose key is decided anew is superseded, and does not replace the newer
+    one later."""
     file = write(store)
     old = decide(store, "a.py:4-5", key="retry")
     file.write_text("gone\n")
@@ -145,7 +148,8 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
 
 
 def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
-    """A stale memory of a damaged store can recover in the rebuilt one, and is linked to what it names."""
+    """A stale memory of a damaged store can recover in the rebuilt one, and is linked to what it
+    names."""
     file = write(store)
     memory = decide(store, "a.py:4-5", title="Retry in a.py")
     file.write_text("gone\n")

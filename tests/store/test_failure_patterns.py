@@ -25,7 +25,10 @@ from xscore.store.lookup import memory_by_id
 from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
-ERROR = 'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in get\nTimeoutError: {} ms'
+ERROR = (
+    'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in'
+    " get\nTimeoutError: {} ms"
+)
 
 
 def error(number: int) -> str:
@@ -35,14 +38,20 @@ def error(number: int) -> str:
 
 def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
     """A08: the third occurrence makes an antipattern, once; the failure stays one memory."""
-    first, second = (record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2))
+    first, second = (
+        record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2)
+    )
     assert first.memory.id == second.memory.id
     assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
     assert facts(store, Kind.PATTERN) == []
     third = record_failure(store, text=error(3), seen_at=3.0)
     assert third.is_new_pattern
     (pattern,) = facts(store, Kind.PATTERN)
-    assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (Kind.PATTERN, Layer.PROJECT, "antipattern")
+    assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (
+        Kind.PATTERN,
+        Layer.PROJECT,
+        "antipattern",
+    )
     assert pattern.particulars.links == (third.memory.id,)
     fourth = record_failure(store, text=error(4), seen_at=4.0)
     assert (fourth.is_new_pattern, len(facts(store, Kind.PATTERN))) == (False, 1)
@@ -50,35 +59,54 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
 
 
 def test_the_events_of_failures(store: Store) -> None:
-    """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads contain no text."""
+    """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads
+    contain no text."""
     for number in range(4):
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
     told = Counter(event.name.value for event in list_events(store.connection))
-    assert (told["failure.recorded"], told["failure.pattern.detected"], told["memory.stored"]) == (4, 1, 2)
+    assert (told["failure.recorded"], told["failure.pattern.detected"], told["memory.stored"]) == (
+        4,
+        1,
+        2,
+    )
     assert "Timeout" not in repr(list_events(store.connection))
 
 
 def test_an_occurrence_counts_once(store: Store) -> None:
-    """Importing the same occurrence again changes nothing; its fix is added if it becomes known later."""
+    """Importing the same occurrence again changes nothing; its fix is added if it becomes known
+    later."""
     first = record_failure(
-        store, text=error(1), occurrence="e1", details=MemoryDetails(origin="codex", session="s"), seen_at=1.0
+        store,
+        text=error(1),
+        occurrence="e1",
+        details=MemoryDetails(origin="codex", session="s"),
+        seen_at=1.0,
     )
     again = record_failure(
-        store, text=error(1), occurrence="e1", details=MemoryDetails(origin="codex", session="s"), seen_at=9.0
+        store,
+        text=error(1),
+        occurrence="e1",
+        details=MemoryDetails(origin="codex", session="s"),
+        seen_at=9.0,
     )
     assert (first.is_counted, again.is_counted) == (True, False)
     assert again.memory == memory_by_id(store, first.memory.id)
     assert first.memory.source is MemorySource.IMPORT
     mended = record_failure(
-        store, text=error(1), occurrence="e1", details=MemoryDetails(resolution="raise the timeout"), seen_at=9.0
+        store,
+        text=error(1),
+        occurrence="e1",
+        details=MemoryDetails(resolution="raise the timeout"),
+        seen_at=9.0,
     )
     assert (mended.is_counted, mended.memory.particulars.occurrences) == (False, 1)
     assert mended.memory.particulars.resolution == "raise the timeout"
 
 
 def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
-    """The count is not in the text, so the content stays the same; a fix is, and makes another content."""
+    """The count is not in the text, so the content stays the same; a fix is, and makes another
+    content."""
     one = record_failure(store, text=error(1), seen_at=1.0).memory
     two = record_failure(store, text=error(2), seen_at=2.0).memory
     assert two.content_hash == one.content_hash
@@ -124,7 +152,9 @@ def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:
     """P01: of a long output start and end are kept; a secret in it, its cause or its fix is not."""
     long = f"make: error\n{'x' * 50_000}\napi_key = '{SECRET}'\nend"
     memory = record_failure(
-        store, text=long, details=MemoryDetails(rationale=SECRET, resolution=SECRET, paths=(SECRET,))
+        store,
+        text=long,
+        details=MemoryDetails(rationale=SECRET, resolution=SECRET, paths=(SECRET,)),
     ).memory
     assert len(memory.text) < HEAD_CHARS + TAIL_CHARS + 200
     assert memory.text.startswith("make: error") and "characters left out" in memory.text
@@ -151,7 +181,9 @@ def test_what_differs_from_run_to_run_is_not_in_the_signature(one: str, other: s
     assert failure_signature(one) == failure_signature(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")]
+)
 def test_other_errors_have_other_signatures(one: str, other: str) -> None:
     """A08: another name, file or message is another failure."""
     assert failure_signature(one) != failure_signature(other)

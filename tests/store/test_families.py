@@ -1,4 +1,5 @@
-"""Secrets of more than 150 families are found wherever they stand, and other code stays as it is."""
+"""Secrets of more than 150 families are found wherever they stand, and other code stays as it
+is."""
 
 from functools import partial
 from pathlib import Path
@@ -138,18 +139,33 @@ def test_hashes_and_names_that_begin_like_a_key_stay(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "eyJ_", "sk-", "key=", "pw: ", "Cookie: a=b; ", ":5432:a:", "Private-Lines: 1\n", "LS0tLS1CRUdJTi_",
-        "Private-Lines: 1\n" + "A" * 64 + "\n", "authorization: x ", "me:$2y$", "pat", "a1-us", "00Daaaaaaaaaaaa!AQ",
+        "eyJ_",
+        "sk-",
+        "key=",
+        "pw: ",
+        "Cookie: a=b; ",
+        ":5432:a:",
+        "Private-Lines: 1\n",
+        "LS0tLS1CRUdJTi_",
+        "Private-Lines: 1\n" + "A" * 64 + "\n",
+        "authorization: x ",
+        "me:$2y$",
+        "pat",
+        "a1-us",
+        "00Daaaaaaaaaaaa!AQ",
     ],
-)  # fmt: skip
+)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     """Eight times a rule's beginning takes about eight times the CPU."""
-    assert_growth(lambda size: redact(unit * (size // len(unit))), small=8_000, large=64_000, at_most=24)
+    assert_growth(
+        lambda size: redact(unit * (size // len(unit))), small=8_000, large=64_000, at_most=24
+    )
 
 
 @pytest.mark.verify
 def test_the_mark_of_a_key_repeated_costs_little_more_than_plain_text() -> None:
-    """20 kB of any vendor's mark, glued or with more behind it, cost at most 60 times the same of one letter."""
+    """20 kB of any vendor's mark, glued or with more behind it, cost at most 60 times the same of
+    one letter."""
     plain = partial(redact, "a" * 20_000)
     for key in secret_rules().token:
         for mark in key.starts:
@@ -165,7 +181,9 @@ def test_installed_packages_stay_as_they_are() -> None:
     What remains: literals used as credentials in tests, types named after keys
     (`private_key: Ed25519PrivateKey`), names of variables as values.
     """
-    paths = sorted(path for path in Path(msgspec.__file__).parents[1].rglob("*.py") if path.is_file())
+    paths = sorted(
+        path for path in Path(msgspec.__file__).parents[1].rglob("*.py") if path.is_file()
+    )
     sample = paths[:: max(1, len(paths) // 4_000)][:4_000]
     changed = [path for path in sample if redact(path.read_text("utf-8", "replace")).count]
     assert len(sample) > 1_000

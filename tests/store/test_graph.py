@@ -13,21 +13,36 @@ from xscore.store.encoded_files import encode_file
 from xscore.store.graph import ReachedNode, follow_links
 from xscore.store.store import Store
 
-CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
+CALLS, IMPORTS, TESTS, REFERENCES = (
+    Relation.CALLS,
+    Relation.IMPORTS,
+    Relation.TESTS,
+    Relation.REFERENCES,
+)
 
 
-def follow(store: Store, question: str, name: str, *, depth: int | None = None) -> tuple[ReachedNode, ...]:
+def follow(
+    store: Store, question: str, name: str, *, depth: int | None = None
+) -> tuple[ReachedNode, ...]:
     """Ask a question of the graph."""
     return follow_links(store.connection, question, name, depth=depth)
 
 
 def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """Index files with these entities; `path::entity` -> id."""
-    memories = {path: tuple(function(name, path=path) for name in names) for path, names in files.items()}
-    indexed = [encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in memories.items()]
+    memories = {
+        path: tuple(function(name, path=path) for name in names) for path, names in files.items()
+    }
+    indexed = [
+        encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in memories.items()
+    ]
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, indexed, ())
-    return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
+    return {
+        f"{memory.path}::{memory.entity}": memory.id
+        for made in memories.values()
+        for memory in made
+    }
 
 
 def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> None:
@@ -61,9 +76,14 @@ def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
 
 
 def test_a_class_stands_for_its_methods(store: Store) -> None:
-    """A query for a class includes its methods' calls; a name that only begins alike is excluded."""
+    """A query for a class includes its methods' calls; a name that only begins alike is
+    excluded."""
     ids = index(store, {"a.py": ("A", "A.run", "A_b", "AXb.run", "f", "g")})
-    tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
+    tie(
+        store,
+        (ids["a.py::A.run"], CALLS, ids["a.py::f"]),
+        (ids["a.py::A_b"], CALLS, ids["a.py::g"]),
+    )
     tie(store, (ids["a.py::AXb.run"], CALLS, ids["a.py::f"]))
     assert names(follow(store, "deps", "a.py::A")) == [("a.py::f", 1)]
     assert names(follow(store, "deps", "a.py::A_b")) == [("a.py::g", 1)]
@@ -74,7 +94,10 @@ def test_a_cycle_ends(store: Store) -> None:
     ids = index(store, {"a.py": ("f",), "b.py": ("g",), "c.py": ("h",)})
     tie(
         store,
-        *((ids[one], CALLS, ids[other]) for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))),
+        *(
+            (ids[one], CALLS, ids[other])
+            for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))
+        ),
         (ids["c.py::h"], CALLS, ids["a.py::f"]),
     )
     assert names(follow(store, "deps", "a.py::f", depth=10**6)) == [
@@ -111,9 +134,14 @@ def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
 
 
 def test_a_test_depends_on_its_subject(store: Store) -> None:
-    """A06: a changed subject affects its tests; a document that names it is related, but not affected."""
+    """A06: a changed subject affects its tests; a document that names it is related, but not
+    affected."""
     ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "README.md": ("Top",)})
-    tie(store, (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]), (ids["README.md::Top"], REFERENCES, ids["a.py::f"]))
+    tie(
+        store,
+        (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]),
+        (ids["README.md::Top"], REFERENCES, ids["a.py::f"]),
+    )
     assert names(follow(store, "affected", "a.py")) == [("test_a.py", 1)]
     assert names(follow(store, "related", "a.py")) == [("README.md", 1), ("test_a.py", 1)]
 
@@ -128,11 +156,16 @@ def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
 
 
 def test_a_walk_starts_at_what_is_named(store: Store) -> None:
-    """A06: a path may be shortened, a method named without its file; an unknown name and a depth of 0 are errors."""
+    """A06: a path may be shortened, a method named without its file; an unknown name and a depth of
+    0 are errors."""
     ids = index(store, {"src/net/retry.py": ("Retry.run",), "b.py": ("g",)})
     tie(store, (ids["b.py::g"], CALLS, ids["src/net/retry.py::Retry.run"]))
     assert names(follow(store, "affected", "retry.py")) == [("b.py", 1)]
-    assert names(follow(store, "affected", "Retry.run")) == names(follow(store, "affected", "run")) == [("b.py::g", 1)]
+    assert (
+        names(follow(store, "affected", "Retry.run"))
+        == names(follow(store, "affected", "run"))
+        == [("b.py::g", 1)]
+    )
     with pytest.raises(NothingMatched, match="called `zzz`"):
         follow(store, "related", "zzz")
     with pytest.raises(UsageError, match="at least 1"):
@@ -140,13 +173,22 @@ def test_a_walk_starts_at_what_is_named(store: Store) -> None:
 
 
 def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
-    """A06, A08: a decision is related to the file and entities whose lines it cites, and they to it, once each."""
+    """A06, A08: a decision is related to the file and entities whose lines it cites, and they to
+    it, once each."""
     index(store, {"a.py": ("f",), "b.py": ("g",)})
-    store.connection.execute("UPDATE memory_row SET start_line = 1, end_line = 9 WHERE source = 'index'")
-    said = function(layer=Layer.GOVERNANCE, kind=Kind.DECISION, path="", source=MemorySource.EXPLICIT)
+    store.connection.execute(
+        "UPDATE memory_row SET start_line = 1, end_line = 9 WHERE source = 'index'"
+    )
+    said = function(
+        layer=Layer.GOVERNANCE, kind=Kind.DECISION, path="", source=MemorySource.EXPLICIT
+    )
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [said])
-        cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
+        cited = [
+            Citation("a.py", 3, 4, "h1"),
+            Citation("b.py", 0, 0, "h2"),
+            Citation("b.py", 40, 50, "h3"),
+        ]
         evidence.attach_citations(store.connection, said.id, cited)
     assert names(follow(store, "related", said.id)) == [("b.py", 1), ("a.py::f", 1)]
     assert [one.id for one in follow(store, "related", "a.py")] == [said.id]
@@ -157,7 +199,8 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
 
 
 def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
-    """A06: a test file imports and calls what it tests; a query for the file lists it as its test."""
+    """A06: a test file imports and calls what it tests; a query for the file lists it as its
+    test."""
     ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "b.py": ("g",)})
     tie(
         store,

@@ -7,7 +7,16 @@ import pytest
 from tests.store.conftest import function
 from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
-from xscore.records.memory import Edge, FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import (
+    Edge,
+    FileStamp,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    Mention,
+    Relation,
+)
 from xscore.store import file_rows, index_rows, link_rows, memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 
@@ -28,7 +37,9 @@ def replace(
 def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:
     """Added, changed and removed memories are counted separately; equal ones do not count."""
     first = replace(connection, file("a.py", function("f"), function("g"), function("h")))
-    second = replace(connection, file("a.py", function("f"), function("g", text="y"), function("i")))
+    second = replace(
+        connection, file("a.py", function("f"), function("g", text="y"), function("i"))
+    )
     assert first == index_rows.IndexChanges(added=3)
     assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
 
@@ -44,14 +55,17 @@ def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.
 
 
 def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> None:
-    """Changed paths and names accumulate over transactions, survive a stop, and only linking clears them."""
+    """Changed paths and names accumulate over transactions, survive a stop, and only linking clears
+    them."""
     replace(connection, file("a.py", function("f")))
     replace(connection, file("pkg/b.py", function("C.g", path="pkg/b.py")))
     due = index_rows.links_due(connection)
     assert due.paths == {"a.py", "pkg/b.py"}
     assert {"f", "g"} <= due.names
     with transaction(connection):
-        link_rows.replace_edges(connection, due.paths, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
+        link_rows.replace_edges(
+            connection, due.paths, [("a.py", Edge("m_1", "m_2", Relation.CALLS))]
+        )
         index_rows.note_linked(connection)
     assert not index_rows.links_due(connection)
 
@@ -78,7 +92,10 @@ def test_removing_a_file_removes_edges_to_it(connection: sqlite3.Connection) -> 
     f, g = function("f"), function("g", path="b.py")
     replace(connection, file("a.py", f), file("b.py", g))
     with transaction(connection):
-        edges = [("b.py", Edge(g.id, f.id, Relation.CALLS)), ("b.py", Edge("f_b.py", "f_a.py", Relation.IMPORTS))]
+        edges = [
+            ("b.py", Edge(g.id, f.id, Relation.CALLS)),
+            ("b.py", Edge("f_b.py", "f_a.py", Relation.IMPORTS)),
+        ]
         link_rows.replace_edges(connection, {"b.py"}, edges)
     replace(connection, removed=("a.py",))
     assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
@@ -96,7 +113,9 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
     assert index_rows.file_languages(connection) == {"a.py": "python"}
     with transaction(connection):
         index_rows.invalidate_stamps(connection)
-    assert {(s.size, s.file_hash) for s in index_rows.file_stamps(connection).values()} == {(-1, "")}
+    assert {(s.size, s.file_hash) for s in index_rows.file_stamps(connection).values()} == {
+        (-1, "")
+    }
 
 
 @pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])

@@ -1,4 +1,5 @@
-"""Stored memories can be read back at any size, replace others only visibly, and cost the same among many."""
+"""Stored memories can be read back at any size, replace others only visibly, and cost the same
+among many."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +15,12 @@ from tests.extensions.exchange.filled import export_lines
 from tests.statements import decide, list_events, say
 from tests.store.played import play
 from xscore.extensions.exchange.memory_lines import import_lines
-from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_file, take_snapshot
+from xscore.extensions.exchange.snapshots import (
+    import_snapshot,
+    restore_snapshot,
+    snapshot_file,
+    take_snapshot,
+)
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
@@ -48,21 +54,37 @@ def two_stores() -> Iterator[tuple[Store, Store]]:
 SIZES = st.sampled_from([1, 1, 1, 900, 30_000])
 TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda made: made[0] * made[1])
 SAID = st.one_of(
-    TEXTS, st.sampled_from(["mail ann.lee@acme-werke.de", 'password = "hunter2hunter2"', "a\n\nAnswer: b"])
+    TEXTS,
+    st.sampled_from(
+        ["mail ann.lee@acme-werke.de", 'password = "hunter2hunter2"', "a\n\nAnswer: b"]
+    ),
 )
 
 
 @settings(deadline=None, max_examples=6)
-@given(said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3))
+@given(
+    said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
+)
 def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> None:
-    """A12, P06: snapshots and exported lines of any length round-trip through their own validation."""
+    """A12, P06: snapshots and exported lines of any length round-trip through their own
+    validation."""
     with two_stores() as (store, other):
-        words, because, instead, task, answer = (part.encode("utf-8", "replace").decode() for part in said)
-        words, because, instead = words[: memory_writer.STATEMENT_CHARS], because[:20_000], instead[:20_000]
+        words, because, instead, task, answer = (
+            part.encode("utf-8", "replace").decode() for part in said
+        )
+        words, because, instead = (
+            words[: memory_writer.STATEMENT_CHARS],
+            because[:20_000],
+            instead[:20_000],
+        )
         if words.strip():
             links = [link[: memory_writer.LINE_CHARS] for link in links]
             statement = Statement(
-                text=words, kind=Kind.DECISION, because=because, alternatives=(instead,) * 2, links=tuple(links)
+                text=words,
+                kind=Kind.DECISION,
+                because=because,
+                alternatives=(instead,) * 2,
+                links=tuple(links),
             )
             remember(store, statement, now=1.0)
         play(store, task, answer=answer)
@@ -76,7 +98,9 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         lines = list(export_lines(store, MemoryFilter()))
     with two_stores() as (_, third):
         assert len(import_lines(third, "\n".join(lines).encode()).added) == len(lines)
-        back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())}
+        back = {
+            json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())
+        }
         for line in map(json.loads, lines):
             shown = redact_said(line["text"]).text
             assert back[line["id"]]["text"] == shown
@@ -95,7 +119,8 @@ def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
 
 
 def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
-    """H15: a stale memory with the same key is named among those replaced, and its event says so."""
+    """H15: a stale memory with the same key is named among those replaced, and its event says
+    so."""
     (store.root.path / "a.py").write_text("x = 1\n")
     cited = [parse_citation(store.root, "a.py:1")]
     old = decide(store, "see a", key="k", citations=cited, now=1.0).memory
@@ -106,7 +131,9 @@ def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
     assert told.superseded == (old.id,)
     assert memory_by_id(store, old.id).superseded_by == told.memory.id
     about = [
-        one.payload for one in list_events(store.connection) if one.subject == old.id and one.name is EventName.UPDATED
+        one.payload
+        for one in list_events(store.connection)
+        if one.subject == old.id and one.name is EventName.UPDATED
     ]
     assert {"superseded_by": told.memory.id} in about
 
@@ -132,7 +159,9 @@ def test_saying_much_is_linear(store: Store) -> None:
     """H15: among a thousand statements, another is found or recognised as new through an index."""
     with database.transaction(store.connection):
         for at in range(1_000):
-            remember_within(store.connection, Statement(text=f"thing {at} is so", key=f"k{at}"), now=1.0)
+            remember_within(
+                store.connection, Statement(text=f"thing {at} is so", key=f"k{at}"), now=1.0
+            )
     asked: list[str] = []
     store.connection.set_trace_callback(asked.append)
     remember_within(store.connection, Statement(text="thing 7 is so", key="k7"), now=2.0)
@@ -143,7 +172,9 @@ def test_saying_much_is_linear(store: Store) -> None:
         if sql.lstrip().startswith(("SELECT", "UPDATE", "DELETE"))
         for step in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
     ]
-    assert any("memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step for step in plans), plans
+    assert any(
+        "memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step for step in plans
+    ), plans
     assert any("memory_one_active_by_key" in step for step in plans), plans
     assert not [step for step in plans if step.startswith("SCAN memory")], plans
 
@@ -154,6 +185,8 @@ def test_words_are_found_whatever_they_hold(store: Store) -> None:
         say(store, text, now=1.0)
     for text in ("a\0b", "ab", "a" * 90, "a" * 80 + "b"):
         assert (
-            memories_starting_with(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text == text or text == "ab"
+            memories_starting_with(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text
+            == text
+            or text == "ab"
         )
         assert say(store, text, now=2.0).became == "repeated"

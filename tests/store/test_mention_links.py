@@ -17,7 +17,9 @@ from xscore.store.graph import follow_links
 from xscore.store.store import Store
 
 FILES = {
-    "src/net/retry.py": "class Retry:\n    def run(self):\n        return 0\n\n\ndef wait_a_bit():\n    return 1\n",
+    "src/net/retry.py": (
+        "class Retry:\n    def run(self):\n        return 0\n\n\ndef wait_a_bit():\n    return 1\n"
+    ),
     "src/db/retry.py": "class Pool:\n    def run(self):\n        return 2\n",
     "tests/test_retry.py": "def test_waits():\n    pass\n",
     "README.md": "# Top\n",
@@ -52,7 +54,11 @@ def targets(store: Store, memory: Memory) -> set[str]:
     edges = [edge for edge in store.edges_touching([memory.id]) if edge.source == memory.id]
     known = store.memories([edge.target for edge in edges])
     return {
-        f"{known[edge.target].path}::{known[edge.target].entity}" if edge.target in known else edge.target
+        (
+            f"{known[edge.target].path}::{known[edge.target].entity}"
+            if edge.target in known
+            else edge.target
+        )
         for edge in edges
     }
 
@@ -86,19 +92,26 @@ def test_touched_files_and_memories_are_linked(repo: Store) -> None:
     """X19: files an exchange changed, and memories it cites, are linked too."""
     with repo:
         first = remember(repo, "first")
-        second = remember(repo, "second", paths=("README.md", "gone.md"), links=(first.id, "m_" + "0" * 20))
+        second = remember(
+            repo, "second", paths=("README.md", "gone.md"), links=(first.id, "m_" + "0" * 20)
+        )
         assert targets(repo, second) == {file_id("README.md"), f"::{first.entity}"}
 
 
 def test_links_feed_the_graph_and_are_no_calls(repo: Store) -> None:
-    """A06, X19: a file's related memories are found; a memory that names an entity is not its caller."""
+    """A06, X19: a file's related memories are found; a memory that names an entity is not its
+    caller."""
     with repo:
         said = remember(repo, "`wait_a_bit` is slow")
         found = follow_links(repo.connection, "related", "src/net/retry.py")
-        assert [(one.id, one.entity) for one in found if one.kind == Kind.FAILURE] == [(said.id, "A failure")]
+        assert [(one.id, one.entity) for one in found if one.kind == Kind.FAILURE] == [
+            (said.id, "A failure")
+        ]
         (target,) = (edge.target for edge in repo.edges_touching([said.id]))
         assert repo.degrees([target]) == {target: 0}
-        assert said.id not in {one.id for one in follow_links(repo.connection, "affected", "src/net/retry.py")}
+        assert said.id not in {
+            one.id for one in follow_links(repo.connection, "affected", "src/net/retry.py")
+        }
 
 
 def test_links_survive_their_target(repo: Store) -> None:
@@ -131,7 +144,8 @@ def test_links_survive_linking_everything_anew(repo: Store) -> None:
     with repo:
         said = remember(repo, "`wait_a_bit`")
         repo.connection.execute(
-            'INSERT INTO worktree_meta VALUES (1, \'links_due\', \'{"paths": [], "names": [], "everything": true}\')'
+            'INSERT INTO worktree_meta VALUES (1, \'links_due\', \'{"paths": [], "names": [],'
+            ' "everything": true}\')'
         )
         reindex(repo)
         assert targets(repo, said) == {"src/net/retry.py::wait_a_bit"}
@@ -144,7 +158,9 @@ def test_links_die_with_their_memory(repo: Store) -> None:
         remember(repo, f"see {gone.id}")
         repo.connection.execute("DELETE FROM memory_row WHERE id = ?", (gone.id,))
         assert repo.edges_touching([gone.id]) == []
-        assert repo.connection.execute("SELECT count(*) FROM mention WHERE source = ?", (gone.id,)).fetchone() == (0,)
+        assert repo.connection.execute(
+            "SELECT count(*) FROM mention WHERE source = ?", (gone.id,)
+        ).fetchone() == (0,)
         assert targets(repo, other) == {"src/db/retry.py::Pool"}
 
 

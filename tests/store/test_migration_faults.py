@@ -1,4 +1,5 @@
-"""Migrations that are killed, run out of disk, meet each other, or concern encrypted and unwritable stores."""
+"""Migrations that are killed, run out of disk, meet each other, or concern encrypted and unwritable
+stores."""
 
 import os
 import resource
@@ -74,7 +75,8 @@ def copies(path: Path) -> list[str]:
 
 
 def test_a_killed_migration_leaves_the_old_store(path: Path) -> None:
-    """Killed at the last statement before its commit, nothing has changed; the next opening finishes."""
+    """Killed at the last statement before its commit, nothing has changed; the next opening
+    finishes."""
     _kill_at(path, statements_of_a_migration(path.parent / "counted" / "memory.db") - 4)
 
 
@@ -131,7 +133,9 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
     with closing(sqlite3.connect(path)) as older:
         older.execute("INSERT INTO receipt VALUES ('t_gone', 1, '{}')")
         older.commit()
-    with pytest.raises(StoreDamaged, match="a row of receipt refers to one of turn that is missing") as raised:
+    with pytest.raises(
+        StoreDamaged, match="a row of receipt refers to one of turn that is missing"
+    ) as raised:
         connect_store(path)
     assert "rebuild" in raised.value.hint
     assert copies(path) == []
@@ -150,7 +154,8 @@ def files_below(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("size", [1, 40_000, 100_000, 300_000])
 def test_a_full_disk_leaves_the_old_store(path: Path, size: int) -> None:
-    """Where the copy, or what the steps write, finds no room, that is said, and the next opening finishes."""
+    """Where the copy, or what the steps write, finds no room, that is said, and the next opening
+    finishes."""
     write_older_store(path, 1)
     before, columns = rows_of(path), common_columns(path)
     with files_below(size), pytest.raises(StoreError) as raised:
@@ -171,7 +176,11 @@ def test_processes_may_open_an_older_store_at_once(tmp_path: Path) -> None:
         write_older_store(path, 1)
         before, columns = rows_of(path), common_columns(path)
         running = [
-            subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            subprocess.Popen(
+                [sys.executable, "-c", OPEN, str(path)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
             for _ in range(6)
         ]
         outputs = [process.communicate(timeout=60) for process in running]
@@ -193,7 +202,9 @@ def test_a_second_opening_waits_for_the_first(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["memory.db", "user.db"])
-def test_an_encrypted_store_and_its_copy_stay_encrypted(tmp_path: Path, user_dir: Path, name: str) -> None:
+def test_an_encrypted_store_and_its_copy_stay_encrypted(
+    tmp_path: Path, user_dir: Path, name: str
+) -> None:
     """No word of an encrypted store is in the copy in the clear, and the user's key opens it."""
     path = tmp_path / name
     write_older_store(path, 1)
@@ -228,23 +239,36 @@ def test_a_newer_store_keeps_the_journal_of_a_killed_process(path: Path) -> None
     """What a newer xscore committed before it was killed stays in its journal."""
     connect_store(path).close()
     code = (
-        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('PRAGMA user_version = 90'); os._exit(0)"
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('PRAGMA user_version"
+        " = 90'); os._exit(0)"
     )
     run(code, path)
-    before = {file.name: file.read_bytes() for file in path.parent.glob("memory.db*") if file.suffix != ".db-shm"}
+    before = {
+        file.name: file.read_bytes()
+        for file in path.parent.glob("memory.db*")
+        if file.suffix != ".db-shm"
+    }
     assert before["memory.db-wal"]
     with pytest.raises(StoreTooNew, match="schema 90"):
         connect_store(path)
-    after = {file.name: file.read_bytes() for file in path.parent.glob("memory.db*") if file.suffix != ".db-shm"}
+    after = {
+        file.name: file.read_bytes()
+        for file in path.parent.glob("memory.db*")
+        if file.suffix != ".db-shm"
+    }
     assert after == before
 
 
-def raise_schema(monkeypatch: pytest.MonkeyPatch, run_step: object = lambda connection: None) -> Schema:
+def raise_schema(
+    monkeypatch: pytest.MonkeyPatch, run_step: object = lambda connection: None
+) -> Schema:
     """Let this process read a schema with one more step."""
     number = SCHEMA.version + 1
     steps = {**STEPS, number: Step(run_step, {})}  # type: ignore[arg-type]  # each test passes a function
 
-    def to_next(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> Migration | None:
+    def to_next(
+        connection: sqlite3.Connection, path: Path, keys: KeySource | None
+    ) -> Migration | None:
         return migrate(connection, path, raised, steps, keys)
 
     raised = replace(SCHEMA, version=number, migrate=to_next)
@@ -252,11 +276,15 @@ def raise_schema(monkeypatch: pytest.MonkeyPatch, run_step: object = lambda conn
     return raised
 
 
-def test_an_open_store_that_is_migrated_takes_no_more_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of the older xscore learns that it is the older one: nothing is written, nothing is called damage."""
+def test_an_open_store_that_is_migrated_takes_no_more_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of the older xscore learns that it is the older one: nothing is written, nothing is
+    called damage."""
     with closing(connect_store(path)) as older:
         raise_schema(
-            monkeypatch, lambda connection: connection.execute("ALTER TABLE meta RENAME COLUMN value TO worth")
+            monkeypatch,
+            lambda connection: connection.execute("ALTER TABLE meta RENAME COLUMN value TO worth"),
         )
         with closing(connect_store(path)) as newer:
             assert database.migration_of(newer) is not None
@@ -276,14 +304,20 @@ def test_only_the_latest_copy_stays(path: Path, monkeypatch: pytest.MonkeyPatch)
     connect_store(path).close()
     raise_schema(monkeypatch)
     connect_store(path).close()
-    assert copies(path) == ["aside-2/memory.db", f"aside-2/schema-{SCHEMA.version}.txt", "aside-7/memory.db"]
+    assert copies(path) == [
+        "aside-2/memory.db",
+        f"aside-2/schema-{SCHEMA.version}.txt",
+        "aside-7/memory.db",
+    ]
 
 
 def test_an_erasure_finds_the_copy(path: Path) -> None:
     """The copy is one of the leftovers that an erasure searches and removes."""
     write_older_store(path, 1)
     connect_store(path).close()
-    assert leftover_files_with(path.parent, ["We name birds in Latin."]) == [path.parent / "aside-1"]
+    assert leftover_files_with(path.parent, ["We name birds in Latin."]) == [
+        path.parent / "aside-1"
+    ]
     assert leftover_files_with(path.parent, ["We name boats in Latin."]) == []
 
 
@@ -296,7 +330,8 @@ def test_a_reader_of_one_value_migrates_nothing(path: Path) -> None:
 
 
 def test_an_older_store_that_cannot_be_written_says_so(open_ground: Path) -> None:
-    """A store of another user, or on a read-only disk, is not called damaged, and nothing appears beside it."""
+    """A store of another user, or on a read-only disk, is not called damaged, and nothing appears
+    beside it."""
     path = open_ground / "memory.db"
     write_older_store(path, 1)
     path.chmod(0o444)

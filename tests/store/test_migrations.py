@@ -1,4 +1,5 @@
-"""Migrations: stores of every older schema and shape come to today's, with every row that cannot be made again."""
+"""Migrations: stores of every older schema and shape come to today's, with every row that cannot be
+made again."""
 
 import json
 import sqlite3
@@ -8,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.store.make_schema_fixture import DIGESTS, NOW, schema_digest
-from tests.store.older_stores import NUMBERS, common_columns, kept_rows, shapes_of, write_older_store
+from tests.store.older_stores import (
+    NUMBERS,
+    common_columns,
+    kept_rows,
+    shapes_of,
+    write_older_store,
+)
 from xscore.cache.judgments import read_judgments
 from xscore.extensions.exchange.checkpoints import list_checkpoints
 from xscore.pipeline.stored_receipt import read_receipt
@@ -20,24 +27,32 @@ from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
 from xscore.store.working_session import load_session
 
-OLDER = [(number, shape) for number in NUMBERS if number < SCHEMA.version for shape in shapes_of(number)]
+OLDER = [
+    (number, shape) for number in NUMBERS if number < SCHEMA.version for shape in shapes_of(number)
+]
 
 
 def objects(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:
     """Return everything that a database's schema says, without comments."""
-    rows = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master WHERE name <> 'sqlite_stat1'")
+    rows = connection.execute(
+        "SELECT type, name, coalesce(sql, '') FROM sqlite_master WHERE name <> 'sqlite_stat1'"
+    )
     return {(kind, name, _normalised(sql)) for kind, name, sql in rows.fetchall()}
 
 
 @pytest.mark.parametrize(("number", "shape"), OLDER)
 @pytest.mark.parametrize("kind", ["repository", "user"])
 def test_every_older_store_comes_over_whole(path: Path, number: int, shape: str, kind: str) -> None:
-    """What was stated, judged, paid and asked is there row by row; the schema is that of a new store."""
+    """What was stated, judged, paid and asked is there row by row; the schema is that of a new
+    store."""
     write_older_store(path, number, kind=kind, shape=shape)
     columns = common_columns(path)
     with closing(sqlite3.connect(path)) as older:
         before = kept_rows(older, columns)
-    with closing(connect_store(path)) as connection, closing(database.open_in_memory(SCHEMA)) as fresh:
+    with (
+        closing(connect_store(path)) as connection,
+        closing(database.open_in_memory(SCHEMA)) as fresh,
+    ):
         assert kept_rows(connection, columns) == before
         assert objects(connection) == objects(fresh)
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
@@ -56,14 +71,17 @@ def test_judgments_of_an_older_store_count(path: Path, number: int, shape: str) 
     write_older_store(path, number, shape=shape)
     with closing(connect_store(path)) as connection:
         (names,) = connection.execute("SELECT turn_key, judge, sample FROM query").fetchall()
-        hashes = [row[0] for row in connection.execute("SELECT hash FROM content ORDER BY id").fetchall()]
+        hashes = [
+            row[0] for row in connection.execute("SELECT hash FROM content ORDER BY id").fetchall()
+        ]
         judged = read_judgments(connection, names, hashes)
     assert len(judged) == 6
 
 
 @pytest.mark.parametrize(("number", "shape"), OLDER)
 def test_what_rows_hold_inside_is_read(path: Path, number: int, shape: str) -> None:
-    """Receipts, turns, checkpoints and sessions of an older store have forms that this xscore reads."""
+    """Receipts, turns, checkpoints and sessions of an older store have forms that this xscore
+    reads."""
     write_older_store(path, number, shape=shape)
     with closing(connect_store(path)) as connection:
         (body,) = connection.execute("SELECT body FROM receipt").fetchone()
@@ -76,9 +94,15 @@ def test_what_rows_hold_inside_is_read(path: Path, number: int, shape: str) -> N
 
 
 def test_names_in_statements_are_found_again(path: Path) -> None:
-    """The first shapes began a hint with its kind; today's index would not find what such a hint names."""
+    """The first shapes began a hint with its kind; today's index would not find what such a hint
+    names."""
     write_older_store(path, 1, shape=shapes_of(1)[-1])
-    hints = {"entity:nest": "::nest", "path:a/b.py": "a/b.py", "inside:a.py::f": "a.py::f", "memory:m_1": "m_1"}
+    hints = {
+        "entity:nest": "::nest",
+        "path:a/b.py": "a/b.py",
+        "inside:a.py::f": "a.py::f",
+        "memory:m_1": "m_1",
+    }
     with closing(sqlite3.connect(path)) as older:
         (source,) = older.execute("SELECT id FROM memory WHERE source <> 'index'").fetchone()
         older.execute("DELETE FROM mention")
@@ -86,23 +110,26 @@ def test_names_in_statements_are_found_again(path: Path) -> None:
         older.executemany("INSERT INTO mention VALUES ('', ?, 'references', 'n', ?)", rows)
         older.commit()
     with closing(connect_store(path)) as connection:
-        assert {hint for (hint,) in connection.execute("SELECT hint FROM mention")} == set(hints.values())
+        assert {hint for (hint,) in connection.execute("SELECT hint FROM mention")} == set(
+            hints.values()
+        )
 
 
 def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:
     """`schema.sql` is what is written down for its number, and each number is reached by a step."""
     written = json.loads(DIGESTS.read_text("utf-8"))
     assert schema_digest(SCHEMA.file.read_text("utf-8")) == written.get(str(SCHEMA.version)), (
-        f"schema.sql changed, and its number is still {SCHEMA.version}. If a store of this number was ever landed: put"
-        " the change into a step (xscore/store/migrations/steps.py says how) and raise the number. If not: run"
-        " `python -m tests.store.make_schema_fixture --digest`."
+        f"schema.sql changed, and its number is still {SCHEMA.version}. If a store of this number"
+        " was ever landed: put the change into a step (xscore/store/migrations/steps.py says how)"
+        " and raise the number. If not: run `python -m tests.store.make_schema_fixture --digest`."
     )
     assert sorted(STEPS) == list(range(2, SCHEMA.version + 1))
     assert [number for number in range(1, SCHEMA.version) if number not in NUMBERS] == []
 
 
 def test_the_copy_holds_what_cannot_be_made_again(path: Path) -> None:
-    """The copy is a whole store of the older schema without the index, so its own xscore opens it."""
+    """The copy is a whole store of the older schema without the index, so its own xscore opens
+    it."""
     write_older_store(path, 1)
     columns = common_columns(path)
     with closing(sqlite3.connect(path)) as older:
@@ -125,11 +152,18 @@ def test_a_newer_store_is_named_and_left_alone(tmp_path: Path, name: str) -> Non
     connect_store(path).close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute(f"PRAGMA user_version = {SCHEMA.version + 7}")
-    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in tmp_path.iterdir()}
+    before = {
+        file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in tmp_path.iterdir()
+    }
     with pytest.raises(StoreTooNew) as raised:
         connect_store(path)
-    assert f"made by a newer xscore (schema {SCHEMA.version + 7}; this one reads {SCHEMA.version})" in str(raised.value)
+    assert (
+        f"made by a newer xscore (schema {SCHEMA.version + 7}; this one reads {SCHEMA.version})"
+        in str(raised.value)
+    )
     assert raised.value.exit_code == 6
     assert "Upgrade" in raised.value.hint
     assert "rebuild" not in raised.value.hint
-    assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in tmp_path.iterdir()} == before
+    assert {
+        file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in tmp_path.iterdir()
+    } == before

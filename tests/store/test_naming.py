@@ -19,7 +19,9 @@ def entity(name: str, path: str, first: int, last: int) -> Memory:
 def block(name: str, path: str, *defines: str) -> Memory:
     """Make the memory of a block of module-level code."""
     facts = CodeFacts(defines=defines)
-    return function(name, path=path, text=name, kind=Kind.BLOCK, start_line=80, end_line=80, facts=facts)
+    return function(
+        name, path=path, text=name, kind=Kind.BLOCK, start_line=80, end_line=80, facts=facts
+    )
 
 
 MEMORIES = (
@@ -38,8 +40,13 @@ MEMORIES = (
 @pytest.fixture
 def indexed(store: Store) -> Store:
     """A store with a few files and their entities."""
-    by_file = {path: tuple(one for one in MEMORIES if one.path == path) for path in {one.path for one in MEMORIES}}
-    files = [encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in by_file.items()]
+    by_file = {
+        path: tuple(one for one in MEMORIES if one.path == path)
+        for path in {one.path for one in MEMORIES}
+    }
+    files = [
+        encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in by_file.items()
+    ]
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, files, ())
     return store
@@ -70,7 +77,8 @@ def indexed(store: Store) -> Store:
     ],
 )
 def test_a_name_stands_for_memories(indexed: Store, name: str, places: list[int]) -> None:
-    """An id, a place as `ask` prints it, an entity, a method or a bare name; all matches are found."""
+    """An id, a place as `ask` prints it, an entity, a method or a bare name; all matches are
+    found."""
     assert find_named(indexed.connection, name) == [MEMORIES[place].id for place in places]
 
 

@@ -1,4 +1,5 @@
-"""Memories that say the same in other words are found, and no others, among thousands of real sentences."""
+"""Memories that say the same in other words are found, and no others, among thousands of real
+sentences."""
 
 import random
 import re
@@ -35,9 +36,12 @@ def planted(seed: int) -> tuple[dict[str, str], list[tuple[str, ...]]]:
     return texts, sorted(pairs)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.verify) for seed in range(1, 5))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.verify) for seed in range(1, 5))]
+)
 def test_planted_duplicates_are_found_and_none_is_false(seed: int) -> None:
-    """H18: among 5,000 distinct memories at least 198 of 200 planted pairs are found, and no other group."""
+    """H18: among 5,000 distinct memories at least 198 of 200 planted pairs are found, and no other
+    group."""
     texts, pairs = planted(seed)
     found = near_duplicates(texts)
     assert set(found) <= set(pairs)
@@ -59,9 +63,15 @@ APART = [
     ("Offsets start at -1.", "Offsets start at 1."),
     ("Rows < 100 are kept.", "Rows > 100 are kept."),
     ("Prefer Prisma over Drizzle.", "Prefer Drizzle over Prisma."),
-    ("The Prisma client, rather than the Drizzle one", "The Drizzle one, rather than the Prisma client"),
+    (
+        "The Prisma client, rather than the Drizzle one",
+        "The Drizzle one, rather than the Prisma client",
+    ),
     ("Use Prisma for the database.", "Use Drizzle for the database."),
-    ("Use Prisma for the database.", "Use Prisma for the database. Use Drizzle for the migrations."),
+    (
+        "Use Prisma for the database.",
+        "Use Prisma for the database. Use Drizzle for the migrations.",
+    ),
     ("Run lint before the tests.", "Run the tests before lint."),
     ("Convert dates to strings.", "Convert strings to dates."),
     ("The table is `users` here.", "The table is `user` here."),
@@ -76,7 +86,8 @@ APART = [
 
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_one_decisive_word_keeps_two_memories_apart(one: str, other: str) -> None:
-    """Texts that differ in a negation, number, name, sign, direction or restriction are never merged."""
+    """Texts that differ in a negation, number, name, sign, direction or restriction are never
+    merged."""
     assert not is_near_duplicate(one, other)
 
 
@@ -94,22 +105,30 @@ def test_a_replaced_negated_or_renumbered_sentence_is_another() -> None:
         assert bumped == text or not is_near_duplicate(text, bumped), text
 
 
-BASES = ("Use tenacity for retries.", "When a test fails, run lint.", "Keep the big table small.", "Python 3.11 it is.")
+BASES = (
+    "Use tenacity for retries.",
+    "When a test fails, run lint.",
+    "Keep the big table small.",
+    "Python 3.11 it is.",
+)
 
 
 @settings(max_examples=40)
 @given(
     st.dictionaries(
         st.text("abcdef", min_size=1, max_size=4),
-        st.tuples(st.sampled_from(BASES), st.lists(st.sampled_from(ORDER), max_size=3), st.integers(0, 99)).map(
-            lambda made: edited(made[0], made[1], random.Random(made[2]))
-        ),
+        st.tuples(
+            st.sampled_from(BASES), st.lists(st.sampled_from(ORDER), max_size=3), st.integers(0, 99)
+        ).map(lambda made: edited(made[0], made[1], random.Random(made[2]))),
         max_size=12,
     ),
     st.randoms(use_true_random=False),
 )
-def test_groups_are_disjoint_whole_and_the_same_in_any_order(texts: dict[str, str], chance: random.Random) -> None:
-    """Each id is in at most one group, all of a group are mutual duplicates, and order does not matter."""
+def test_groups_are_disjoint_whole_and_the_same_in_any_order(
+    texts: dict[str, str], chance: random.Random
+) -> None:
+    """Each id is in at most one group, all of a group are mutual duplicates, and order does not
+    matter."""
     groups = near_duplicates(texts)
     shuffled = list(texts)
     chance.shuffle(shuffled)
@@ -118,13 +137,30 @@ def test_groups_are_disjoint_whole_and_the_same_in_any_order(texts: dict[str, st
     assert len(members) == len(set(members))
     for group in groups:
         assert len(group) > 1
-        assert all(is_near_duplicate(texts[one], texts[other]) for one in group for other in group if one < other)
+        assert all(
+            is_near_duplicate(texts[one], texts[other])
+            for one in group
+            for other in group
+            if one < other
+        )
 
 
 def test_the_work_grows_with_the_texts_and_not_with_their_pairs() -> None:
     """Four times the texts take less than eight times the calls, even if most share a few words."""
     chance = random.Random(5)
-    words = ["use", "keep", "store", "cache", "retry", "table", "index", "query", "the", "of", "for"]
+    words = [
+        "use",
+        "keep",
+        "store",
+        "cache",
+        "retry",
+        "table",
+        "index",
+        "query",
+        "the",
+        "of",
+        "for",
+    ]
     texts = {str(at): " ".join(chance.choices(words, k=8)) for at in range(8_000)}
     few = dict(list(texts.items())[:2_000])
     near_duplicates(few)  # the tables of words are read
@@ -132,7 +168,8 @@ def test_the_work_grows_with_the_texts_and_not_with_their_pairs() -> None:
 
 
 def test_a_long_text_with_its_clauses_in_another_order_is_found() -> None:
-    """H18: the search is bounded, not the text: 60 sentences of 300 words with swapped halves are found."""
+    """H18: the search is bounded, not the text: 60 sentences of 300 words with swapped halves are
+    found."""
     lines = [f"Step{at} takes the w{at} before the v{at}." for at in range(60)]
     assert is_near_duplicate(" ".join(lines), " ".join(lines[30:] + lines[:30]))
     assert is_near_duplicate(" ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]]))

@@ -67,7 +67,10 @@ NOBODY = [
     "+1234567890\n+9876543210 added in a diff",
     "+1 2 3, 1 +1 1000000, +1.2.3-4, 1.0.0+20240131.1234567, +10 000 000 rows, +1.234.567",
     "+31-12-2024 and\n+31.12.2024 10:20, 10:20:30 +1100 2024-01-31, +20240131120000",
-    "+978-3-16-148410-0, ISBN 978-3-16-148410-0, +1700000000, +1700000000000, 123456789012, +123456789012",
+    (
+        "+978-3-16-148410-0, ISBN 978-3-16-148410-0, +1700000000, +1700000000000, 123456789012,"
+        " +123456789012"
+    ),
     "sha +0123456789abcdef, @@ -10,7 +1234,70 @@, a+4915140817733, 0151 4081773344",
     "id 202-456-1111-9 of 4111 1111 1111 1111",
     "call 1234567 times, reach 10 000 000 rows, text 0123456 bytes",
@@ -104,13 +107,18 @@ def test_marks_are_stable_and_lines_stay(text: str) -> None:
 
 
 def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise() -> None:
-    """P03: config and stated memories lose PII before they are hashed; code, documents and opted-in stores keep it."""
+    """P03: config and stated memories lose PII before they are hashed; code, documents and opted-in
+    stores keep it."""
     line = f"owner: jane{AT}corp-x.io"
     spoken = said(line, particulars=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
     assert (spoken.text, spoken.title) == ("owner: <PII:email>", "owner: <PII:email>")
     assert spoken.particulars.rationale == "ask <PII:email>"
     assert said(line, allow_pii=True).text == line
-    for kind, clean in ((Kind.CONFIG, "owner: <PII:email>"), (Kind.DOC, line), (Kind.FUNCTION, line)):
+    for kind, clean in (
+        (Kind.CONFIG, "owner: <PII:email>"),
+        (Kind.DOC, line),
+        (Kind.FUNCTION, line),
+    ):
         made, count = memory_writer.make_memory(
             layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=MemorySource.INDEX
         )
@@ -121,17 +129,35 @@ MAIL = "jane.doe" + "@" + "posteo.de"
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_failures_and_imported_lines_follow_the_setting(make_repo: MakeRepo, tmp_path: Path, allowed: bool) -> None:
+def test_failures_and_imported_lines_follow_the_setting(
+    make_repo: MakeRepo, tmp_path: Path, allowed: bool
+) -> None:
     """An address in an error, its cause, its fix or an imported line is kept only if allowed."""
     root, settings = find_root(make_repo({"a.py": "x = 1\n"})), MemorySettings(allow_pii=allowed)
     with Store.open(root, user_data_dir=tmp_path / "data", settings=settings) as store:
         met = failures.record_failure(
-            store, text=f"Error: no mail to {MAIL}", details=MemoryDetails(rationale=f"{MAIL} is gone")
+            store,
+            text=f"Error: no mail to {MAIL}",
+            details=MemoryDetails(rationale=f"{MAIL} is gone"),
         )
         mended = failures.resolve_failure(store, met.memory.id, f"write to {MAIL} again")
-        line = {"schema": 1, "id": "m_" + "a" * 20, "layer": "project", "kind": "convention", "title": "mail",
-                "text": f"ask {MAIL}", "source": "explicit", "created_at": 1.0, "updated_at": 1.0}  # fmt: skip
+        line = {
+            "schema": 1,
+            "id": "m_" + "a" * 20,
+            "layer": "project",
+            "kind": "convention",
+            "title": "mail",
+            "text": f"ask {MAIL}",
+            "source": "explicit",
+            "created_at": 1.0,
+            "updated_at": 1.0,
+        }
         import_lines(store, (json.dumps(line) + "\n").encode())
-        texts = [row[0] for row in store.connection.execute("SELECT text || attrs FROM memory WHERE source <> 'index'")]
+        texts = [
+            row[0]
+            for row in store.connection.execute(
+                "SELECT text || attrs FROM memory WHERE source <> 'index'"
+            )
+        ]
     assert [MAIL in text for text in texts] == [allowed] * len(texts) and len(texts) == 2
     assert (mended.memory.text.count(MAIL) == 3) is allowed

@@ -47,25 +47,37 @@ def race(holder: Store, work: Callable[[], object], write: Callable[[], object])
 
 
 def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) -> None:
-    """One changes the confidence while another waits to change the importance: neither undoes the other."""
+    """One changes the confidence while another waits to change the importance: neither undoes the
+    other."""
     memory = say(store, "the port is 80", now=1.0).memory
 
     def doubt() -> None:
-        store.connection.execute("UPDATE memory_row SET confidence = 0.25 WHERE id = ?", (memory.id,))
+        store.connection.execute(
+            "UPDATE memory_row SET confidence = 0.25 WHERE id = ?", (memory.id,)
+        )
 
-    race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), doubt)
+    race(
+        store,
+        lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0),
+        doubt,
+    )
     after = memory_by_id(store, memory.id)
     assert (after.importance, after.confidence) == (0.9, 0.25)
 
 
 def test_a_change_brings_nothing_erased_back(store: Store, second: Store) -> None:
-    """P06: a memory erased while a change waited stays erased, and the change reports that it is missing."""
+    """P06: a memory erased while a change waited stays erased, and the change reports that it is
+    missing."""
     memory = say(store, "the port is 80", now=1.0).memory
 
     def erase() -> None:
         store.connection.execute("DELETE FROM memory_row WHERE id = ?", (memory.id,))
 
-    came = race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), erase)
+    came = race(
+        store,
+        lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0),
+        erase,
+    )
     assert isinstance(came, NothingMatched)
     assert store.memories([memory.id]) == {}
 
@@ -75,7 +87,9 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
     failure = failures.record_failure(store, text="boom", seen_at=1.0).memory
 
     def meet() -> None:
-        failures.record_failure_within(store.connection, failures.Occurrence(text="boom", seen_at=2.0))
+        failures.record_failure_within(
+            store.connection, failures.Occurrence(text="boom", seen_at=2.0)
+        )
 
     race(store, lambda: failures.resolve_failure(second, failure.id, "restart", now=3.0), meet)
     after = memory_by_id(store, failure.id).particulars
@@ -83,7 +97,8 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
 
 
 def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, second: Store) -> None:
-    """Imports that write both databases at once never wait for each other: neither ends as locked."""
+    """Imports that write both databases at once never wait for each other: neither ends as
+    locked."""
     prefer(store, "k", "v", now=1.0)
     errors: list[StoreError] = []
 

@@ -1,4 +1,5 @@
-"""A rebuild: rows that a damaged table holds twice, and other processes that use the store meanwhile."""
+"""A rebuild: rows that a damaged table holds twice, and other processes that use the store
+meanwhile."""
 
 import os
 import sqlite3
@@ -53,7 +54,9 @@ def test_a_store_at_work_is_not_rebuilt(store_dir: Path, user_dir: Path) -> None
     assert sorted(store_dir.iterdir()) == before
 
 
-def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, user_dir: Path) -> None:
+def test_one_at_work_elsewhere_counts_until_its_lease_is_over(
+    store_dir: Path, user_dir: Path
+) -> None:
     """A process id of another machine means nothing here; its heartbeat counts."""
     work(store_dir, 1, where="far away")
     with pytest.raises(StoreError, match="process 1 on far away"):
@@ -71,16 +74,23 @@ def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir
     assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at
 
 
-@pytest.mark.parametrize("damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"])
-def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user_dir: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"]
+)
+def test_marks_that_cannot_be_read_do_not_stand_in_the_way(
+    store_dir: Path, user_dir: Path, damage: str
+) -> None:
     """A store damaged in that very table can be rebuilt."""
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(damage)
     assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at
 
 
-def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(store_dir: Path, user_dir: Path) -> None:
-    """Whoever opens it gets the old store or the new one, never an empty one in between that replaces both."""
+def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(
+    store_dir: Path, user_dir: Path
+) -> None:
+    """Whoever opens it gets the old store or the new one, never an empty one in between that
+    replaces both."""
     with closing(connect_store(store_dir / "memory.db")) as connection:
         name = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
     ended = threading.Event()
@@ -88,8 +98,13 @@ def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(store_dir: Path,
     def open_again() -> int:
         opened = 0
         while not ended.is_set():
-            with closing(opening.open_store(store_dir, user_data_dir=user_dir, trust=False)) as connection:
-                assert connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone() == name
+            with closing(
+                opening.open_store(store_dir, user_data_dir=user_dir, trust=False)
+            ) as connection:
+                assert (
+                    connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+                    == name
+                )
             opened += 1
         return opened
 
@@ -105,14 +120,16 @@ DOUBLED = """
     CREATE TABLE twice (id INTEGER PRIMARY KEY, turn_key TEXT, judge TEXT, sample INTEGER);
     INSERT INTO twice SELECT id, turn_key, judge, sample FROM query;
     INSERT INTO twice SELECT id + 1, turn_key, judge, sample FROM query;
-    INSERT INTO judgment SELECT query_id + 1, content_id, score, prior, pack, position, checksum FROM judgment;
+    INSERT INTO judgment SELECT query_id + 1, content_id, score, prior, pack, position, checksum
+      FROM judgment;
     DROP TABLE query;
     ALTER TABLE twice RENAME TO query;
 """
 
 
 def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) -> None:
-    """A page copied over another repeats its rows: they are kept and counted once, and nothing is refused."""
+    """A page copied over another repeats its rows: they are kept and counted once, and nothing is
+    refused."""
     damaged = tmp_path / "damaged" / "memory.db"
     with closing(connect_store(damaged)) as connection:
         write_judgments(connection, [Judgment("a", 0.9, "why"), Judgment("b", 0.1)])
@@ -126,7 +143,8 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
 
 
 def test_a_store_that_no_migration_can_open_is_salvaged(tmp_path: Path) -> None:
-    """Rows of a store of schema 1 are read as it has them, so its damage costs no more than that of a new one."""
+    """Rows of a store of schema 1 are read as it has them, so its damage costs no more than that of
+    a new one."""
     write_older_store(tmp_path / "older.db", 1)
     with closing(connect_store(tmp_path / "new.db")) as target:
         report = salvage_store(tmp_path / "older.db", target)

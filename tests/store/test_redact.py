@@ -44,7 +44,8 @@ def test_every_provider_key_is_found(seed: int) -> None:
     ],
 )
 def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
-    """Source text writes a line break as two characters; the second is no part of the key behind it."""
+    """Source text writes a line break as two characters; the second is no part of the key behind
+    it."""
     for name, key in provider_keys(Forge(3)).items():
         if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
             found = redact(f'x = "{before}{key}"').text
@@ -59,7 +60,10 @@ def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
     for name, key in provider_keys(forge).items():
         if key not in redact(f" {key} ").text:
             assert key not in redact(f"{key}{block}{key}").text, name
-    assert "hunter2hunter2" not in redact(f"password=hunter2hunter2{block}password=hunter2hunter2").text
+    assert (
+        "hunter2hunter2"
+        not in redact(f"password=hunter2hunter2{block}password=hunter2hunter2").text
+    )
 
 
 @pytest.mark.parametrize("form", ASSIGNMENTS)
@@ -75,17 +79,21 @@ def test_values_of_secret_names_are_found(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "CERTIFICATE"]
+    "kind",
+    ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "CERTIFICATE"],
 )
 def test_pem_blocks_lose_their_bodies(kind: str) -> None:
-    """Whole, indented, escaped into one line, or cut by a window: the body is redacted, the lines stay."""
+    """Whole, indented, escaped into one line, or cut by a window: the body is redacted, the lines
+    stay."""
     block, body = Forge(1).pem(kind)
     lines = block.split("\n")
     forms = {
         "whole": f"x = 1\n{block}\ny = 2",
         "indented": "key: |\n" + "\n".join(f"    {line}" for line in lines) + "\nnext: 1",
         "escaped": 'KEY = "' + "\\n".join(lines) + '\\n"\nz = 3',
-        "concatenated": "KEY = (\n" + "\n".join(f'    "{line}\\n"' for line in lines) + "\n)\nz = 3",
+        "concatenated": (
+            "KEY = (\n" + "\n".join(f'    "{line}\\n"' for line in lines) + "\n)\nz = 3"
+        ),
         "head": "x = 1\n" + "\n".join(lines[:5]),
         "tail": "\n".join(lines[3:]) + "\nafter = 1",
         "lower case": "\n".join([lines[0].lower(), *lines[1:-1], lines[-1].lower()]),
@@ -208,7 +216,15 @@ PROSE = [
     "db password: {}, user: bob",
     "  password = {}",
 ]
-SAID = ["hunter2", "tigerlily", "letmeinplease", "correct-horse", "Winter2024!x", "pa$$eTrVNxQ", "471182x"]
+SAID = [
+    "hunter2",
+    "tigerlily",
+    "letmeinplease",
+    "correct-horse",
+    "Winter2024!x",
+    "pa$$eTrVNxQ",
+    "471182x",
+]
 
 
 @pytest.mark.parametrize("form", PROSE)
@@ -254,7 +270,8 @@ def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
     ],
 )
 def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
-    """Digits make a name only where they belong to a known algorithm, beside words of which types are named."""
+    """Digits make a name only where they belong to a known algorithm, beside words of which types
+    are named."""
     assert redact(line).types == redact(line, prose=True).types == ("password",)
 
 
@@ -297,10 +314,27 @@ forged = st.integers(0, 10_000).map(Forge)
 fragment = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
-        [*INNOCENT, "<SECRET:password>", "<SECRET:", 'password = "', "'", '"', "\\", "\n", "-----", "://", "@", "="]
+        [
+            *INNOCENT,
+            "<SECRET:password>",
+            "<SECRET:",
+            'password = "',
+            "'",
+            '"',
+            "\\",
+            "\n",
+            "-----",
+            "://",
+            "@",
+            "=",
+        ]
     ),
-    st.tuples(st.sampled_from(PROSE), st.sampled_from(SAID)).map(lambda pair: pair[0].format(pair[1])),
-    st.tuples(forged, st.sampled_from(ASSIGNMENTS)).map(lambda pair: pair[1].format(pair[0].password())),
+    st.tuples(st.sampled_from(PROSE), st.sampled_from(SAID)).map(
+        lambda pair: pair[0].format(pair[1])
+    ),
+    st.tuples(forged, st.sampled_from(ASSIGNMENTS)).map(
+        lambda pair: pair[1].format(pair[0].password())
+    ),
     forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
     st.sampled_from(["İ", "ß", "pass\u212aey api_\u212aey=", "\ud800", "\x00", "\r\n", "\u2028"]),
@@ -311,7 +345,9 @@ fragment = st.one_of(
 def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
     """The literals of a whole file apply to its parts: exactly the same is redacted."""
     known = find_literals(texts, prose=prose)
-    assert [redact(text, prose=prose, known=known) for text in texts] == [redact(text, prose=prose) for text in texts]
+    assert [redact(text, prose=prose, known=known) for text in texts] == [
+        redact(text, prose=prose) for text in texts
+    ]
 
 
 @pytest.mark.parametrize("prose", [False, True])
@@ -358,22 +394,59 @@ ADVERSARIAL = [
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, not sixty-four."""
     assert_growth(
-        lambda size: redact(unit * (size // len(unit) + 1), prose=True), small=4_000, large=32_000, at_most=24
+        lambda size: redact(unit * (size // len(unit) + 1), prose=True),
+        small=4_000,
+        large=32_000,
+        at_most=24,
     )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        ".env", ".env.local", ".env.example", "deploy/.env.production", "prod.env", ".envrc", "server.pem",
-        "tls/server.key", "a.p12", "a.pfx", "a.jks", "debug.keystore", "id_rsa", "id_ed25519",
-        "id_ed25519_sk.pub", "home/.ssh/id_ecdsa.bak", ".npmrc", ".pypirc", ".netrc", "_netrc", "Vault.KDBX",
-        ".aws/credentials", "credentials.json", ".git-credentials", ".htpasswd", "service-account-prod.json",
-        "secrets.yaml", "terraform.tfstate", ".docker/config.json", "x\\.env",
-        ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".node_repl_history", ".ssh/config",
-        "me/.ssh/known_hosts", ".gnupg/gpg.conf", ".aws/sso/cache/a.json", ".kube/cache/a", ".viminfo",
+        ".env",
+        ".env.local",
+        ".env.example",
+        "deploy/.env.production",
+        "prod.env",
+        ".envrc",
+        "server.pem",
+        "tls/server.key",
+        "a.p12",
+        "a.pfx",
+        "a.jks",
+        "debug.keystore",
+        "id_rsa",
+        "id_ed25519",
+        "id_ed25519_sk.pub",
+        "home/.ssh/id_ecdsa.bak",
+        ".npmrc",
+        ".pypirc",
+        ".netrc",
+        "_netrc",
+        "Vault.KDBX",
+        ".aws/credentials",
+        "credentials.json",
+        ".git-credentials",
+        ".htpasswd",
+        "service-account-prod.json",
+        "secrets.yaml",
+        "terraform.tfstate",
+        ".docker/config.json",
+        "x\\.env",
+        ".bash_history",
+        ".zsh_history",
+        ".python_history",
+        ".psql_history",
+        ".node_repl_history",
+        ".ssh/config",
+        "me/.ssh/known_hosts",
+        ".gnupg/gpg.conf",
+        ".aws/sso/cache/a.json",
+        ".kube/cache/a",
+        ".viminfo",
     ],
-)  # fmt: skip
+)
 def test_files_of_secrets_stay_out(name: str) -> None:
     """Files meant for secrets are recognised by name, in any folder and case (P02)."""
     assert is_secret_file(name)
@@ -382,11 +455,27 @@ def test_files_of_secrets_stay_out(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "environment.py", "env.py", "keys.py", "id_map.py", "id_utils.ts", "identity.go", "config.json",
-        "src/config.json", "credentials.py", "docs/credentials.md", "keyboard.js", "secrets.toml", "monkey.py",
-        "README.md", "pem.py", "src/history.py", "command_history", "docs/ssh/config", "kube/config.yaml",
+        "environment.py",
+        "env.py",
+        "keys.py",
+        "id_map.py",
+        "id_utils.ts",
+        "identity.go",
+        "config.json",
+        "src/config.json",
+        "credentials.py",
+        "docs/credentials.md",
+        "keyboard.js",
+        "secrets.toml",
+        "monkey.py",
+        "README.md",
+        "pem.py",
+        "src/history.py",
+        "command_history",
+        "docs/ssh/config",
+        "kube/config.yaml",
     ],
-)  # fmt: skip
+)
 def test_other_files_are_indexed(name: str) -> None:
     """Code and documents about secrets are indexed normally."""
     assert not is_secret_file(name)

@@ -23,7 +23,10 @@ DECISION = Memory(
 )
 TEXT = RegistryQuery(text="tenacity")
 ALL = RegistryQuery(
-    text="tenacity", references=("src/retry.py",), scopes=(MemoryScope.REPOSITORY,), kinds=(Kind.DECISION,)
+    text="tenacity",
+    references=("src/retry.py",),
+    scopes=(MemoryScope.REPOSITORY,),
+    kinds=(Kind.DECISION,),
 )
 RULES: list[tuple[str, dict[str, float], RegistryQuery, float]] = [
     ("nothing asked, nothing used", {}, RegistryQuery(), 0.0),
@@ -31,7 +34,12 @@ RULES: list[tuple[str, dict[str, float], RegistryQuery, float]] = [
     ("1 text in the title", {}, RegistryQuery(text="Retry pol"), 1.0),
     ("1 the same case only", {}, RegistryQuery(text="TENACITY"), 0.0),
     ("2 reference by path", {}, RegistryQuery(references=("src/retry.py",)), 0.3),
-    ("2 each matching reference", {}, RegistryQuery(references=("src/retry.py", "docs/net.md", "x")), 0.6),
+    (
+        "2 each matching reference",
+        {},
+        RegistryQuery(references=("src/retry.py", "docs/net.md", "x")),
+        0.6,
+    ),
     ("3 scope", {}, RegistryQuery(scopes=(MemoryScope.REPOSITORY,)), 0.2),
     ("3 another scope", {}, RegistryQuery(scopes=(MemoryScope.GLOBAL,)), 0.0),
     ("4 kind", {}, RegistryQuery(kinds=(Kind.DECISION,)), 0.1),
@@ -46,15 +54,27 @@ RULES: list[tuple[str, dict[str, float], RegistryQuery, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "query", "score"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+@pytest.mark.parametrize(
+    ("changes", "query", "score"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES]
+)
 def test_every_rule(changes: dict[str, float], query: RegistryQuery, score: float) -> None:
-    """A04: text 1, each reference 0.3, scope 0.2, kind 0.1; times importance; then recency and use; at most 2."""
-    assert registry_score(replace(DECISION, **changes), query, now=NOW) == pytest.approx(score, abs=1e-12)
+    """A04: text 1, each reference 0.3, scope 0.2, kind 0.1; times importance; then recency and use;
+    at most 2."""
+    assert registry_score(replace(DECISION, **changes), query, now=NOW) == pytest.approx(
+        score, abs=1e-12
+    )
 
 
 @settings(deadline=None)
-@given(st.floats(0, 1), st.integers(0, 1_000), st.floats(0, 2 * NOW), st.sampled_from([TEXT, ALL, RegistryQuery()]))
-def test_a_score_stays_in_its_range(importance: float, uses: int, accessed: float, query: RegistryQuery) -> None:
+@given(
+    st.floats(0, 1),
+    st.integers(0, 1_000),
+    st.floats(0, 2 * NOW),
+    st.sampled_from([TEXT, ALL, RegistryQuery()]),
+)
+def test_a_score_stays_in_its_range(
+    importance: float, uses: int, accessed: float, query: RegistryQuery
+) -> None:
     """A04: between 0 and 2, whatever a memory's history."""
     memory = replace(DECISION, importance=importance, access_count=uses, accessed_at=accessed)
     assert 0 <= registry_score(memory, query, now=NOW) <= CAP

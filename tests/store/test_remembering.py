@@ -37,20 +37,28 @@ def happened(store: Store) -> Counter[str]:
 
 
 def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> None:
-    """H09: git's name or the given one; repeating does not change the author; view and export have it."""
+    """H09: git's name or the given one; repeating does not change the author; view and export have
+    it."""
     bo = "Bo <bo" + "@" + "corp-x.io>"
     root = make_repo({"a.py": "x = 1\n"})
     git(root, "config", "user.name", "Anna Arch")
     with Store.open(find_root(root), user_data_dir=own_home / "data") as store:
         by_git = decide(store, "we use tenacity").memory
         said = remember(store, Statement(text="no ORM", kind=Kind.DECISION, author=bo)).memory
-        again = remember(store, Statement(text="we use tenacity", kind=Kind.DECISION, author="Cy")).memory
+        again = remember(
+            store, Statement(text="we use tenacity", kind=Kind.DECISION, author="Cy")
+        ).memory
         context = remember(store, Statement(text="the CI runs on Fridays")).memory
         authors = [one.particulars.author for one in (by_git, said, again, context)]
         assert authors == ["Anna Arch", "Bo <<PII:email>>", "Anna Arch", ""]
-        view = store.connection.execute("SELECT created_by FROM decisions ORDER BY created_by").fetchall()
+        view = store.connection.execute(
+            "SELECT created_by FROM decisions ORDER BY created_by"
+        ).fetchall()
         assert view == [("Anna Arch",), ("Bo <<PII:email>>",)]
-        assert update_memory(store, by_git.id, MemoryChange(author="Di")).memory.particulars.author == "Di"
+        assert (
+            update_memory(store, by_git.id, MemoryChange(author="Di")).memory.particulars.author
+            == "Di"
+        )
         exported = {one.particulars.author for one in exported_memories(store, MemoryFilter())}
         assert exported == {"Di", "Bo <<PII:email>>", ""}
 
@@ -62,12 +70,15 @@ def test_a_scope_stays_until_another_is_named(store: Store) -> None:
     narrow = remember(store, Statement(text="use spaces", key="indent"))
     assert (again.memory.id, again.memory.scope) == (wide.memory.id, MemoryScope.WORKSPACE)
     assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
-    moved = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)).memory
+    moved = remember(
+        store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)
+    ).memory
     assert (moved.id, moved.scope) == (wide.memory.id, MemoryScope.SESSION)
 
 
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
-    """H24, A07: a decision is in governance; its judge sees rationale and alternatives; the views have it."""
+    """H24, A07: a decision is in governance; its judge sees rationale and alternatives; the views
+    have it."""
     told = decide(
         store,
         "we use tenacity",
@@ -77,10 +88,16 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         now=5.0,
     )
     memory = told.memory
-    assert (memory.layer, memory.kind, told.became) == (Layer.GOVERNANCE, Kind.DECISION, StatementEffect.STORED)
+    assert (memory.layer, memory.kind, told.became) == (
+        Layer.GOVERNANCE,
+        Kind.DECISION,
+        StatementEffect.STORED,
+    )
     assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
     assert memory.particulars.links == ("https://example.org",)
-    view = store.connection.execute("SELECT id, rationale, alternatives_json, created_by FROM decisions").fetchall()
+    view = store.connection.execute(
+        "SELECT id, rationale, alternatives_json, created_by FROM decisions"
+    ).fetchall()
     assert view == [(memory.id, "it composes", '["backoff"]', "explicit")]
     facts = store.connection.execute("SELECT id, category FROM project_facts").fetchall()
     assert facts == [(memory.id, "decision")]
@@ -90,9 +107,12 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
 
 
 def test_the_same_words_twice_are_one_memory(store: Store) -> None:
-    """A repetition adds evidence to the existing memory, even after a reason was added in between."""
+    """A repetition adds evidence to the existing memory, even after a reason was added in
+    between."""
     first = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
-    again = say(store, "  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
+    again = say(
+        store, "  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0
+    )
     third = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
     assert first.memory.id == again.memory.id == third.memory.id
     assert (again.became, third.memory.evidence_count) == (StatementEffect.REPEATED, 3)
@@ -103,7 +123,8 @@ def test_the_same_words_twice_are_one_memory(store: Store) -> None:
 
 
 def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store) -> None:
-    """One active memory for each key; the previous one is superseded, and reactivated when repeated."""
+    """One active memory for each key; the previous one is superseded, and reactivated when
+    repeated."""
     old = decide(store, "retry with backoff", key="retry", now=1.0).memory
     new = decide(store, "retry with tenacity", key="retry", now=2.0)
     assert new.superseded == (old.id,)
@@ -163,15 +184,24 @@ def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
 
 
 def test_no_secret_comes_in(store: Store) -> None:
-    """P01: words, reasons, alternatives, titles, keys and links are redacted before ids are computed."""
+    """P01: words, reasons, alternatives, titles, keys and links are redacted before ids are
+    computed."""
     told = decide(
-        store, f"key = '{SECRET}'", because=SECRET, alternatives=[SECRET], title=f"t {SECRET}", links=[SECRET], now=1.0
+        store,
+        f"key = '{SECRET}'",
+        because=SECRET,
+        alternatives=[SECRET],
+        title=f"t {SECRET}",
+        links=[SECRET],
+        now=1.0,
     )
     assert SECRET not in repr(told.memory)
     assert told.redacted >= 5
     same = decide(store, f"key = '{SECRET[:-1]}A'", now=2.0)
     assert same.memory.id == told.memory.id
-    update_memory(store, told.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0)
+    update_memory(
+        store, told.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0
+    )
     assert SECRET not in "".join(store.connection.iterdump())
 
 
@@ -194,7 +224,9 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
         assert refused.value.hint
     with pytest.raises(UsageError, match="cannot cite"):
         remember(
-            store, Statement(text="x", key="k", kind=Kind.PREFERENCE), citations=[Citation("a.py", 1, 2, "0" * 32)]
+            store,
+            Statement(text="x", key="k", kind=Kind.PREFERENCE),
+            citations=[Citation("a.py", 1, 2, "0" * 32)],
         )
     assert filter_memories(store, MemoryFilter()) == []
 
@@ -213,15 +245,22 @@ def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
     old = decide(store, "one thing", key="k", now=1.0).memory
     decide(store, "another thing", key="k", now=2.0)
     assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
-    told = [event for event in list_events(store.connection, subject=old.id) if event.name is EventName.UPDATED]
+    told = [
+        event
+        for event in list_events(store.connection, subject=old.id)
+        if event.name is EventName.UPDATED
+    ]
     assert [list(event.payload) for event in told] == [["superseded_by"]]
     assert "thing" not in repr(list_events(store.connection))
 
 
 def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
-    """P07: statements about the user are stored in their own store, apply everywhere, and share no content."""
+    """P07: statements about the user are stored in their own store, apply everywhere, and share no
+    content."""
     same = "prefer small functions"
-    mine = remember(store, Statement(text=same, kind=Kind.CONVENTION, layer=Layer.USER, key="size"), now=1.0).memory
+    mine = remember(
+        store, Statement(text=same, kind=Kind.CONVENTION, layer=Layer.USER, key="size"), now=1.0
+    ).memory
     here = remember(store, Statement(text=same, kind=Kind.CONVENTION, key="size"), now=1.0).memory
     assert mine.scope is MemoryScope.GLOBAL
     assert mine.content_hash != here.content_hash
@@ -233,7 +272,9 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
     """P07: reading or writing preferences is a UsageError with a hint, and no user file is made."""
     closed_to_us = MemorySettings(user_learning=False)
     user_dir = store.root.path / "someone"
-    with Store.open(find_root(store.root.path), user_data_dir=user_dir, trust=True, settings=closed_to_us) as closed:
+    with Store.open(
+        find_root(store.root.path), user_data_dir=user_dir, trust=True, settings=closed_to_us
+    ) as closed:
         with pytest.raises(UsageError, match="user layer is off") as refused:
             prefer(closed, "k", "v")
         assert refused.value.hint
@@ -248,26 +289,43 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
     alternatives=st.lists(st.text(max_size=10), max_size=3),
     kind=st.sampled_from([kind for kind in LAYERS_BY_KIND if kind is not Kind.PREFERENCE]),
 )
-def test_words_and_their_tail_come_apart_again(words: str, because: str, alternatives: list[str], kind: Kind) -> None:
+def test_words_and_their_tail_come_apart_again(
+    words: str, because: str, alternatives: list[str], kind: Kind
+) -> None:
     """For any statement, its words are found in the text, and repeating it gives the same id."""
-    statement = Statement(text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True)
+    statement = Statement(
+        text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True
+    )
     memory, redacted = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     if not redacted:
         assert statement_text(memory) == words.strip().encode("utf-8", "replace").decode()
-    assert memory_from_statement(statement, merge_particulars(statement), now=9.0)[0].id == memory.id
+    assert (
+        memory_from_statement(statement, merge_particulars(statement), now=9.0)[0].id == memory.id
+    )
     assert memory.source is MemorySource.EXPLICIT
 
 
 FORGE = Forge(17)
 SECRETS = [*provider_keys(FORGE).values(), *(form.format(FORGE.password()) for form in ASSIGNMENTS)]
-PARTS = st.one_of(st.sampled_from([*SECRETS, "vault", "password=", "token:", "me@example.org"]), st.text(max_size=9))
+PARTS = st.one_of(
+    st.sampled_from([*SECRETS, "vault", "password=", "token:", "me@example.org"]),
+    st.text(max_size=9),
+)
 
 
 @settings(deadline=None)
-@given(words=PARTS.filter(lambda text: bool(text.strip())), because=PARTS, alternatives=st.lists(PARTS, max_size=3))
-def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternatives: list[str]) -> None:
+@given(
+    words=PARTS.filter(lambda text: bool(text.strip())),
+    because=PARTS,
+    alternatives=st.lists(PARTS, max_size=3),
+)
+def test_no_secret_hides_behind_its_neighbour(
+    words: str, because: str, alternatives: list[str]
+) -> None:
     """P01: parts are redacted separately and together; the words can be separated again."""
-    statement = Statement(text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives))
+    statement = Statement(
+        text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives)
+    )
     memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     said = memory.particulars
     parts = (memory.text, said.rationale, *said.alternatives)
@@ -276,7 +334,10 @@ def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternat
         lone = redact_said(part.strip()).text
         assert lone == part.strip() or part.strip() not in memory.text
     if memory.particulars.rationale or memory.particulars.alternatives:
-        assert statement_text(memory) == redact_said(words.strip().encode("utf-8", "replace").decode()).text
+        assert (
+            statement_text(memory)
+            == redact_said(words.strip().encode("utf-8", "replace").decode()).text
+        )
 
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
@@ -285,5 +346,10 @@ def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
     assert "hunter2" not in "".join(store.connection.iterdump())
     assert told.redacted == 1
     assert statement_text(told.memory) == "the store"
-    update_memory(store, told.memory.id, MemoryChange(alternatives=("password=hunter3hunter3", "vault")), now=2.0)
+    update_memory(
+        store,
+        told.memory.id,
+        MemoryChange(alternatives=("password=hunter3hunter3", "vault")),
+        now=2.0,
+    )
     assert "hunter3" not in "".join(store.connection.iterdump())

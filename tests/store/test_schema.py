@@ -1,4 +1,5 @@
-"""The schema: tables, checks, triggers, views; and that every turn and erasure reads by an index."""
+"""The schema: tables, checks, triggers, views; and that every turn and erasure reads by an
+index."""
 
 import json
 import sqlite3
@@ -29,7 +30,10 @@ def columns(store: Store, name: str) -> list[str]:
 
 def plan(store: Store, sql: str, *parameters: object) -> str:
     """Return the query plan in words."""
-    return " | ".join(row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall())
+    return " | ".join(
+        row[3]
+        for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,19 +60,30 @@ def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) ->
 def test_events_are_only_ever_appended(store: Store) -> None:
     """H09: no event is deleted or rewritten; erasing may only blank a payload."""
     emit_event(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
-    for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
+    for sql in (
+        "DELETE FROM event",
+        "UPDATE event SET name = 'x'",
+        "UPDATE event SET payload = '{}'",
+    ):
         with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
     store.connection.execute("INSERT INTO meta VALUES ('erasing', '1')")
-    for sql in ("DELETE FROM event", "UPDATE event SET at = 2, payload = '{}'", "UPDATE event SET payload = '[1]'"):
+    for sql in (
+        "DELETE FROM event",
+        "UPDATE event SET at = 2, payload = '{}'",
+        "UPDATE event SET payload = '[1]'",
+    ):
         with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
     store.connection.execute("UPDATE event SET payload = '{}'")
-    assert [(event.name, event.payload) for event in list_events(store.connection)] == [(EventName.STORED, {})]
+    assert [(event.name, event.payload) for event in list_events(store.connection)] == [
+        (EventName.STORED, {})
+    ]
 
 
 def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
-    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions are views of one table."""
+    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions are views
+    of one table."""
     project = {"layer": Layer.PROJECT, "path": "", "source": MemorySource.EXPLICIT}
     user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
     made = [
@@ -81,7 +96,8 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
     ]
     put(store.connection, *made)
     store.connection.execute(
-        "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1, 1, 'h')"
+        "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1, 1,"
+        " 'h')"
     )
     attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
     store.connection.execute("UPDATE memory_row SET attrs = ? WHERE kind = 'decision'", (attrs,))
@@ -89,25 +105,30 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
     def rows(sql: str) -> list[tuple[object, ...]]:
         return list(store.connection.execute(sql).fetchall())
 
-    assert rows("SELECT project_id, category, key, value_json FROM project_facts WHERE key <> ''") == [
-        (store.store_id, "tech_stack", "database", '{"text":"SQLite"}')
+    assert rows(
+        "SELECT project_id, category, key, value_json FROM project_facts WHERE key <> ''"
+    ) == [(store.store_id, "tech_stack", "database", '{"text":"SQLite"}')]
+    assert rows("SELECT key, value, source FROM user_preferences") == [
+        ("indent", "spaces", "index")
     ]
-    assert rows("SELECT key, value, source FROM user_preferences") == [("indent", "spaces", "index")]
-    assert rows("SELECT type, description, evidence_count FROM user_patterns") == [("pattern", "return early", 1)]
+    assert rows("SELECT type, description, evidence_count FROM user_patterns") == [
+        ("pattern", "return early", 1)
+    ]
     assert rows("SELECT path, entity FROM vector_chunks") == [("README.md", "readme")]
     assert rows("SELECT id, type FROM nodes ORDER BY type") == [
         (file_id("a.py"), "file"),
         (made[4].id, "slice"),
         (made[5].id, "symbol"),
     ]
-    assert rows("SELECT description, rationale, alternatives_json, links_json, created_by FROM decisions") == [
-        ("One table.", "simple", '["six"]', "[]", "explicit")
-    ]
+    assert rows(
+        "SELECT description, rationale, alternatives_json, links_json, created_by FROM decisions"
+    ) == [("One table.", "simple", '["six"]', "[]", "explicit")]
     assert "created_at" in columns(store, "decisions")
 
 
 def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> None:
-    """A content's count follows every insert, edit and removal of memories, also those made directly."""
+    """A content's count follows every insert, edit and removal of memories, also those made
+    directly."""
     twins = [function(ordinal=i) for i in range(2)]
     put(store.connection, *twins)
     count = "SELECT memories FROM content WHERE hash = ?"
@@ -128,7 +149,8 @@ def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
 
 
 def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
-    """The schema accepts every layer; each has authority; those not indexed have caps and a ceiling."""
+    """The schema accepts every layer; each has authority; those not indexed have caps and a
+    ceiling."""
     for layer in Layer:
         memory_writer.put_memories(store.connection, [function(layer, layer=layer)])
     stated = {layer for layer in Layer if not layer.is_indexed}
@@ -154,12 +176,16 @@ def scans(connection: sqlite3.Connection, sent: list[str]) -> list[str]:
     connection.set_trace_callback(None)
     reads = [sql for sql in sent if sql.lstrip().startswith("SELECT")]
     assert reads
-    plans = {sql: [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()] for sql in reads}
+    plans = {
+        sql: [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()]
+        for sql in reads
+    }
     return [sql for sql, steps in plans.items() if any(step == "SCAN memory" for step in steps)]
 
 
 def test_a_turn_finds_its_exchanges_by_an_index(store: Store, asked: list[str]) -> None:
-    """H02: each answering turn reads its thread's last exchanges; even among 10,000 functions it reads few rows."""
+    """H02: each answering turn reads its thread's last exchanges; even among 10,000 functions it
+    reads few rows."""
     assert len(turn_history.exchanges(store.connection, "s_1")) == 1
     assert scans(store.connection, asked) == []
 

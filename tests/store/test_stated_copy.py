@@ -36,7 +36,10 @@ def exchange(store: Store) -> None:
 def copied_titles(store: Store) -> set[str]:
     """Return the titles that the copy of a repository's store holds."""
     source = source_of(store)
-    return {stated.memory.title for stated in stated_copy.read_copy(source.copy_path, source.keys).memories}
+    return {
+        stated.memory.title
+        for stated in stated_copy.read_copy(source.copy_path, source.keys).memories
+    }
 
 
 def test_what_people_and_agents_said_is_copied_and_exchanges_are_not(store: Store) -> None:
@@ -57,7 +60,8 @@ def test_a_store_without_statements_has_no_copy(tmp_path: Path, user_dir: Path) 
 
 
 def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
-    """A memory that expires leaves the copy, and no byte of it stays; a copy of nothing is removed."""
+    """A memory that expires leaves the copy, and no byte of it stays; a copy of nothing is
+    removed."""
     identifier = decide(store, "The heron keeps the books").memory.id
     stated_copy.update_copy(source_of(store))
     assert says(user_dir)
@@ -89,7 +93,8 @@ def test_the_users_own_store_has_a_copy_of_its_own(store: Store) -> None:
 
 
 def test_a_copy_that_cannot_be_written_stops_no_command(tmp_path: Path, user_dir: Path) -> None:
-    """Where something is in the way of the copies, the statement is kept and the store says what is wrong."""
+    """Where something is in the way of the copies, the statement is kept and the store says what is
+    wrong."""
     (tmp_path / "project").mkdir()
     user_dir.mkdir()
     (user_dir / stated_copy.COPIES_DIR).write_text("in the way")
@@ -99,7 +104,8 @@ def test_a_copy_that_cannot_be_written_stops_no_command(tmp_path: Path, user_dir
 
 
 def test_a_busy_store_closes_and_is_copied_later(tmp_path: Path, user_dir: Path) -> None:
-    """While another process writes the store, closing waits only briefly, and the next closing notes the copy."""
+    """While another process writes the store, closing waits only briefly, and the next closing
+    notes the copy."""
     (tmp_path / "project").mkdir()
     root = find_root(tmp_path / "project")
     with Store.open(root, user_data_dir=user_dir) as store:

@@ -17,16 +17,26 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
-    """X03, H10: all layers, active and stale, take part and are counted; superseded and archived do not."""
-    put(store.connection, *(function(layer, layer=layer) for layer in Layer if layer is not Layer.USER))
-    put(store.connection, function("stale", status=MemoryStatus.STALE), function("old", status=MemoryStatus.SUPERSEDED))
+    """X03, H10: all layers, active and stale, take part and are counted; superseded and archived do
+    not."""
+    put(
+        store.connection,
+        *(function(layer, layer=layer) for layer in Layer if layer is not Layer.USER),
+    )
+    put(
+        store.connection,
+        function("stale", status=MemoryStatus.STALE),
+        function("old", status=MemoryStatus.SUPERSEDED),
+    )
     put(store.connection, function("archived", status=MemoryStatus.ARCHIVED))
     own = store.user_connection(create=True)
     assert own is not None
     put(own, function(Layer.USER, layer=Layer.USER))
     fetched = store.fetch()
     assert {candidate.entity for candidate in fetched.candidates} == {*Layer, "stale"}
-    assert {one.layer: one.memories for one in fetched.layers} == dict.fromkeys(Layer, 1) | {Layer.GRAPH: 2}
+    assert {one.layer: one.memories for one in fetched.layers} == dict.fromkeys(Layer, 1) | {
+        Layer.GRAPH: 2
+    }
     assert all(one.fetch_ms >= 0 and not one.is_late and not one.problem for one in fetched.layers)
 
 
@@ -39,7 +49,8 @@ def test_a_layer_past_its_deadline_is_named_and_whole(store: Store) -> None:
 
 
 def test_a_vector_of_the_wrong_size_is_damage(store: Store) -> None:
-    """The vectors are read as one column: half an entry would shift the words of all memories that follow."""
+    """The vectors are read as one column: half an entry would shift the words of all memories that
+    follow."""
     put(store.connection, *(function(f"f{i}", path=f"{i}.py") for i in range(3)))
     store.connection.execute("UPDATE memory_row SET terms = terms || x'00' WHERE entity = 'f0'")
     with pytest.raises(StoreDamaged):
@@ -54,12 +65,16 @@ def test_a_user_store_that_cannot_be_read_is_named(store: Store, user_dir: Path)
     assert store.memories(["m_x"]) == {}
 
 
-def test_without_user_learning_the_user_store_is_never_touched(store: Store, tmp_path: Path) -> None:
+def test_without_user_learning_the_user_store_is_never_touched(
+    store: Store, tmp_path: Path
+) -> None:
     """P07: a store that is there is not opened."""
     poisoned = tmp_path / "else" / "user.db"
     poisoned.parent.mkdir(mode=0o700)
     poisoned.write_bytes(b"whoever opens this fails")
-    with Store.open(store.root, user_data_dir=poisoned.parent, user_learning=False, trust=True) as opened:
+    with Store.open(
+        store.root, user_data_dir=poisoned.parent, user_learning=False, trust=True
+    ) as opened:
         assert opened.user_connection(create=True) is None
         assert not any(report.problem for report in opened.fetch().layers)
         assert opened.vectors(TERM_EMBEDDER) == []
@@ -69,7 +84,10 @@ def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
     """A thread's exchanges are no candidates in its own turns, but are in other threads."""
     put(store.connection, function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION), thread="s_1")
     put(store.connection, function("code"), thread="")
-    names = {thread: {candidate.entity for candidate in store.pool(thread=thread)} for thread in ("s_1", "s_2", "")}
+    names = {
+        thread: {candidate.entity for candidate in store.pool(thread=thread)}
+        for thread in ("s_1", "s_2", "")
+    }
     assert names == {"s_1": {"code"}, "s_2": {"code", "said"}, "": {"code", "said"}}
 
 
@@ -99,14 +117,17 @@ def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
     """A damaged text is not judged, since its score would be stored under the original content."""
     put(store.connection, function("sound"), function("broken", path="b.py"))
     pool = store.pool()
-    store.connection.execute("UPDATE memory_row SET text = replace(text, '1', '7') WHERE path = 'b.py'")
+    store.connection.execute(
+        "UPDATE memory_row SET text = replace(text, '1', '7') WHERE path = 'b.py'"
+    )
     assert set(store.texts(pool[:1])) == {pool[0].id}
     with pytest.raises(StoreDamaged, match="does not fit its hash"):
         store.texts(pool)
 
 
 def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store) -> None:
-    """A changed text is left to the next turn, since its score would be stored under the old content."""
+    """A changed text is left to the next turn, since its score would be stored under the old
+    content."""
     put(store.connection, function("f"), function("g"))
     pool = store.pool()
     put(store.connection, function("f", text="def f():\n    return 2\n"))
@@ -154,7 +175,11 @@ def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user
 
 def test_status_counts_what_is_there(store: Store) -> None:
     """The counts of a store by layer, kind, language and relation."""
-    put(store.connection, function("a"), function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"))
+    put(
+        store.connection,
+        function("a"),
+        function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"),
+    )
     status = read_store_status(store, Settings())
     assert status.memories == 2
     assert status.by_layer == {"graph": 1, "vector": 1}
@@ -167,12 +192,14 @@ def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
     """A table with fewer memories than its index is damage, not a smaller pool."""
     put(store.connection, function("f"), function("g"))
     assert len(store.pool()) == 2
-    (root,) = store.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'memory'").fetchone()
+    (root,) = store.connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'memory'"
+    ).fetchone()
     store.connection.execute("PRAGMA writable_schema = ON")
     store.connection.execute("CREATE TABLE empty (id)")
     store.connection.execute(
-        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'empty')"
-        " WHERE name = 'memory' AND rootpage = ?",
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name ="
+        " 'empty') WHERE name = 'memory' AND rootpage = ?",
         (root,),
     )
     store.connection.execute("PRAGMA writable_schema = RESET")

@@ -54,7 +54,8 @@ def in_a_file(ring: InMemory) -> None:
 
 
 def refused(root: Path, user_dir: Path, match: str) -> StoreError:
-    """Assert that the store is refused with this message, exit 6, no mention of damage, and unchanged bytes."""
+    """Assert that the store is refused with this message, exit 6, no mention of damage, and
+    unchanged bytes."""
     path = store_file(root)
     before = path.read_bytes()
     for attempt in (
@@ -72,13 +73,17 @@ def refused(root: Path, user_dir: Path, match: str) -> StoreError:
     return raised.value
 
 
-def test_the_keyring_keeps_the_key_where_there_is_one(tmp_path: Path, user_dir: Path, ring: InMemory) -> None:
+def test_the_keyring_keeps_the_key_where_there_is_one(
+    tmp_path: Path, user_dir: Path, ring: InMemory
+) -> None:
     """The key is in the keyring and in no file; another store uses the same."""
     path = sealed(tmp_path / "r", user_dir)
     ((service, account), key), *others = ring.kept.items()
     assert (service, others) == ("xscore", [])
     assert account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
-    assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
+    assert not [
+        file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()
+    ]
     sealed(tmp_path / "s", user_dir)
     assert len(ring.kept) == 1
     ring.kept.clear()
@@ -116,7 +121,11 @@ def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None
     """Both keys are named by their ids, and neither is shown."""
     path = sealed(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text("ab" * 32)
-    said = refused(tmp_path / "r", user_dir, f"encrypted with key {sqlite_drivers.read_note(path)}, and your key is")
+    said = refused(
+        tmp_path / "r",
+        user_dir,
+        f"encrypted with key {sqlite_drivers.read_note(path)}, and your key is",
+    )
     assert "abab" not in said.message + said.hint
     with pytest.raises(StoreError, match="your key is"):
         encryption.encrypt_store(path, user_data_dir=user_dir)
@@ -124,7 +133,9 @@ def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None
 
 @pytest.mark.usefixtures("in_a_file")
 @pytest.mark.parametrize("text", ["", "ab" * 31, "XY" * 32, "ab" * 200, "keyring ../../etc"])
-def test_a_file_that_is_no_key_is_not_taken_for_one(tmp_path: Path, user_dir: Path, text: str) -> None:
+def test_a_file_that_is_no_key_is_not_taken_for_one(
+    tmp_path: Path, user_dir: Path, text: str
+) -> None:
     """Exactly 64 hexadecimal digits, or an error says so."""
     sealed(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text(text)
@@ -148,8 +159,11 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path, user_dir: Path) -
 
 @pytest.mark.usefixtures("in_a_file")
 @pytest.mark.parametrize("kind", ["words", "foreign", "link", "pipe", "folder"])
-def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir: Path, kind: str) -> None:
-    """A marker that came with a clone can make a store refuse to open; it never says where a key is."""
+def test_a_planted_note_reads_nothing_and_tells_nothing(
+    tmp_path: Path, user_dir: Path, kind: str
+) -> None:
+    """A marker that came with a clone can make a store refuse to open; it never says where a key
+    is."""
     (tmp_path / "r").mkdir()
     path = store_file(tmp_path / "r")
     with opened(tmp_path / "r", user_dir):
@@ -175,7 +189,9 @@ def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir
 
 
 @pytest.mark.usefixtures("in_a_file")
-def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Path, user_dir: Path) -> None:
+def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """A foreign store is set aside with its marker, and the new one is a normal store."""
     path = sealed(tmp_path / "r", user_dir)
     other = tmp_path / "other user"
@@ -188,7 +204,8 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Pat
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
-    """Without its marker the store is reported as encrypted, not damaged; `encrypt` restores the marker."""
+    """Without its marker the store is reported as encrypted, not damaged; `encrypt` restores the
+    marker."""
     path = sealed(tmp_path / "r", user_dir)
     sqlite_drivers.note_path(path).unlink()
     with pytest.raises(StoreError, match="seems to be encrypted") as raised:

@@ -29,22 +29,42 @@ def hash_of(word: str) -> int:
 
 def test_identifiers_are_split_and_kept_whole() -> None:
     """An identifier gives its parts and itself, in any notation (H07)."""
-    assert [word for word, _ in split_word("parseHTTPResponse")] == ["parse", "http", "response", "parsehttpresponse"]
-    assert split_word("parse_args")[-1][1] == split_word("parseArgs")[-1][1] == split_word("_parse_arg")[-1][1]
+    assert [word for word, _ in split_word("parseHTTPResponse")] == [
+        "parse",
+        "http",
+        "response",
+        "parsehttpresponse",
+    ]
+    assert (
+        split_word("parse_args")[-1][1]
+        == split_word("parseArgs")[-1][1]
+        == split_word("_parse_arg")[-1][1]
+    )
 
 
 INFLECTED = """
-    verify verifies verified verifying; query queries queried querying; retry retries retried retrying; try tries tried
-    copy copies copied; apply applies applied; deny denied; dependency dependencies; entry entries; cookie cookies
-    stop stops stopped stopping; drop dropped; run running; map mapped mapping; log logged logging; plan planned
-    commit committed committing; refer referred; occur occurred; debug debugging; embed embeds embedded embedding
-    add adds added adding; diff diffs diffed diffing; fuzz fuzzed fuzzing; miss missed missing; pass passes passed
-    control controls controlled controlling; cancel canceled cancelled cancelling; label labeled labelled; poll polling
-    install installed installing; call calls called calling; fulfil fulfill fulfilled; scroll scrolling; fill filled
-    exceed exceeds exceeded exceeding; need needed; seed seeded; feed fed feeding; agree agrees agreed agreeing
-    parse parses parsed parsing; write writes writing wrote written; cache caches cached caching; match matches matched
-    class classes; box boxes; index indexes indices indexed; alias aliases aliased; tie ties tied tying; id ids
-    api apis; free freed freeing; close closes closed; process processes processed; status statuses; menu menus
+    verify verifies verified verifying; query queries queried querying;
+    retry retries retried retrying; try tries tried
+    copy copies copied; apply applies applied; deny denied; dependency dependencies; entry entries;
+    cookie cookies
+    stop stops stopped stopping; drop dropped; run running; map mapped mapping; log logged logging;
+    plan planned
+    commit committed committing; refer referred; occur occurred; debug debugging;
+    embed embeds embedded embedding
+    add adds added adding; diff diffs diffed diffing; fuzz fuzzed fuzzing; miss missed missing;
+    pass passes passed
+    control controls controlled controlling; cancel canceled cancelled cancelling;
+    label labeled labelled; poll polling
+    install installed installing; call calls called calling; fulfil fulfill fulfilled;
+    scroll scrolling; fill filled
+    exceed exceeds exceeded exceeding; need needed; seed seeded; feed fed feeding;
+    agree agrees agreed agreeing
+    parse parses parsed parsing; write writes writing wrote written; cache caches cached caching;
+    match matches matched
+    class classes; box boxes; index indexes indices indexed; alias aliases aliased;
+    tie ties tied tying; id ids
+    api apis; free freed freeing; close closes closed; process processes processed; status statuses;
+    menu menus
     child children; vertex vertices
 """
 
@@ -58,8 +78,21 @@ def test_inflected_words_are_one_term() -> None:
 
 
 def test_words_that_only_look_inflected_stay_whole() -> None:
-    """The end of a name is no inflection: `string`, `speed` and `redis` are not forms of other words."""
-    for word in ("string", "speed", "redis", "status", "class", "need", "uuid", "bus", "hash", "ring", "alloc"):
+    """The end of a name is no inflection: `string`, `speed` and `redis` are not forms of other
+    words."""
+    for word in (
+        "string",
+        "speed",
+        "redis",
+        "status",
+        "class",
+        "need",
+        "uuid",
+        "bus",
+        "hash",
+        "ring",
+        "alloc",
+    ):
         assert stem(word) == word
 
 
@@ -83,7 +116,9 @@ def test_neighbours_are_joined_as_weaker_terms() -> None:
 
 def test_fields_are_marked() -> None:
     """Terms of a memory's name, owner, file and folder are marked."""
-    found = entries(term_vector("def write(self): ...", path="cache/disk_store.py", entity="Store.write"))
+    found = entries(
+        term_vector("def write(self): ...", path="cache/disk_store.py", entity="Store.write")
+    )
     assert found[hash_of("write")] == (1, NAME | WHOLE_NAME)
     assert found[hash_of("store")][1] == OWNER | FILE
     assert found[hash_of("cache")] == (0, FOLDER)

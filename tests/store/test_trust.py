@@ -78,7 +78,8 @@ def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: Path) -> None:
-    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` trusts it at this path."""
+    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` trusts it at this
+    path."""
     identity = open_at(tmp_path / "planted", tmp_path / "other_user")
     assert open_at(tmp_path / "planted", user_dir, trust=True) == identity
     with pytest.raises(StoreUntrusted):
@@ -99,7 +100,9 @@ def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path
     assert rebuild.set_store_aside(folder / "memory.db") is None
 
 
-@pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
+@pytest.mark.parametrize(
+    "name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"]
+)
 def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, name: str) -> None:
     """Neither the folder nor a database file may be a link, which could overwrite any user file."""
     victim = tmp_path / "victim"
@@ -151,7 +154,13 @@ def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
 def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
     """A broken secret file is an error with a remedy, never silently replaced."""
     user_dir.mkdir()
-    broken = ("", "[]", '{"secret": "zz", "stores": {}}', '{"secret": "00"}', '{"secret": "00", "stores": []}')
+    broken = (
+        "",
+        "[]",
+        '{"secret": "zz", "stores": {}}',
+        '{"secret": "00"}',
+        '{"secret": "00", "stores": []}',
+    )
     for content in (*broken, "[" * 100_000):
         (user_dir / "trust.json").write_text(content)
         (user_dir / "trust.json").chmod(0o600)
@@ -168,17 +177,23 @@ def test_the_secret_is_not_printed(user_dir: Path) -> None:
 
 
 def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: Path) -> None:
-    """Two processes at a new store, and many at new stores, all succeed with one secret and lose no mark."""
+    """Two processes at a new store, and many at new stores, all succeed with one secret and lose no
+    mark."""
     code = (
-        "import sys, pathlib; from xscore.store.store import Store; from xscore.platform.paths import find_root\n"
-        "with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as s:"
-        " print(s.store_id)"
+        "import sys, pathlib; from xscore.store.store import Store; from xscore.platform.paths"
+        " import find_root\nwith Store.open(find_root(pathlib.Path(sys.argv[1])),"
+        " user_data_dir=pathlib.Path(sys.argv[2])) as s: print(s.store_id)"
     )
     folders = [tmp_path / f"p{number // 2}" for number in range(8)]
     for folder in folders:
         folder.mkdir(exist_ok=True)
     running = [
-        subprocess.Popen([sys.executable, "-c", code, str(folder), str(user_dir)], stdout=-1, stderr=-1, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(folder), str(user_dir)],
+            stdout=-1,
+            stderr=-1,
+            text=True,
+        )
         for folder in folders
     ]
     done = [process.communicate() for process in running]
@@ -197,7 +212,8 @@ def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path
 
 
 def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:
-    """A folder in place of the scratch file, or a file in place of the store's folder, is an error that names it."""
+    """A folder in place of the scratch file, or a file in place of the store's folder, is an error
+    that names it."""
     (tmp_path / "a" / "memory.db.new" / "inner").mkdir(parents=True)
     (tmp_path / "b").write_text("no folder")
     for folder in ("a", "b"):

@@ -17,9 +17,10 @@ from xscore.store.turn_history import TurnFilter, find_turn_id, load_listed_turn
 from xscore.store.turn_history import list_turns as looked_up
 
 INSERT = (
-    "INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,"
-    " input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost, estimated)"
-    " VALUES (?, ?, ?, 'openai', 'h', 'm', ?, 0.5, ?, 3, 10, 4, 0, 2, 1, ?, ?)"
+    "INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome,"
+    " candidates, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,"
+    " reasoning_tokens, cost, estimated) VALUES (?, ?, ?, 'openai', 'h', 'm', ?, 0.5, ?, 3, 10, 4,"
+    " 0, 2, 1, ?, ?)"
 )
 
 
@@ -53,7 +54,10 @@ def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
         ("1", priced, "judge", 1.0, "ok", 1, 0),
         ("2", priced, "primary", 2.0, "timeout", 10**12, 1),
     ]
-    rows += [("3", unpriced, "judge", 1.0, "ok", None, 0), ("4", unpriced, "judge", 2.0, "ok", 5, 0)]
+    rows += [
+        ("3", unpriced, "judge", 1.0, "ok", None, 0),
+        ("4", unpriced, "judge", 2.0, "ok", 5, 0),
+    ]
     store.connection.executemany(INSERT, rows)
     second, first = listed(store, TurnFilter(), now=3.0)
     assert f"{first.spent.cost_usd}" == "1.000000000001"
@@ -71,9 +75,17 @@ def test_the_newest_are_found_by_an_index(store: Store) -> None:
     store.connection.set_trace_callback(sent.append)
     listed(store, TurnFilter(), now=1.0)
     store.connection.set_trace_callback(None)
-    steps = [row[3] for sql in sent for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()]
+    steps = [
+        row[3]
+        for sql in sent
+        for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
+    ]
     assert any("turn USING INDEX turn_by_time" in step for step in steps)
-    assert not [step for step in steps if step.startswith("SCAN") and "json_each" not in step and "VIRTUAL" not in step]
+    assert not [
+        step
+        for step in steps
+        if step.startswith("SCAN") and "json_each" not in step and "VIRTUAL" not in step
+    ]
 
 
 def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
@@ -97,7 +109,8 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
     torn = play(store, "torn", now=1.0)
     play(store, "whole", now=2.0)
     store.connection.execute("UPDATE turn SET answer = ''")
-    store.connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
+    # Damage asks no rule of the schema.
+    store.connection.execute("PRAGMA ignore_check_constraints = ON")
     store.connection.execute("UPDATE receipt SET body = ? WHERE turn_id = ?", (body, torn))
     found = listed(store, TurnFilter(), now=3.0)
     assert [turn.task for turn in found] == ["whole", "torn"]
@@ -123,10 +136,13 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
 def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
     """An invalid row is left out and counted; the others are listed as before."""
     torn, whole = play(store, "torn", now=1.0), play(store, "whole", now=2.0)
-    store.connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
+    # Damage asks no rule of the schema.
+    store.connection.execute("PRAGMA ignore_check_constraints = ON")
     store.connection.execute("DELETE FROM turn_figures")
     add_figures(store.connection, torn)
-    store.connection.execute(f"{damage} WHERE {'turn_id' if 'figures' in damage else 'id'} = ?", (torn,))
+    store.connection.execute(
+        f"{damage} WHERE {'turn_id' if 'figures' in damage else 'id'} = ?", (torn,)
+    )
     found = looked_up(store.connection, TurnFilter(), now=3.0)
     assert [turn.id for turn in found.turns] == [whole]
     assert (found.damaged_turns, found.damaged_calls) == (1, 0)
@@ -166,7 +182,9 @@ def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
     assert [turn.task for turn in listed(store, TurnFilter(), now=1.0)] == ["f\ufffd"]
 
 
-@pytest.mark.parametrize("damage", ["duration_s = 9e999", "started_at = 'soon'", "candidates = -1", "stage = 'merry'"])
+@pytest.mark.parametrize(
+    "damage", ["duration_s = 9e999", "started_at = 'soon'", "candidates = -1", "stage = 'merry'"]
+)
 def test_a_call_that_makes_no_sense_is_damage(store: Store, damage: str) -> None:
     """Every attempt of a turn is listed, or damage is named."""
     turn = play(store, "one")

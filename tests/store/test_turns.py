@@ -21,7 +21,8 @@ from xscore.store.working_session import resume_session
 
 
 def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
-    """H02: a turn is found by id, or as the latest, with time, keys, state and receipt, but without file and diff."""
+    """H02: a turn is found by id, or as the latest, with time, keys, state and receipt, but without
+    file and diff."""
     resume_session(store.connection, branch="main", now=0.0)
     asked = Turn(
         task="fix it",
@@ -38,19 +39,34 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     running = turn_history.past_turn(store.connection)
     assert running is not None
     assert running.turn == replace(asked, id=identifier, file_text="", diff="")
-    assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "j", TurnState.RUNNING, "")
-    finish(store, identifier, "an answer", state=TurnState.PARTIAL, receipt='{"schema": 1}', now=6.0)
+    assert (running.turn_key, running.judge, running.state, running.receipt) == (
+        "tk",
+        "j",
+        TurnState.RUNNING,
+        "",
+    )
+    finish(
+        store, identifier, "an answer", state=TurnState.PARTIAL, receipt='{"schema": 1}', now=6.0
+    )
     done = turn_history.past_turn(store.connection, identifier)
     assert done is not None
-    assert (done.state, done.answer, done.receipt) == (TurnState.PARTIAL, "an answer", '{"schema": 1}')
+    assert (done.state, done.answer, done.receipt) == (
+        TurnState.PARTIAL,
+        "an answer",
+        '{"schema": 1}',
+    )
     assert turn_history.past_turn(store.connection, "t_none") is None
-    shown = "SELECT project_id, branch, thread, active_task, files_open, last_edit_file FROM session_state"
+    shown = (
+        "SELECT project_id, branch, thread, active_task, files_open, last_edit_file FROM"
+        " session_state"
+    )
     state = store.connection.execute(f"{shown} WHERE active_task <> ''").fetchone()
     assert state == (store.store_id, "", "s_1", "fix it", '["b.py"]', "a.py")
 
 
 def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
-    """An exchange erased while the same is asked again: the paid answer is kept, the question is not restored."""
+    """An exchange erased while the same is asked again: the paid answer is kept, the question is
+    not restored."""
     play(store, "fix the heron")
     (exchange,) = turn_history.exchanges(store.connection, "s_1")
     asked = Turn(task="fix the heron", thread="s_1", file="a.py")
@@ -59,7 +75,12 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     finish(store, running, "anew", now=202.0)
     done = turn_history.past_turn(store.connection, running)
     assert done is not None
-    assert (done.state, done.turn.task, done.turn.file, done.answer) == (TurnState.DONE, "", "", "anew")
+    assert (done.state, done.turn.task, done.turn.file, done.answer) == (
+        TurnState.DONE,
+        "",
+        "",
+        "anew",
+    )
     (again,) = turn_history.exchanges(store.connection, "s_1")
     assert "anew" in again.text and "heron" not in again.text + again.title
 
@@ -88,8 +109,13 @@ def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
     play(store, "another", now=300.0)
     pool = store.pool(thread="s_2")
     texts = store.texts(pool)
-    assert sorted(texts.values()) == ["Answer: done", "Answer: second"], "judged without their tasks"
-    assert [str(event.name) for event in list_events(store.connection) if event.subject.startswith("m_")] == [
+    assert sorted(texts.values()) == [
+        "Answer: done",
+        "Answer: second",
+    ], "judged without their tasks"
+    assert [
+        str(event.name) for event in list_events(store.connection) if event.subject.startswith("m_")
+    ] == [
         "memory.stored",
         "memory.updated",
         "memory.stored",
@@ -106,7 +132,8 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
 
 
 def test_what_was_used_is_counted_and_told(store: Store) -> None:
-    """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and reasons."""
+    """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and
+    reasons."""
     memory = function()
     put(store.connection, memory)
     identifier = begin(store, Turn(task="t"), "k", now=1.0)
@@ -114,9 +141,14 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     finish(store, identifier, verdict=verdict, now=2.0)
     (used,) = store.find(memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
-    told = {event.name: event.payload for event in list_events(store.connection, subject=identifier)}
+    told = {
+        event.name: event.payload for event in list_events(store.connection, subject=identifier)
+    }
     assert told[EventName.RETRIEVED] == {"memories": [memory.id]}
-    assert told[EventName.DECISION]["words"] == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
+    assert (
+        told[EventName.DECISION]["words"]
+        == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
+    )
 
 
 def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
@@ -131,7 +163,8 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
 
 
 def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
-    """A branch, file, recent file or path pattern with a secret in its name is stored redacted or not at all."""
+    """A branch, file, recent file or path pattern with a secret in its name is stored redacted or
+    not at all."""
     name = f"src/{SECRET}.py"
     thread = resume_session(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
     scope = Scope(paths=(f"{SECRET}/*",))
@@ -141,7 +174,9 @@ def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
     past = turn_history.past_turn(store.connection, identifier)
     assert past is not None
     assert (past.turn.file, past.turn.recent) == ("", ("a.py",))
-    assert store.connection.execute("SELECT files_open, last_edit_file, branch FROM session_state").fetchone() == (
+    assert store.connection.execute(
+        "SELECT files_open, last_edit_file, branch FROM session_state"
+    ).fetchone() == (
         '["a.py"]',
         "",
         "fix/<SECRET:openai_key>",

@@ -41,20 +41,28 @@ GONE = 2**22 + 17
 """No process has this id."""
 
 
-def work(store: Store, branch: str, task: str, *, now: float, process: str = "", fresh: bool = False) -> str:
+def work(
+    store: Store, branch: str, task: str, *, now: float, process: str = "", fresh: bool = False
+) -> str:
     """Resume a branch's session and start a turn in it; return its thread."""
-    thread = resume_session(store.connection, branch=branch, now=now, process=process, fresh=fresh).thread
+    thread = resume_session(
+        store.connection, branch=branch, now=now, process=process, fresh=fresh
+    ).thread
     turn = Turn(task=task, thread=thread)
     begin(store, turn, f"key of {task}", now=now, process=process)
     return thread
 
 
 def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
-    """H03, H28: after a minute work continues silently; after a quarter of an hour resuming is announced."""
+    """H03, H28: after a minute work continues silently; after a quarter of an hour resuming is
+    announced."""
     begun = resume_session(store.connection, branch="main", now=0.0)
     assert (begun.resumed, begun.last_task, begun.last_updated) == (False, "", 0.0)
     play(store, "mend it", thread=begun.thread, now=10.0)
-    soon, later = (resume_session(store.connection, branch="main", now=10.0 + after) for after in (60.0, IDLE_S + 1))
+    soon, later = (
+        resume_session(store.connection, branch="main", now=10.0 + after)
+        for after in (60.0, IDLE_S + 1)
+    )
     assert (soon.thread, soon.resumed, soon.last_task) == (begun.thread, False, "mend it")
     assert (later.thread, later.resumed, later.last_updated) == (begun.thread, True, 10.0)
 
@@ -70,7 +78,9 @@ def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
     ],
     ids=["same process", "another terminal", "another boot", "same terminal", "unknown"],
 )
-def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, process: str, resumed: bool) -> None:
+def test_work_from_another_terminal_or_boot_is_taken_up_again(
+    store: Store, process: str, resumed: bool
+) -> None:
     """H28: work begun elsewhere is announced, work in this terminal is not."""
     thread = work(store, "main", "mend it", now=10.0, process=HERE)
     store.connection.execute("UPDATE turn SET state = 'done'")
@@ -79,7 +89,8 @@ def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, proc
 
 
 def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
-    """H28: after kill -9 in the same terminal the task is announced; while the process lives it is not."""
+    """H28: after kill -9 in the same terminal the task is announced; while the process lives it is
+    not."""
     work(store, "main", "mend it", now=10.0, process=HERE)
     assert not resume_session(store.connection, branch="main", now=11.0, process=HERE).resumed
     store.connection.execute("UPDATE session SET process = ?", (f"{GONE} 7 boot place",))
@@ -87,14 +98,16 @@ def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
 
 
 def test_a_branch_has_its_own_session_and_gets_it_back(store: Store) -> None:
-    """H03: another branch is another session; back again, the first is resumed and shows its task."""
+    """H03: another branch is another session; back again, the first is resumed and shows its
+    task."""
     main, other = work(store, "main", "mend it", now=1.0), work(store, "feat/x", "export", now=2.0)
     back = resume_session(store.connection, branch="main", now=3.0)
     assert main == back.thread != other and back.resumed and back.last_task == "mend it"
 
 
 def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
-    """H03, H04: a fresh session leaves the old one unchanged; `make_current` restores it, also by prefix."""
+    """H03, H04: a fresh session leaves the old one unchanged; `make_current` restores it, also by
+    prefix."""
     old = work(store, "main", "mend it", now=1.0)
     new = work(store, "main", "export", now=2.0, fresh=True)
     assert new != old and resume_session(store.connection, branch="main", now=3.0).thread == new
@@ -109,7 +122,8 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
 
 
 def test_a_closed_session_is_followed_by_another(store: Store) -> None:
-    """L01: after closing, no older session of the branch resumes by itself; each can be resumed by name."""
+    """L01: after closing, no older session of the branch resumes by itself; each can be resumed by
+    name."""
     work(store, "main", "oldest", now=1.0)
     closed = work(store, "main", "mend it", now=2.0, fresh=True)
     with database.transaction(store.connection):
@@ -125,13 +139,20 @@ def test_a_closed_session_is_followed_by_another(store: Store) -> None:
 def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
     """H28: the session follows the branch; a new branch of the old name gets a new one."""
     old = work(store, "feat/x", "mend it", now=1.0)
-    moved = resume_session(store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",))
+    moved = resume_session(
+        store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",)
+    )
     assert (moved.thread, moved.last_task) == (old, "mend it")
     found = load_session(store.connection, old)
     assert found is not None and (found.branch, found.ticket) == ("feat/ABC-9-y", "ABC-9")
     anew = resume_session(store.connection, branch="feat/x", now=3.0)
     assert anew.thread != old
-    assert resume_session(store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)).thread == old
+    assert (
+        resume_session(
+            store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)
+        ).thread
+        == old
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,8 +199,12 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     play(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
     play(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
-    assert kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
-    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),))
+    assert (
+        kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
+    )
+    store.connection.execute(
+        "DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),)
+    )
     save_session_summary(store.connection, thread)
     kept = load_session(store.connection, thread)
     assert kept is not None and "paint it" in kept.summary
@@ -187,7 +212,8 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
 
 
 def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) -> None:
-    """B01, B02: of sixty tasks the first is the goal, the latest are shown, the others counted; repeats count once."""
+    """B01, B02: of sixty tasks the first is the goal, the latest are shown, the others counted;
+    repeats count once."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(60):
         play(store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number)
@@ -211,15 +237,24 @@ def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
 
 
 @settings(max_examples=25)  # each opens a store of its own
-@given(steps=st.lists(st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]), max_size=12))
+@given(
+    steps=st.lists(
+        st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]), max_size=12
+    )
+)
 def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
     """H28: in any history a branch has one continuing session, and asking again gives the same."""
-    with TemporaryDirectory() as folder, Store.open(find_root(Path(folder)), user_data_dir=Path(folder)) as store:
+    with (
+        TemporaryDirectory() as folder,
+        Store.open(find_root(Path(folder)), user_data_dir=Path(folder)) as store,
+    ):
         now, known = 1_000.0, list[str]()
         for step in steps:
             now += -500.0 if step == "clock back" else 1.0
             if step.startswith(("work", "fresh")):
-                known.append(work(store, step[-1], f"{step} {now}", now=now, fresh=step.startswith("fresh")))
+                known.append(
+                    work(store, step[-1], f"{step} {now}", now=now, fresh=step.startswith("fresh"))
+                )
             elif step == "close" and known:
                 with database.transaction(store.connection):
                     mark_session_closed(store.connection, known[-1], now=now)

@@ -1,4 +1,5 @@
-"""One store for all worktrees of a repository: what each sees, what they share, and what goes with one."""
+"""One store for all worktrees of a repository: what each sees, what they share, and what goes with
+one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -53,13 +54,16 @@ def test_the_same_bytes_are_stored_once(stores: tuple[Store, Store]) -> None:
 
 
 def test_an_edit_is_seen_where_it_was_made(world: Worktrees, stores: tuple[Store, Store]) -> None:
-    """A changed file has new memories in its worktree and the old ones elsewhere; a merge takes what is known."""
+    """A changed file has new memories in its worktree and the old ones elsewhere; a merge takes
+    what is known."""
     first, second = stores
     before = held(first.connection)
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
     assert held(first.connection) == before
-    assert {one.entity for one in second.find("pkg/b.py")} > {one.entity for one in first.find("pkg/b.py")}
+    assert {one.entity for one in second.find("pkg/b.py")} > {
+        one.entity for one in first.find("pkg/b.py")
+    }
     count = first.connection.execute(COUNT).fetchone()
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(first)
@@ -68,8 +72,11 @@ def test_an_edit_is_seen_where_it_was_made(world: Worktrees, stores: tuple[Store
     assert unsound(first.connection) == {}
 
 
-def test_uses_belong_to_a_memory_in_all_its_versions(world: Worktrees, stores: tuple[Store, Store]) -> None:
-    """A version made by an edit begins with the counts of the others, and a use anywhere counts in each."""
+def test_uses_belong_to_a_memory_in_all_its_versions(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
+    """A version made by an edit begins with the counts of the others, and a use anywhere counts in
+    each."""
     first, second = stores
     (run,) = first.find("pkg/b.py::run")
     count_use(first.connection, [run.id], now=5.0)
@@ -101,8 +108,11 @@ def test_what_is_stated_is_in_every_worktree(world: Worktrees, stores: tuple[Sto
     assert [one.entity for one in follow_links(second.connection, "related", said.id)] == ["walk"]
 
 
-def test_a_memory_is_stale_where_its_code_has_changed(world: Worktrees, stores: tuple[Store, Store]) -> None:
-    """Two worktrees at work at the same time: stale in one, active in the other, each with what a judge is shown."""
+def test_a_memory_is_stale_where_its_code_has_changed(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
+    """Two worktrees at work at the same time: stale in one, active in the other, each with what a
+    judge is shown."""
     first, second = stores
     for store in stores:
         write(store)
@@ -114,8 +124,13 @@ def test_a_memory_is_stale_where_its_code_has_changed(world: Worktrees, stores: 
         active, stale = (store.memories([said.id])[said.id] for store in stores)
         assert (active.status, stale.status) == (MemoryStatus.ACTIVE, MemoryStatus.STALE)
         pools = [{one.id: one for one in store.pool()} for store in stores]
-        assert [pool[said.id].content_hash for pool in pools] == [active.content_hash, stale.content_hash]
-        shown = [store.texts([pool[said.id]])[said.id] for store, pool in zip(stores, pools, strict=True)]
+        assert [pool[said.id].content_hash for pool in pools] == [
+            active.content_hash,
+            stale.content_hash,
+        ]
+        shown = [
+            store.texts([pool[said.id]])[said.id] for store, pool in zip(stores, pools, strict=True)
+        ]
         assert [text.startswith(memory_writer.STALE_MARK) for text in shown] == [False, True]
     assert refresh(second) == refresh(first)
     write(second)
@@ -123,8 +138,11 @@ def test_a_memory_is_stale_where_its_code_has_changed(world: Worktrees, stores: 
     assert unsound(first.connection) == {}
 
 
-def test_a_changed_statement_is_checked_in_each_worktree(world: Worktrees, stores: tuple[Store, Store]) -> None:
-    """A stale memory that is written again stays stale here; its hashes are those of its new text."""
+def test_a_changed_statement_is_checked_in_each_worktree(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
+    """A stale memory that is written again stays stale here; its hashes are those of its new
+    text."""
     first, second = stores
     for store in stores:
         write(store)
@@ -159,7 +177,8 @@ def test_a_removed_worktree_leaves_nothing(world: Worktrees, stores: tuple[Store
 
 
 def test_damage_does_not_spread(world: Worktrees) -> None:
-    """A version whose memories do not match their hashes is parsed again, which mends it for all."""
+    """A version whose memories do not match their hashes is parsed again, which mends it for
+    all."""
     with world.open(MAIN) as first, world.open("second") as second:
         index(first)
         sound = held(first.connection)
@@ -172,7 +191,9 @@ def test_a_worktree_has_its_own_latest_turn_and_packs(stores: tuple[Store, Store
     """What was asked in another worktree is not the latest here, and its packs are not ours."""
     turns = []
     for store in stores:
-        turn = begin_turn(store.connection, Turn(task="why?"), TurnStart(turn_key="k", judge="j"), now=1.0)
+        turn = begin_turn(
+            store.connection, Turn(task="why?"), TurnStart(turn_key="k", judge="j"), now=1.0
+        )
         turns.append(turn)
         save_pack_slots(store.connection, "p", {f"m_{turn}": ("pack", 1)})
     assert [latest_turn_id(store.connection) for store in stores] == turns
@@ -190,7 +211,8 @@ def test_detached_heads_share_no_session(world: Worktrees, stores: tuple[Store, 
 
 
 def test_opening_waits_for_no_writer(tmp_path: Path) -> None:
-    """A worktree that the store does not know yet is shown without files while another process writes."""
+    """A worktree that the store does not know yet is shown without files while another process
+    writes."""
     path = tmp_path / "memory.db"
     with closing(connect_store(path)) as first, closing(connect_store(path)) as second:
         enter_worktree(first)
@@ -214,5 +236,7 @@ def test_vacuum_and_analysis_work_beside_the_views(stores: tuple[Store, Store]) 
     for statement in ("VACUUM", "PRAGMA integrity_check", "REINDEX"):
         stores[0].connection.execute(statement).fetchall()
     assert file_versions.is_sound(
-        stores[0].connection, "pkg/b.py", file_versions.listed_version(stores[0].connection, "pkg/b.py")
+        stores[0].connection,
+        "pkg/b.py",
+        file_versions.listed_version(stores[0].connection, "pkg/b.py"),
     )

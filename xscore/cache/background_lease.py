@@ -1,8 +1,9 @@
 """The lease that makes one process the background process of a worktree, and that process's status.
 
-One row of `worktree_meta` names the runner (`cache.lease`) that holds the lease and what it is doing; a dead holder is
-replaced at once. The process that starts another writes its lease, so callers that ask at once start only one.
-Trade-off: a holder whose clock jumps may be replaced; it notices at its next heartbeat, within seconds, and ends.
+One row of `worktree_meta` names the runner (`cache.lease`) that holds the lease and what it is
+doing; a dead holder is replaced at once. The process that starts another writes its lease, so
+callers that ask at once start only one. Trade-off: a holder whose clock jumps may be replaced; it
+notices at its next heartbeat, within seconds, and ends.
 """
 
 import sqlite3
@@ -33,7 +34,10 @@ class _Holder(Struct):
 
 
 def read_background(connection: sqlite3.Connection, *, now: float) -> BackgroundStatus:
-    """Return what the background process is doing, and its last problem. now: Unix seconds. Raises StoreError."""
+    """Return what the background process is doing, and its last problem. now: Unix seconds.
+
+    Raises StoreError.
+    """
     holder = _read_holder(connection)
     problem = read_index_meta(connection, _PROBLEM)
     mark = runner_marks(connection).get(holder.runner)
@@ -49,7 +53,10 @@ def read_background(connection: sqlite3.Connection, *, now: float) -> Background
 
 
 def lend_lease(connection: sqlite3.Connection, name: str, *, pid: int, now: float) -> None:
-    """Write the lease for a process that was just started and will take it by this name. Needs an open transaction."""
+    """Write the lease for a process that was just started and will take it by this name.
+
+    Needs an open transaction.
+    """
     lease = Lease(lambda: now, name=name, pid=pid)
     lease.renew(connection)
     lease.close()  # it is the other process's
@@ -57,7 +64,10 @@ def lend_lease(connection: sqlite3.Connection, name: str, *, pid: int, now: floa
 
 
 class BackgroundLease:
-    """The lease of this process. Give it a connection of its own and call `take` first; any thread may use it."""
+    """The lease of this process.
+
+    Give it a connection of its own and call `take` first; any thread may use it.
+    """
 
     def __init__(
         self,
@@ -67,7 +77,8 @@ class BackgroundLease:
         watches: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """name: the lease written for this process, if any. watches: keep running when there is nothing to do."""
+        """name: the lease written for this process, if any. watches: keep running when there is
+        nothing to do."""
         self._connection, self._clock, self._lock = connection, clock, Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)
@@ -75,7 +86,10 @@ class BackgroundLease:
         """Set while there is a status that no heartbeat has stored yet."""
 
     def take(self) -> bool:
-        """Become the background process; return False if a living one has the lease. Raises StoreError."""
+        """Become the background process; return False if a living one has the lease.
+
+        Raises StoreError.
+        """
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
             mark = runner_marks(connection).get(before) if before != self._lease.id else None
@@ -94,7 +108,10 @@ class BackgroundLease:
             self.changed.set()
 
     def beat(self) -> bool:
-        """Renew the lease and store the status; return False if another process has the lease. Raises StoreError."""
+        """Renew the lease and store the status; return False if another process has the lease.
+
+        Raises StoreError.
+        """
         self.changed.clear()
         with self._lock, database.transaction(self._connection) as connection:
             if _read_holder(connection).runner != self._lease.id:
@@ -104,10 +121,11 @@ class BackgroundLease:
         return True
 
     def release(self, *, unless: Callable[[sqlite3.Connection], bool] = lambda _: False) -> bool:
-        """Give up the lease and return True; keep it and return False if there is more to do. Raises StoreError.
+        """Give up the lease and return True; keep it and return False if there is more to do.
+        Raises StoreError.
 
-        unless: whether there is more to do; called inside the transaction, so work that was stored just before, by a
-        process that saw this lease as held, is not left behind.
+        unless: whether there is more to do; called inside the transaction, so work that was stored
+            just before, by a process that saw this lease as held, is not left behind.
         """
         with self._lock, database.transaction(self._connection) as connection:
             if unless(connection):
@@ -124,10 +142,16 @@ class BackgroundLease:
 
         This process then counts as dead, even if the store cannot be written.
         """
-        with suppress(StoreError, sqlite3.Error), self._lock, database.transaction(self._connection) as connection:
+        with (
+            suppress(StoreError, sqlite3.Error),
+            self._lock,
+            database.transaction(self._connection) as connection,
+        ):
             if _read_holder(connection).runner in ("", self._lease.id):
                 write_index_meta(connection, _HOLDER, "")
-                write_index_meta(connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS])
+                write_index_meta(
+                    connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS]
+                )
             self._lease.release(connection)
         self._lease.close()
 

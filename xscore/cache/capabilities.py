@@ -1,7 +1,8 @@
 """What hosts can do with a model, cached in the store so that each host is probed once.
 
-A row is read strictly: an invalid one is ignored, and the host is probed again. The caller decides how long a row is
-valid. Trade-off: each repository's store has its own rows, so each probes again, for a fraction of a cent.
+A row is read strictly: an invalid one is ignored, and the host is probed again. The caller decides
+how long a row is valid. Trade-off: each repository's store has its own rows, so each probes again,
+for a fraction of a cent.
 """
 
 import sqlite3
@@ -17,13 +18,17 @@ CAPABILITY_VERSION = 1
 """Version of the probe: with another one, hosts are probed again."""
 
 _READ = "SELECT body FROM capability WHERE provider = ? AND host = ? AND model = ?"
-_WRITE = "INSERT OR REPLACE INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, ?)"
+_WRITE = (
+    "INSERT OR REPLACE INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, ?)"
+)
 _DELETE = "DELETE FROM capability WHERE provider = ? AND host = ? AND model = ?"
 _Body = tuple[Literal[1], Capability]
 """CAPABILITY_VERSION and the capability."""
 
 
-def read_capability(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> Capability | None:
+def read_capability(
+    connection: sqlite3.Connection, *, provider: str, host: str, model: str
+) -> Capability | None:
     """Return the capability of this host and model; None if unknown or invalid."""
     row = connection.execute(_READ, (provider, host, model)).fetchone()
     try:
@@ -37,17 +42,27 @@ def write_capability(connection: sqlite3.Connection, capability: Capability, *, 
     """Replace the stored capability. at: Unix seconds of now."""
     text = msgspec.json.encode((CAPABILITY_VERSION, capability)).decode()
     with database.transaction(connection):
-        connection.execute(_WRITE, (capability.provider, capability.host, capability.model, text, at))
+        connection.execute(
+            _WRITE, (capability.provider, capability.host, capability.model, text, at)
+        )
 
 
-def delete_capability(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> None:
+def delete_capability(
+    connection: sqlite3.Connection, *, provider: str, host: str, model: str
+) -> None:
     """Delete the capability of this host and model."""
     with database.transaction(connection):
         connection.execute(_DELETE, (provider, host, model))
 
 
 def amend_capability(
-    connection: sqlite3.Connection, *, provider: str, host: str, model: str, at: float, **learned: object
+    connection: sqlite3.Connection,
+    *,
+    provider: str,
+    host: str,
+    model: str,
+    at: float,
+    **learned: object,
 ) -> None:
     """Store fields that ordinary replies have shown; other fields stay. at: Unix seconds of now."""
     known = read_capability(connection, provider=provider, host=host, model=model)

@@ -1,9 +1,10 @@
 """One thread that commits for many tasks: jobs queued during a commit go into the next one.
 
-Jobs run in order, so a call's ledger row is never committed after its judgments; the items for one `Bulk` are written
-by a single call, to save thread switches. A failed commit, or a database moved or replaced under the connection, fails
-all waiting and later jobs: a run that cannot store what it pays for must stop. Trade-offs: one bad job fails its group;
-in a busy run the thread sleeps `REST_S` after each commit to batch more, which delays each write by as much.
+Jobs run in order, so a call's ledger row is never committed after its judgments; the items for one
+`Bulk` are written by a single call, to save thread switches. A failed commit, or a database moved
+or replaced under the connection, fails all waiting and later jobs: a run that cannot store what it
+pays for must stop. Trade-offs: one bad job fails its group; in a busy run the thread sleeps
+`REST_S` after each commit to batch more, which delays each write by as much.
 """
 
 import asyncio
@@ -44,7 +45,8 @@ class _Task(Struct):
 
 
 class GroupCommit:
-    """An async context manager around the writing thread and its own connection to the database at `path`."""
+    """An async context manager around the writing thread and its own connection to the database at
+    `path`."""
 
     def __init__(self, path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> None:
         self._path, self._keys, self._create = path, keys, create
@@ -66,7 +68,10 @@ class GroupCommit:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Commit what is queued, then stop. Raises the failure of a commit without a waiter."""
         self._closed = True
@@ -76,7 +81,10 @@ class GroupCommit:
             raise self._failure
 
     async def submit(self, job: Callable[[Connection], T]) -> T:
-        """Run a job and return its result once committed. Cancelling the wait does not cancel the job."""
+        """Run a job and return its result once committed.
+
+        Cancelling the wait does not cancel the job.
+        """
         result: T = await self._waited_for(_Task(job))
         return result
 
@@ -93,7 +101,10 @@ class GroupCommit:
         self._put(_Task(bulk=bulk, item=item))
 
     async def caught_up(self) -> None:
-        """Return once everything queued so far is committed. Raises the failure of an earlier commit."""
+        """Return once everything queued so far is committed.
+
+        Raises the failure of an earlier commit.
+        """
         if self._handed > self._done or self._failure is not None:
             await self._waited_for(_Task())
 
@@ -106,7 +117,9 @@ class GroupCommit:
         if self._failure is not None:
             raise self._failure
         if self._closed:
-            raise StoreError("the writer is closed", hint="This is a bug of xscore; please report it.")
+            raise StoreError(
+                "the writer is closed", hint="This is a bug of xscore; please report it."
+            )
         self._handed += 1
         self._queue.put(task)
 
@@ -141,13 +154,17 @@ class GroupCommit:
         return group or None
 
     def _commit(self, group: list[_Task]) -> None:
-        failure: Exception | None = StoreError("the writing thread broke", hint="This is a bug of xscore.")
+        failure: Exception | None = StoreError(
+            "the writing thread broke", hint="This is a bug of xscore."
+        )
         try:
             if self._failure is not None:
                 raise self._failure
             with database.transaction(self._connection):
                 if database.inode_of(self._path) != self._file:
-                    raise StoreError(f"{self._path} was moved or replaced while it was written", hint=_REPLACED)
+                    raise StoreError(
+                        f"{self._path} was moved or replaced while it was written", hint=_REPLACED
+                    )
                 self._run(group)
             self.commits += 1
             self._done += len(group)

@@ -1,10 +1,11 @@
 """Where judgments are kept while they are bought: a writer and claims for each turn and judge.
 
-A pack is claimed whole, in one transaction that also checks whether its contents were judged meanwhile. A claim ends
-when its judgments are written (in the same transaction), on release, or with its lease. The local store is the default;
-a shared server wraps it (`shared.judgments`). A committed judgment never changes; if two processes judge the same pair,
-the first wins. Scores from an untrusted import are quarantined: they only order the work, and are deleted once the
-content is judged. Trade-off: claims save money but do not guarantee it: two runners that
+A pack is claimed whole, in one transaction that also checks whether its contents were judged
+meanwhile. A claim ends when its judgments are written (in the same transaction), on release, or
+with its lease. The local store is the default; a shared server wraps it (`shared.judgments`). A
+committed judgment never changes; if two processes judge the same pair, the first wins. Scores from
+an untrusted import are quarantined: they only order the work, and are deleted once the content is
+judged. Trade-off: claims save money but do not guarantee it: two runners that
 both hold a content pay twice, and the first result wins.
 """
 
@@ -28,7 +29,10 @@ from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judg
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
 
-_ENTER = "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO NOTHING"
+_ENTER = (
+    "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO"
+    " NOTHING"
+)
 _WRITE_JUDGMENT = """
     INSERT INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
@@ -36,11 +40,13 @@ _WRITE_JUDGMENT = """
 """
 _WRITE_REASON = """
     INSERT INTO reason (query_id, content_id, text)
-    SELECT query_id, content_id, ? FROM content JOIN judgment ON query_id = ? AND content_id = content.id WHERE hash = ?
+    SELECT query_id, content_id, ? FROM content JOIN judgment ON query_id = ?
+      AND content_id = content.id WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
 _TAKEN = """
-    SELECT content FROM json_each(?) CROSS JOIN claim ON query_id = ? AND content = value WHERE runner <> ?
+    SELECT content FROM json_each(?) CROSS JOIN claim ON query_id = ? AND content = value
+      WHERE runner <> ?
 """
 _TAKE = """
     INSERT INTO claim (query_id, content, runner) SELECT ?, value, ? FROM json_each(?) WHERE true
@@ -53,9 +59,12 @@ _KEEP_UNTRUSTED = """
     ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
 """
 _SETTLE_UNTRUSTED = (
-    f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
+    f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM"
+    " json_each(?))"
 )
-_SETTLE_CLAIMS = "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))"
+_SETTLE_CLAIMS = (
+    "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))"
+)
 WriteJudgments = Callable[[Sequence[Judgment]], Awaitable[None]]
 """Returns once these judgments are committed and their claims removed."""
 
@@ -70,7 +79,8 @@ class Claims(Protocol):
         ...
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        """Claim whole packs of content hashes, at most that many that still need judging; one result for each pack."""
+        """Claim whole packs of content hashes, at most that many that still need judging; one
+        result for each pack."""
         ...
 
     def release(self, hashes: Iterable[str]) -> None:
@@ -81,7 +91,9 @@ class Claims(Protocol):
 class JudgmentStore(Protocol):
     """Stores judgments, and claims contents before they are sent."""
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> WriteJudgments:
         """Return the writer of a turn's judgments."""
         ...
 
@@ -97,7 +109,9 @@ class StoredJudgments:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
         self._commits, self._clock = commits, clock
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> WriteJudgments:
         """Return the writer of a turn's judgments, which returns once they are committed.
 
         It raises StoreError if they cannot be written, and then at every later call.
@@ -105,7 +119,9 @@ class StoredJudgments:
         names = (turn_key, judge_key(judge), sample)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
-            insert_judgments(connection, [judgment for batch in batches for judgment in batch], names)
+            insert_judgments(
+                connection, [judgment for batch in batches for judgment in batch], names
+            )
 
         async def write(judgments: Sequence[Judgment]) -> None:
             if judgments:
@@ -115,18 +131,26 @@ class StoredJudgments:
 
     def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
-        return StoredClaims(self._commits, turn_key=turn_key, judge=judge, sample=sample, clock=self._clock)
+        return StoredClaims(
+            self._commits, turn_key=turn_key, judge=judge, sample=sample, clock=self._clock
+        )
 
 
 def add_reasons(connection: Connection, names: JudgmentKey, reasons: Mapping[str, str]) -> None:
-    """Store reasons of judgments that this store holds, by content hash; one that is there stays."""
+    """Store reasons of judgments that this store holds, by content hash; one that is there
+    stays."""
     query = find_query(connection, names)
     with database.transaction(connection):
-        connection.executemany(_WRITE_REASON, [(text, query, hash_) for hash_, text in reasons.items()])
+        connection.executemany(
+            _WRITE_REASON, [(text, query, hash_) for hash_, text in reasons.items()]
+        )
 
 
 def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
-    """Return the row id of turn and judge, adding it at the first call. Within an open transaction."""
+    """Return the row id of turn and judge, adding it at the first call.
+
+    Within an open transaction.
+    """
     known = find_query(connection, names)
     if known is not None:
         return known
@@ -135,8 +159,11 @@ def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
         return int(find_query(connection, names))  # type: ignore[arg-type]  # TypeError for None is caught as damage
 
 
-def insert_judgments(connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey) -> None:
-    """Write judgments in an open transaction; delete the claims on these contents and their quarantined scores."""
+def insert_judgments(
+    connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey
+) -> None:
+    """Write judgments in an open transaction; delete the claims on these contents and their
+    quarantined scores."""
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
@@ -145,10 +172,17 @@ def insert_judgments(connection: Connection, judgments: Sequence[Judgment], name
     ]
     checksums = judgment_checksums(turn, rows)
     connection.executemany(
-        _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, checksums, strict=True)]
+        _WRITE_JUDGMENT,
+        [
+            (query, *row[1:], checksum, row[0])
+            for row, checksum in zip(rows, checksums, strict=True)
+        ],
     )
-    connection.executemany(_WRITE_REASON, [(j.reason, query, j.content_hash) for j in judgments if j.reason])
-    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # rarely true; saves a statement per write
+    connection.executemany(
+        _WRITE_REASON, [(j.reason, query, j.content_hash) for j in judgments if j.reason]
+    )
+    # Rarely true; saves a statement per write.
+    if connection.execute(_ANY_UNTRUSTED, names).fetchone():
         connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
     connection.execute(_SETTLE_CLAIMS, (query, hashes))
 
@@ -156,7 +190,8 @@ def insert_judgments(connection: Connection, judgments: Sequence[Judgment], name
 def take_over_judgments(
     connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
 ) -> int:
-    """Copy the judgments of these contents that other stores of this user hold; return how many. Raises StoreError.
+    """Copy the judgments of these contents that other stores of this user hold; return how many.
+    Raises StoreError.
 
     A store that is damaged, held by another process or gone is passed over.
     """
@@ -165,7 +200,9 @@ def take_over_judgments(
     found: dict[str, Judgment] = {}
     for store in stores:
         with suppress(StoreError), opened_sibling(store) as sibling:
-            found = read_judgments(sibling, names, [one for one in hashes if one not in found]) | found
+            found = (
+                read_judgments(sibling, names, [one for one in hashes if one not in found]) | found
+            )
     if found:
         with database.transaction(connection):
             insert_judgments(connection, list(found.values()), names)
@@ -174,12 +211,19 @@ def take_over_judgments(
 
 def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
     """Return the quarantined scores for this turn by this judge: content hash -> 0..1."""
-    found = connection.execute(f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names)
+    found = connection.execute(
+        f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names
+    )
     return dict(found.fetchall())
 
 
-def keep_untrusted(connection: Connection, names: JudgmentKey, scores: Sequence[tuple[str, float]]) -> int:
-    """Quarantine content hashes with scores 0..1; return how many were new. Within an open transaction."""
+def keep_untrusted(
+    connection: Connection, names: JudgmentKey, scores: Sequence[tuple[str, float]]
+) -> int:
+    """Quarantine content hashes with scores 0..1; return how many were new.
+
+    Within an open transaction.
+    """
     return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in scores]).rowcount
 
 
@@ -189,7 +233,8 @@ def count_untrusted(connection: Connection) -> int:
 
 
 class StoredClaims:
-    """The claims of one turn by one judge: an async context manager that releases them all on exit."""
+    """The claims of one turn by one judge: an async context manager that releases them all on
+    exit."""
 
     def __init__(
         self,
@@ -212,14 +257,16 @@ class StoredClaims:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Release everything, and what killed processes left; if the store cannot be written, the lease expires."""
+        """Release everything, and what killed processes left; if the store cannot be written, the
+        lease expires."""
         await self._heartbeat.stop()
         with suppress(StoreError, Error):
             self._commits.post(self._leave)
         self._lease.close()
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        """Claim whole packs of content hashes, at most that many that still need judging; one result for each pack.
+        """Claim whole packs of content hashes, at most that many that still need judging; one
+        result for each pack.
 
         Raises StoreError when the claim cannot be written: then nothing may be sent.
         """
@@ -238,7 +285,9 @@ class StoredClaims:
         self._lease.reap_dead(connection)
         self._lease.release(connection)
 
-    def _claim(self, packs: Sequence[Sequence[str]], at_most: int, connection: Connection) -> list[ClaimResult]:
+    def _claim(
+        self, packs: Sequence[Sequence[str]], at_most: int, connection: Connection
+    ) -> list[ClaimResult]:
         query = find_or_add_query(connection, self._names)
         self._lease.renew(connection)
         asked = [content for pack in packs for content in pack]
@@ -259,7 +308,11 @@ class StoredClaims:
             elif left:
                 at_most -= 1
                 mine += left
-            found.append(ClaimResult(state, {content: known[content] for content in pack if content in known}))
+            found.append(
+                ClaimResult(
+                    state, {content: known[content] for content in pack if content in known}
+                )
+            )
         connection.execute(_TAKE, (query, self._lease.id, json.dumps(mine)))
         return found
 

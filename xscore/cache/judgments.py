@@ -1,7 +1,9 @@
-"""Read judgments from the store, clustered by turn, so that one range scan reads all judgments of a turn.
+"""Read judgments from the store, clustered by turn, so that one range scan reads all judgments of a
+turn.
 
-Nothing here decides about staleness: an edited memory has another content hash and is not found. Each row has a
-checksum, verified on every read. Trade-off: finding a memory's judgments over all turns is a full scan.
+Nothing here decides about staleness: an edited memory has another content hash and is not found.
+Each row has a checksum, verified on every read. Trade-off: finding a memory's judgments over all
+turns is a full scan.
 """
 
 import json
@@ -49,7 +51,9 @@ def read_judgments(
     return _checked_judgments(rows, names)
 
 
-def read_reasons(connection: Connection, names: JudgmentKey, hashes: Iterable[str]) -> dict[str, str]:
+def read_reasons(
+    connection: Connection, names: JudgmentKey, hashes: Iterable[str]
+) -> dict[str, str]:
     """Return the stored reasons for these contents, by content hash."""
     query = find_query(connection, names)
     return dict(connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
@@ -57,19 +61,29 @@ def read_reasons(connection: Connection, names: JudgmentKey, hashes: Iterable[st
 
 def find_query(connection: Connection, names: JudgmentKey) -> int | None:
     """Return the row id of turn and judge; None if there is none."""
-    row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
+    row = connection.execute(
+        "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names
+    ).fetchone()
     return int(row[0]) if row else None
 
 
 def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
-    """Turn rows into judgments by content hash. Raises StoreDamaged if a checksum does not match."""
+    """Turn rows into judgments by content hash.
+
+    Raises StoreDamaged if a checksum does not match.
+    """
     try:
         checksums = judgment_checksums(turn_checksum(*names), rows)
         if checksums != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its checksum")
         judgments = Judgment.from_rows(
-            [(content, score, "", pack, at, prior, ()) for content, score, prior, pack, at, _ in rows]
+            [
+                (content, score, "", pack, at, prior, ())
+                for content, score, prior, pack, at, _ in rows
+            ]
         )
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=sqlite_drivers.REBUILD_HINT) from error
+        raise StoreDamaged(
+            f"the store is damaged: {error}", hint=sqlite_drivers.REBUILD_HINT
+        ) from error

@@ -1,9 +1,9 @@
 """The key of a judgment: the turn it answers and the judge that gave it. Pure.
 
-Two runs of a failing command print different addresses, temporary paths, times and frame line numbers, but the task is
-the same, so these are left out of the key. Trade-off: two tasks that differ only in such a detail share their judgments
-(`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chose (`timeout 30s`, `port 8080`, `see store.py:120`)
-stays.
+Two runs of a failing command print different addresses, temporary paths, times and frame line
+numbers, but the task is the same, so these are left out of the key. Trade-off: two tasks that
+differ only in such a detail share their judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A
+number a person chose (`timeout 30s`, `port 8080`, `see store.py:120`) stays.
 """
 
 import re
@@ -18,7 +18,10 @@ FIRST_DRAW, SECOND_DRAW = 0, 1
 
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
-_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}/[A-Z][a-z]{2}/\d{4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]\d)"
+_DATE = (
+    r"(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}/[A-Z][a-z]{2}/\d{4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} ["
+    r" \d]\d)"
+)
 _FILE = r"[^\s:()\[\]\"'<>]+\.[A-Za-z]\w{0,9}"
 
 
@@ -35,15 +38,26 @@ def judge_key(judge: JudgeIdentity) -> str:
 _DIGITS = tuple("0123456789")
 _RULES = (
     (_DIGITS, r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b", "<address>"),
-    (("/T",), r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*", "<temporary>"),
+    (
+        ("/T",),
+        r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*",
+        "<temporary>",
+    ),
     (("tmp/",), r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+", "<temporary>"),
-    (("\\",), r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+", "<temporary>"),
+    (
+        ("\\",),
+        r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+",
+        "<temporary>",
+    ),
     (("<temporary>/pytest-",), r"<temporary>(?:/pytest-(?:\d+|current)\b)+", "<temporary>"),
     (_DIGITS, rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?", "<time>"),
     (_DIGITS, rf"(?<![\d:]){_CLOCK}(?![\d:])", "<time>"),
     (
         _DIGITS,
-        rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b",
+        (
+            r"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?["
+            rf" \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b"
+        ),
         r"\1<duration>",
     ),
     (_DIGITS, rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])", r"\1<duration>"),
@@ -51,20 +65,25 @@ _RULES = (
     (_DIGITS, r"(\bFile \"[^\"\n]+\", line )\d+", r"\1<line>"),
     (
         _DIGITS,
-        rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)",
+        (
+            rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|["
+            r" \t]\+0x)"
+        ),
         r"\1:<line>",
     ),
     (_DIGITS, rf"(\({_FILE}):\d+(?::\d+)?(?=\))", r"\1:<line>"),
     (_DIGITS, rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)", r"\1:<line>"),
     (("",), r"(?m)(?<![ \t])[ \t]+$", ""),
 )
-"""What varies between runs of one command: a text that has one of these strings, a pattern, its replacement."""
+"""What varies between runs of one command: a text that has one of these strings, a pattern, its
+replacement."""
 
 
 def normalise_turn_text(text: str) -> str:
     """Replace the parts that vary between runs of one command by placeholders. Idempotent."""
     text, before = text.replace("\r\n", "\n"), ""
-    while text != before:  # a replacement can expose another match; each pass leaves fewer digits, so it ends
+    # A replacement can expose another match; each pass leaves fewer digits, so it ends.
+    while text != before:
         before = text
         for needed, pattern, replacement in _RULES:
             if any(part in text for part in needed):  # few tasks need any pattern compiled

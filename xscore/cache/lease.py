@@ -1,10 +1,11 @@
 """The lease of a process on a store, by which processes see each other, and its heartbeat.
 
-A process adds itself to table `runner`, renews the row every few seconds, and removes dead runners with their claims.
-A runner is alive while its heartbeat is younger than the lease and, on this host, its process exists: a killed runner
-is noticed at once, a stuck or remote one when its lease expires. Leases of this process are tracked here.
-Trade-off: a wall clock that jumps by more than the lease makes a live runner look dead for some seconds, so its calls
-may be paid for twice.
+A process adds itself to table `runner`, renews the row every few seconds, and removes dead runners
+with their claims. A runner is alive while its heartbeat is younger than the lease and, on this
+host, its process exists: a killed runner is noticed at once, a stuck or remote one when its lease
+expires. Leases of this process are tracked here.
+Trade-off: a wall clock that jumps by more than the lease makes a live runner look dead for some
+seconds, so its calls may be paid for twice.
 """
 
 import os
@@ -42,7 +43,8 @@ class RunnerMark(Struct, frozen=True):
 
     def lives(self, *, now: float) -> bool:
         """Whether the runner is still alive, as far as this place can tell."""
-        if abs(now - self.seen_at) > LEASE_S:  # also a heartbeat from the future: a clock was set back
+        # Also a heartbeat from the future: a clock was set back.
+        if abs(now - self.seen_at) > LEASE_S:
             return False
         return self.place != process_place() or is_alive(self.pid)
 
@@ -51,14 +53,20 @@ def runner_marks(connection: Connection) -> dict[str, RunnerMark]:
     """Return the marks of all runners by id. Raises StoreDamaged."""
     rows = connection.execute("SELECT id, pid, place, seen_at FROM runner").fetchall()
     with database.damage_if_invalid("a runner"):
-        return {name: RunnerMark(int(pid), str(place), float(seen_at)) for name, pid, place, seen_at in rows}
+        return {
+            name: RunnerMark(int(pid), str(place), float(seen_at))
+            for name, pid, place, seen_at in rows
+        }
 
 
 class Lease:
     """The row of this process in the store. Methods with a connection need an open transaction."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, *, name: str = "", pid: int = 0) -> None:
-        """name: a lease that the parent process wrote for this one. pid: of a process just started, to write it."""
+    def __init__(
+        self, clock: Callable[[], float] = time.time, *, name: str = "", pid: int = 0
+    ) -> None:
+        """name: a lease that the parent process wrote for this one. pid: of a process just started,
+        to write it."""
         self.id: str = name or random_hex(8)
         self._clock, self._pid, self._place = clock, pid or os.getpid(), process_place()
         _HELD.add(self.id)
@@ -77,7 +85,8 @@ class Lease:
         connection.execute("DELETE FROM runner WHERE id = ?", (runner or self.id,))
 
     def close(self) -> None:
-        """Count as dead from now on, even if `release` failed (a full disk) and the process lives on."""
+        """Count as dead from now on, even if `release` failed (a full disk) and the process lives
+        on."""
         _HELD.discard(self.id)
 
     def reap_dead(self, connection: Connection) -> bool:
@@ -100,7 +109,9 @@ class Heartbeat:
     Store errors skip a beat; the next regular write reports them.
     """
 
-    def __init__(self, beat: Callable[[], Awaitable[None]], *, every_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self, beat: Callable[[], Awaitable[None]], *, every_s: float = HEARTBEAT_S
+    ) -> None:
         self._beat, self._every_s = beat, every_s
         self._task: asyncio.Task[None] | None = None
 
@@ -138,6 +149,10 @@ def refuse_busy_store(path: Path, keys: KeySource) -> None:
         if mark.lives(now=time.time()):
             where = "" if mark.place == process_place() else f" on {mark.place}"
             raise StoreError(
-                f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
-                hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
+                f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays"
+                " for would be lost",
+                hint=(
+                    "Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then"
+                    " run it again."
+                ),
             )

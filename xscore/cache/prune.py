@@ -1,9 +1,11 @@
-"""Remove judgments that no turn can use again, and on demand those of old turns, of other judges, beyond a cap.
+"""Remove judgments that no turn can use again, and on demand those of old turns, of other judges,
+beyond a cap.
 
-Correctness never depends on it: an edited memory's old judgments are right, but useless unless the edit is undone.
-Judgments that a running turn or open job needs always stay; all quarantined scores are removed. A judgment has no date
-and a judge key no name: both come from turns and jobs. Trade-off: deleted rows are overwritten (`secure_delete`), which
-takes time, and the file keeps its size until `vacuum_store`.
+Correctness never depends on it: an edited memory's old judgments are right, but useless unless the
+edit is undone. Judgments that a running turn or open job needs always stay; all quarantined scores
+are removed. A judgment has no date and a judge key no name: both come from turns and jobs.
+Trade-off: deleted rows are overwritten (`secure_delete`), which takes time, and the file keeps its
+size until `vacuum_store`.
 """
 
 import json
@@ -30,28 +32,34 @@ SHORTEST_KEY = 8
 MIN_SPLIT_TOKENS = 200
 """No smaller memory is judged in parts: the smallest pack that can be set (`judge.pack_tokens`)."""
 IS_PART = "memories = 0 AND substr(pack, 1, 18) = 'w_' || substr(hash, 1, 16)"
-"""SQL: whether a row of `judgment` is for a part of a memory too large for one pack (its pack is named after it).
+"""SQL: whether a row of `judgment` is for a part of a memory too large for one pack (its pack is
+named after it).
 
-A part is needed until its turn has judged the whole memory. A part does not name its memory, so the parts of a turn
-stay while any memory large enough to be split is not judged for it.
+A part is needed until its turn has judged the whole memory. A part does not name its memory, so the
+parts of a turn stay while any memory large enough to be split is not judged for it.
 """
 JUDGMENT_COUNTS = f"""
     WITH large AS MATERIALIZED (
         SELECT shown.id AS shown, told.id AS told FROM memory_row
-        JOIN content AS shown ON shown.hash = content_hash JOIN content AS told ON told.hash = text_hash
+        JOIN content AS shown ON shown.hash = content_hash
+          JOIN content AS told ON told.hash = text_hash
         WHERE max(tokens, text_tokens) > {MIN_SPLIT_TOKENS}
     ), counted AS (
-        SELECT query_id AS query, count(*) AS judgments, total(memories > 0) AS shown, total({IS_PART}) AS parts
+        SELECT query_id AS query, count(*) AS judgments, total(memories > 0) AS shown,
+          total({IS_PART}) AS parts
         FROM judgment LEFT JOIN content ON content.id = content_id GROUP BY query_id
     )
     SELECT query, judgments, shown, parts, parts > 0 AND EXISTS (
         SELECT 1 FROM large WHERE NOT EXISTS (
-            SELECT 1 FROM judgment WHERE query_id = query AND content_id IN (large.shown, large.told)))
+            SELECT 1 FROM judgment WHERE query_id = query
+              AND content_id IN (large.shown, large.told)))
     FROM counted
 """
-"""By turn and judge: judgments, those of contents that a memory has, those of parts, whether the parts are needed."""
+"""By turn and judge: judgments, those of contents that a memory has, those of parts, whether the
+parts are needed."""
 _INDEXED = """
-    SELECT EXISTS (SELECT 1 FROM worktree_meta WHERE key = 'index_profile') OR EXISTS (SELECT 1 FROM file_row)
+    SELECT EXISTS (SELECT 1 FROM worktree_meta WHERE key = 'index_profile')
+      OR EXISTS (SELECT 1 FROM file_row)
         OR EXISTS (SELECT 1 FROM memory_row WHERE layer IN (?, ?))
 """
 _ASKED = """
@@ -59,11 +67,13 @@ _ASKED = """
     UNION ALL SELECT turn_key, judge, created_at FROM job_question JOIN job ON job.id = job
 """
 _NAMES = """
-    SELECT turn.judge, turn_figures.judge FROM turn JOIN turn_figures ON turn_id = turn.id WHERE is_model = 1
+    SELECT turn.judge, turn_figures.judge FROM turn JOIN turn_figures ON turn_id = turn.id
+      WHERE is_model = 1
     UNION SELECT judge, judge_spec FROM job
 """
 _RUNNING = """
-    SELECT turn_key, judge, json_extract(context, '$.process'), started_at FROM turn WHERE state = 'running'
+    SELECT turn_key, judge, json_extract(context, '$.process'), started_at FROM turn
+      WHERE state = 'running'
 """
 _OF_JOBS = """
     SELECT turn_key, judge FROM job_question JOIN job ON job.id = job WHERE ended_at IS NULL
@@ -78,7 +88,8 @@ _USELESS = """
 """
 _REMOVE_USELESS = """
     DELETE FROM content WHERE id IN (
-        SELECT id FROM content WHERE memories = 0 AND id NOT IN (SELECT content_id FROM judgment) LIMIT ?)
+        SELECT id FROM content WHERE memories = 0 AND id NOT IN (SELECT content_id FROM judgment)
+          LIMIT ?)
 """
 
 
@@ -150,7 +161,9 @@ class _TurnPlan(Struct):
     def count(self, result: PruneResult) -> None:
         """Add this turn to the result."""
         if self.is_needed:
-            result.needed_now += self.useless + self.spare_parts + (self.usable if self.cause else 0)
+            result.needed_now += (
+                self.useless + self.spare_parts + (self.usable if self.cause else 0)
+            )
             return
         result.unreachable += self.useless
         result.parts += self.spare_parts
@@ -169,7 +182,9 @@ def judged_turns(connection: Connection) -> list[JudgedTurn]:
     asked: dict[tuple[object, object], float] = {}
     for turn_key, judge, at in connection.execute(_ASKED):
         asked[turn_key, judge] = max(asked.get((turn_key, judge), 0.0), _unix_time(at))
-    rows = connection.execute("SELECT id, turn_key, judge, sample FROM query ORDER BY id").fetchall()
+    rows = connection.execute(
+        "SELECT id, turn_key, judge, sample FROM query ORDER BY id"
+    ).fetchall()
     return [
         JudgedTurn(query, turn_key, judge, sample, asked.get((turn_key, judge)))
         for query, turn_key, judge, sample in rows
@@ -178,7 +193,8 @@ def judged_turns(connection: Connection) -> list[JudgedTurn]:
 
 
 def judge_names(connection: Connection) -> dict[str, str]:
-    """Return judge key -> `provider:model`, as far as turns and jobs know it; a script is `scripted`."""
+    """Return judge key -> `provider:model`, as far as turns and jobs know it; a script is
+    `scripted`."""
     found: dict[str, str] = {}
     for judge, name in connection.execute(_NAMES).fetchall():
         if isinstance(judge, str) and isinstance(name, str) and name:
@@ -197,14 +213,23 @@ def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[
     found: set[str] = set()
     for one in wanted:
         is_key = len(one) >= SHORTEST_KEY
-        meant = {judge for judge in keys if (one and one == names.get(judge)) or (is_key and judge.startswith(one))}
+        meant = {
+            judge
+            for judge in keys
+            if (one and one == names.get(judge)) or (is_key and judge.startswith(one))
+        }
         if not meant and not is_key and ":" not in one:
             raise UsageError(
                 f"{one!r} names no judge: it is too short for a key",
-                hint=f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store cache` has both.",
+                hint=(
+                    f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store"
+                    " cache` has both."
+                ),
             )
         if not meant:
-            raise NothingMatched(f"this store has no judge {one!r}", hint="`xscore store cache` names the judges.")
+            raise NothingMatched(
+                f"this store has no judge {one!r}", hint="`xscore store cache` names the judges."
+            )
         found |= meant
     return frozenset(found)
 
@@ -225,11 +250,13 @@ def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) ->
 def prune_judgments(
     connection: Connection, sweep: PruneOptions | None = None, *, now: float | None = None
 ) -> PruneResult:
-    """Remove unreachable judgments, then those selected by `sweep`, least recently used turns first.
+    """Remove unreachable judgments, then those selected by `sweep`, least recently used turns
+    first.
 
-    Works in short transactions, so that others can write in between; each checks again whether a running turn needs
-    the judgments, so it can be interrupted at any time.
-    Raises UsageError if not everything is indexed, UsageError or NothingMatched for an unknown judge.
+    Works in short transactions, so that others can write in between; each checks again whether a
+    running turn needs the judgments, so it can be interrupted at any time.
+    Raises UsageError if not everything is indexed, UsageError or NothingMatched for an unknown
+    judge.
     """
     now = time.time() if now is None else now
     result = PruneResult()
@@ -256,7 +283,9 @@ def _remove(connection: Connection, one: _TurnPlan) -> None:
         connection.execute("DELETE FROM query WHERE id = ?", of_turn)
         return
     if one.useless:
-        connection.execute(f"DELETE {_OF_TURN}{_GONE}{_PART.replace('EXISTS', 'NOT EXISTS', 1)}", of_turn)
+        connection.execute(
+            f"DELETE {_OF_TURN}{_GONE}{_PART.replace('EXISTS', 'NOT EXISTS', 1)}", of_turn
+        )
     if one.spare_parts:
         connection.execute(f"DELETE {_OF_TURN}{_PART}", of_turn)
 
@@ -273,22 +302,32 @@ def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_T
     counts = {query: counted for query, *counted in connection.execute(JUDGMENT_COUNTS).fetchall()}
     if counts and not is_indexed(connection):
         raise UsageError(
-            "nothing is indexed here yet, so no judgment's memory is known", hint="Run `xscore index` first."
+            "nothing is indexed here yet, so no judgment's memory is known",
+            hint="Run `xscore index` first.",
         )
-    if counts and files_left(connection):  # of a first run that was stopped, or since the store was migrated
+    # Of a first run that was stopped, or since the store was migrated.
+    if counts and files_left(connection):
         raise UsageError(
             "the index is still being built, so not every judgment's memory is known",
             hint="Run `xscore index` first.",
         )
     plan = []
     surplus = -sweep.max_judgments
-    for turn in sorted(judged_turns(connection), key=lambda turn: (turn.used_at or 0.0, turn.query)):
+    for turn in sorted(
+        judged_turns(connection), key=lambda turn: (turn.used_at or 0.0, turn.query)
+    ):
         count, shown, parts, needs_parts = counts.get(turn.query, (0, 0, 0, 0))
         usable, spare = int(shown + parts * needs_parts), 0 if needs_parts else int(parts)
-        one = _TurnPlan(turn, usable, spare, count - usable - spare, (turn.turn_key, turn.judge) in needed)
+        one = _TurnPlan(
+            turn, usable, spare, count - usable - spare, (turn.turn_key, turn.judge) in needed
+        )
         if turn.judge in judges:
             one.cause = "of_judges"
-        elif sweep.unused_since is not None and turn.used_at is not None and turn.used_at < sweep.unused_since:
+        elif (
+            sweep.unused_since is not None
+            and turn.used_at is not None
+            and turn.used_at < sweep.unused_since
+        ):
             one.cause = "unused"
         plan.append(one)
         surplus += count if one.is_needed else 0 if one.cause else usable
@@ -299,8 +338,11 @@ def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_T
     return plan
 
 
-def _pairs_in_use(connection: Connection, *, now: float, of: JudgedTurn | None = None) -> set[tuple[str, str]]:
-    """Return the (turn key, judge key) pairs that running turns and open jobs need. of: check only this one."""
+def _pairs_in_use(
+    connection: Connection, *, now: float, of: JudgedTurn | None = None
+) -> set[tuple[str, str]]:
+    """Return the (turn key, judge key) pairs that running turns and open jobs need. of: check only
+    this one."""
     only, names = (" AND turn_key = ? AND judge = ?", (of.turn_key, of.judge)) if of else ("", ())
     running = connection.execute(_RUNNING + only, names).fetchall()
     found = {

@@ -1,7 +1,7 @@
 """Cache statistics: what the cache of a store holds, how much a turn can use, and its hit rate.
 
-Parts are read separately: an unreadable one is named, and the others are still shown. Invalid rows count as rows.
-Trade-off: it reads every page once, about a second per gigabyte.
+Parts are read separately: an unreadable one is named, and the others are still shown. Invalid rows
+count as rows. Trade-off: it reads every page once, about a second per gigabyte.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,13 +26,17 @@ _TABLE_NAMES = {
     "untrusted_score": "quarantined",
 }
 _SIZES = (
-    "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
+    "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE"
+    " dbstat.aggregate = TRUE GROUP BY 1"
 )
 _HITS = {
-    "turns": """
-        SELECT count(*), total(candidates), total(cached + carried) FROM turn_figures JOIN turn ON turn.id = turn_id
+    "turns": (
+        """
+        SELECT count(*), total(candidates), total(cached + carried) FROM turn_figures
+          JOIN turn ON turn.id = turn_id
         WHERE is_model = 1 AND started_at >= ?
-    """,
+    """
+    ),
     "jobs": "SELECT count(*), total(candidates), total(cached) FROM job WHERE created_at >= ?",
 }
 
@@ -95,12 +99,19 @@ class CacheStats(Struct, frozen=True, kw_only=True):
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
-    """Return the statistics. path: the store file. judge: key of the configured judge. now: Unix seconds."""
+    """Return the statistics. path: the store file. judge: key of the configured judge. now: Unix
+    seconds."""
     reader = _TolerantReader(connection)
     counts = {row[0]: row[1:] for row in reader.rows("judgments", JUDGMENT_COUNTS)}
-    judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())
+    judgments, parts = (
+        sum(row[0] for row in counts.values()),
+        sum(int(row[2]) for row in counts.values()),
+    )
     needed = sum(int(parts) for _, _, parts, is_needed in counts.values() if is_needed)
-    shown, indexed = sum(int(row[1]) for row in counts.values()), reader.read("memories", is_indexed, False)
+    shown, indexed = (
+        sum(int(row[1]) for row in counts.values()),
+        reader.read("memories", is_indexed, False),
+    )
     return CacheStats(
         judgments=judgments,
         turns=reader.count("query"),
@@ -135,16 +146,23 @@ class _TolerantReader:
             return otherwise
 
     def rows(self, part: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        return self.read(part, lambda connection: connection.execute(sql, parameters).fetchall(), [])
+        return self.read(
+            part, lambda connection: connection.execute(sql, parameters).fetchall(), []
+        )
 
     def count(self, table: str) -> int:
-        return sum(int(count) for (count,) in self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}"))
+        return sum(
+            int(count)
+            for (count,) in self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}")
+        )
 
     def pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _judges(reader: _TolerantReader, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
+def _judges(
+    reader: _TolerantReader, counts: dict[int, int], configured: str | None
+) -> list[JudgeShare]:
     names: dict[str, str] = reader.read("judges", judge_names, {})
     turns: list[JudgedTurn] = reader.read("judges", judged_turns, [])
     by_judge: dict[str, list[JudgedTurn]] = {}
@@ -179,4 +197,6 @@ def _hit_rates(reader: _TolerantReader, *, now: float) -> Iterator[HitRate]:
         for days in HIT_RATE_DAYS:
             rows = reader.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
             asked, candidates, hits = rows[0] if rows else (0, 0, 0)
-            yield HitRate(of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits))
+            yield HitRate(
+                of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits)
+            )

@@ -18,7 +18,8 @@ MISSES_SHOWN = 3
 BEST_SHOWN = 5
 """Nearest memories shown where nothing reached the threshold."""
 SHOWN_WITH_TEXT = 5
-"""Memories that a terminal shows with their reason and the lines nearest to the task; the others take a line each."""
+"""Memories that a terminal shows with their reason and the lines nearest to the task; the others
+take a line each."""
 DETAILS_SHOWN = 3
 CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""
@@ -27,11 +28,18 @@ INDEX_SHOWN_FROM_S = 1.0
 """Seconds; a shorter index run is not mentioned."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
-ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
+ASSUMED_PRICES = {
+    "free": "a model server of this machine: taken as free",
+    "vendor": "a gateway: at the vendor's price",
+}
 NOTHING_CHOSEN_HINT = (
-    "Lower --threshold, name the file you are in with --file, or use names from the code in your task."
+    "Lower --threshold, name the file you are in with --file, or use names from the code in your"
+    " task."
 )
-NO_WORDS_HINT = "The question has no word to search for: name what you look for in words or names from the code."
+NO_WORDS_HINT = (
+    "The question has no word to search for: name what you look for in words or names from the"
+    " code."
+)
 _INDENT = " " * 6
 
 
@@ -39,9 +47,12 @@ def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     """Return what the ranking shows: the chosen memories, or else those that came nearest."""
     if answer.selected or not answer.near_misses:
         return answer.selected
-    related = tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= UNRELATED_BELOW)
+    related = tuple(
+        miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score >= UNRELATED_BELOW
+    )
     if not related and _ranked_by_words(answer):
-        # One unknown word leaves little of the score of a name that was asked for: it is named all the same.
+        # One unknown word leaves little of the score of a name that was asked for: it is named all
+        # the same.
         return tuple(miss for miss in answer.near_misses[:1] if miss.score >= READS_AS_ZERO_BELOW)
     return related
 
@@ -50,10 +61,14 @@ def _ranked_by_words(answer: Answer) -> bool:
     return not answer.judge.is_model or bool(answer.ranked_by)
 
 
-def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, width: int | None = None) -> str:
-    """Render the chosen memories, best first; or say that nothing was chosen, what came nearest and what to do.
+def render_selection(
+    answer: Answer, texts: Mapping[str, str] | None = None, *, width: int | None = None
+) -> str:
+    """Render the chosen memories, best first; or say that nothing was chosen, what came nearest and
+    what to do.
 
-    texts: text by memory id, of which the lines nearest to the task are shown, cut to `width` columns.
+    texts: text by memory id, of which the lines nearest to the task are shown, cut to `width`
+        columns.
     """
     lines = [] if answer.selected else [_nothing_chosen(answer)]
     if answer.ranked_by and answer.selected:
@@ -75,23 +90,34 @@ def render_lines(answer: Answer) -> str:
     """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first; without color.
 
     A memory below the threshold, filled in or kept because of --min-keep, is marked `~`.
-    """
+    """  # noqa: E501  its lines are read by others
     return "\n".join(map(_grep_line, answer.selected))
 
 
 def render_unplaced(answer: Answer) -> str:
-    """Render in the same way all that passed and found no place, under a heading; empty if all did."""
+    """Render in the same way all that passed and found no place, under a heading; empty if all
+    did."""
     passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
-    return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed]) if passed else ""
+    return (
+        "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
+        if passed
+        else ""
+    )
 
 
 def _grep_line(memory: Selected) -> str:
-    return f"{_place(memory)}  {_score(memory)}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
+    return (
+        f"{_place(memory)}  {_score(memory)}{_below(memory)} "
+        f" {one_line(memory.reason) or _name(memory)}"
+    )
 
 
 def render_paths(answer: Answer) -> str:
-    """Render the paths of the chosen memories, each once, best first; what belongs to no file has none."""
-    return "\n".join(dict.fromkeys(one_line(memory.path) for memory in answer.selected if memory.path))
+    """Render the paths of the chosen memories, each once, best first; what belongs to no file has
+    none."""
+    return "\n".join(
+        dict.fromkeys(one_line(memory.path) for memory in answer.selected if memory.path)
+    )
 
 
 def _nothing_chosen(answer: Answer) -> str:
@@ -119,7 +145,9 @@ def _folders_kept_out(answer: Answer) -> str:
         count = answer.kept_out.get(reason, 0)
         if count:
             counts.append(counted(count, reason.replace("_", " "), several))
-    return f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
+    return (
+        f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
+    )
 
 
 def _has_no_words(answer: Answer) -> bool:
@@ -145,10 +173,15 @@ def _cut(answer: Answer) -> str:
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
-    """Return the first line of a text, and the two that have most words of the task (by their first five letters)."""
+    """Return the first line of a text, and the two that have most words of the task (by their first
+    five letters)."""
     import textwrap
 
-    lines = [line for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines() if line.strip()]
+    lines = [
+        line
+        for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines()
+        if line.strip()
+    ]
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
@@ -158,7 +191,14 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
     in_lines: what was chosen is printed a line each, and what passed without a place is too.
     """
     not_kept = render_unplaced if in_lines else render_near_misses
-    parts = (render_filled, not_kept, render_absent_reasons, render_unjudged, render_judges, render_carried)
+    parts = (
+        render_filled,
+        not_kept,
+        render_absent_reasons,
+        render_unjudged,
+        render_judges,
+        render_carried,
+    )
     return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
 
 
@@ -174,7 +214,10 @@ def render_filled(answer: Answer) -> str:
     # Tests and documents that passed may have taken all places, and near code stands beside them.
     why = "since few of those that passed are code"
     if not passed:
-        why = f"to make {places}: none reached {_cut(answer)}, but the best came within {_fill_margin(answer):g} of it"
+        why = (
+            f"to make {places}: none reached {_cut(answer)}, but the best came within"
+            f" {_fill_margin(answer):g} of it"
+        )
     elif passed < places:
         why = f"to make {places}: only {passed:,} reached {_cut(answer)}"
     return faint(f"~ marks {counted(filled, 'weaker match', 'weaker matches')}, added {why}")
@@ -185,14 +228,20 @@ def _filled(answer: Answer) -> list[Selected]:
 
 
 def render_near_misses(answer: Answer) -> str:
-    """Name the best of what was not kept, one line for what passed and one for what did not; empty if nothing."""
+    """Name the best of what was not kept, one line for what passed and one for what did not; empty
+    if nothing."""
     if not answer.selected:
         return ""
     # What is folded is named in the line of the memory that it stands behind.
-    passed = [miss for miss in answer.near_misses if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED]
+    passed = [
+        miss
+        for miss in answer.near_misses
+        if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED
+    ]
     below = [miss for miss in answer.near_misses if miss.below_threshold]
     missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
-    # What scores more than something that was added was passed over: its score is not what it lacks.
+    # What scores more than something that was added was passed over: its score is not what it
+    # lacks.
     least_added = min([memory.score for memory in _filled(answer)], default=1.0)
     passed_over = [miss for miss in missed if miss.score > least_added]
     missed = [miss for miss in missed if miss.score <= least_added]
@@ -205,7 +254,8 @@ def render_near_misses(answer: Answer) -> str:
 
 
 def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
-    """Name the tests and documents that were not added; a copy of something listed needs no line."""
+    """Name the tests and documents that were not added; a copy of something listed needs no
+    line."""
     from xscore.pipeline.composition import CODE, FILL  # only for a ranking by words
 
     beside = [miss for miss in misses if miss.kind not in CODE]
@@ -221,16 +271,25 @@ def _misses(what: str, found: Sequence[Selected], way: str) -> str:
 
 def render_absent_reasons(answer: Answer) -> str:
     """Say why chosen memories stand without a reason; empty if they have one."""
-    return faint(f"no reasons: {one_line(answer.reasons.absent)}") if answer.selected and answer.reasons.absent else ""
+    return (
+        faint(f"no reasons: {one_line(answer.reasons.absent)}")
+        if answer.selected and answer.reasons.absent
+        else ""
+    )
 
 
 def render_unjudged(answer: Answer) -> str:
-    """Count unjudged candidates by cause and say what went wrong; empty if all are judged, or words ranked all."""
+    """Count unjudged candidates by cause and say what went wrong; empty if all are judged, or words
+    ranked all."""
     all_unjudged = answer.coverage.unjudged == answer.coverage.candidates
     if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
         return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
-    others = [absent.detail for absent in answer.unjudged.sample if absent.cause != UnjudgedCause.BUDGET or not is_told]
+    others = [
+        absent.detail
+        for absent in answer.unjudged.sample
+        if absent.cause != UnjudgedCause.BUDGET or not is_told
+    ]
     details = dict.fromkeys(one_line(detail) for detail in others if detail)
     way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
@@ -246,7 +305,10 @@ def render_judges(answer: Answer) -> str:
     if len(answer.judges) < 2:
         return ""
     each = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
-    return f"scored by {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"
+    return (
+        "scored by"
+        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"  # noqa: E501  its lines are read by others
+    )
 
 
 def render_carried(answer: Answer) -> str:
@@ -263,19 +325,24 @@ def render_carried(answer: Answer) -> str:
 
 
 def render_traffic(answer: Answer) -> str:
-    """Render the limits that the judge's host stated and how calls in flight changed; empty if no call was made."""
+    """Render the limits that the judge's host stated and how calls in flight changed; empty if no
+    call was made."""
     went = answer.traffic
     lines = []
     if stated := went.limits.in_words():
         lines.append(f"{one_line(answer.judge.host)} allows {stated} a minute")
     if went.concurrency:
-        steps = [f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})" for step in went.concurrency]
+        steps = [
+            f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})"
+            for step in went.concurrency
+        ]
         lines.append(f"calls in flight: {', '.join(steps)}")
     return "\n".join(map(faint, lines))
 
 
 def render_routing(answer: Answer) -> str:
-    """Render the routing plan: for each layer its memories, milliseconds, lateness and share of the bundle."""
+    """Render the routing plan: for each layer its memories, milliseconds, lateness and share of the
+    bundle."""
     routed = answer.routing
     if routed is None:
         return ""
@@ -283,24 +350,46 @@ def render_routing(answer: Answer) -> str:
     rows = []
     for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
         ceiling = plan.ceilings.get(layer.layer)
-        share = "what the others leave" if ceiling is None else f"at most {format_share(ceiling, 1)} of the bundle"
+        share = (
+            "what the others leave"
+            if ceiling is None
+            else f"at most {format_share(ceiling, 1)} of the bundle"
+        )
         late = "past its deadline" if layer.is_late else ""
         problem = f"not read: {one_line(layer.problem)}" if layer.problem else late
-        rows.append((layer.layer, f"{layer.memories:,} memories", f"{layer.fetch_ms:.1f} ms", share, problem))
+        rows.append(
+            (
+                layer.layer,
+                f"{layer.memories:,} memories",
+                f"{layer.fetch_ms:.1f} ms",
+                share,
+                problem,
+            )
+        )
     return f"task type: {plan.task_type} ({one_line(plan.because)})\n{render_table((), rows)}"
 
 
 def render_cost_line(answer: Answer) -> str:
     """Sum the turn up in one line: kept, calls, cached, tokens by kind, dollars, seconds, turn.
 
-    `~` marks dollars that rest on estimated token counts; one unpriced call makes the turn unpriced.
+    `~` marks dollars that rest on estimated token counts; one unpriced call makes the turn
+    unpriced.
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
-    all_stages = (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.reason_usage, answer.primary_usage)
+    all_stages = (
+        answer.probe_usage,
+        answer.embed_usage,
+        answer.judge_usage,
+        answer.reason_usage,
+        answer.primary_usage,
+    )
     spent = sum(filter(None, all_stages), StageUsage())
     if answer.judge.is_model or spent.calls:
         failed = spent.attempts - spent.calls
-        parts.append(counted(spent.calls, "call") + (f" ({counted(failed, 'attempt')} failed)" if failed else ""))
+        parts.append(
+            counted(spent.calls, "call")
+            + (f" ({counted(failed, 'attempt')} failed)" if failed else "")
+        )
         parts.append(f"{answer.coverage.cached:,} cached")
     if answer.coverage.carried:
         parts.append(f"{answer.coverage.carried:,} carried")
@@ -327,15 +416,23 @@ def _assumption(answer: Answer) -> str:
 def _took(latency: Latency) -> str:
     if latency.index < INDEX_SHOWN_FROM_S:
         return format_seconds(latency.total)
-    return f"index {format_seconds(latency.index)} + {format_seconds(max(0.0, latency.total - latency.index))}"
+    return (
+        f"index {format_seconds(latency.index)} +"
+        f" {format_seconds(max(0.0, latency.total - latency.index))}"
+    )
 
 
 def _tokens(used: Usage) -> list[str]:
     if not used.input_tokens and not used.output_tokens:
         return []
-    of_input = _parts((used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written"))
+    of_input = _parts(
+        (used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written")
+    )
     of_output = _parts((used.reasoning_tokens, "reasoning"))
-    return [f"{format_tokens(used.input_tokens)} in{of_input} / {format_tokens(used.output_tokens)} out{of_output}"]
+    return [
+        f"{format_tokens(used.input_tokens)} in{of_input} / {format_tokens(used.output_tokens)}"
+        f" out{of_output}"
+    ]
 
 
 def _parts(*counts: tuple[int, str]) -> str:
@@ -345,11 +442,15 @@ def _parts(*counts: tuple[int, str]) -> str:
 
 def _name(memory: Selected) -> str:
     said = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
-    return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
+    return one_line(
+        f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said
+    )
 
 
 def _place(memory: Selected) -> str:
-    return format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
+    return (
+        format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
+    )
 
 
 def _score(memory: Selected) -> str:
@@ -382,5 +483,7 @@ def _entry(memory: Selected) -> list[str]:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
     boosts += ", capped at 1" if memory.is_capped else ""
-    why = f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
+    why = (
+        f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
+    )
     return [head, faint(f"{_INDENT}{why}")] if why else [head]

@@ -1,4 +1,5 @@
-"""`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost on stderr."""
+"""`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost
+on stderr."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,8 +48,16 @@ NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --
 HINT_MARK = "hinted"
 """File of the user's cache folder whose date is that of the latest hint."""
 NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
-NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
-ANYWAY = [tuning("--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen.")]
+NO_ANSWER = [
+    option(
+        "--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model."
+    )
+]
+ANYWAY = [
+    tuning(
+        "--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen."
+    )
+]
 OUTPUTS = [
     option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
     tuning(
@@ -60,11 +69,19 @@ OUTPUTS = [
 ]
 BATCH_FILE = [
     tuning(
-        "--batch", metavar="FILE", type=INPUT_FILE, help='Ask many questions: lines {"id", "task", "file"?, "errors"?}.'
+        "--batch",
+        metavar="FILE",
+        type=INPUT_FILE,
+        help='Ask many questions: lines {"id", "task", "file"?, "errors"?}.',
     )
 ]
 LISTING = [
-    option("-l", "--files-with-matches", is_flag=True, help="Print only the paths of the chosen files, best first.")
+    option(
+        "-l",
+        "--files-with-matches",
+        is_flag=True,
+        help="Print only the paths of the chosen files, best first.",
+    )
 ]
 FORMS = ["xml", "markdown", "json", "memory", "lines"]
 
@@ -72,11 +89,13 @@ FORMS = ["xml", "markdown", "json", "memory", "lines"]
 @command(TURN_OPTIONS, ANSWERER, NO_ANSWER, ANYWAY, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
 @click.argument("task", required=False)
 def ask(task: str | None, flags: Flags) -> int:
-    """Judge every memory of this repository, or of PATHs in it, against TASK, then answer once with what matters.
+    """Judge every memory of this repository, or of PATHs in it, against TASK, then answer once with
+    what matters.
 
-    TASK is the question or the change you want to make; `-` reads it from standard input. The index is brought up to
-    date first. The answer goes to standard output; the chosen memories, near misses and the cost go to standard error.
-    Without a key the lexical judge scores; a terminal is shown the ranking instead of an answer, a pipe the context.
+    TASK is the question or the change you want to make; `-` reads it from standard input. The index
+    is brought up to date first. The answer goes to standard output; the chosen memories, near
+    misses and the cost go to standard error. Without a key the lexical judge scores; a terminal is
+    shown the ranking instead of an answer, a pipe the context.
     """
     batch: Path | None = flags.given["batch"]
     if batch is not None and task is not None:
@@ -85,7 +104,10 @@ def ask(task: str | None, flags: Flags) -> int:
         code: int = load("xscore.extensions.batch.ask_list:ask_batch")(batch, flags)
         return code
     if task is None:
-        raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
+        raise UsageError(
+            "there is no TASK",
+            hint="Say what you want to do, or name a list of questions with --batch.",
+        )
     turn = flags.turn(task)
     shows_ranking = _streams(flags) and stdout_columns() is not None
     return _run_and_print(
@@ -106,26 +128,36 @@ def ask(task: str | None, flags: Flags) -> int:
 def continue_turn(turn: str, flags: Flags) -> int:
     """Judge what TURN (default: the latest) left unjudged, then answer.
 
-    Its judgments are kept and cost nothing; memories edited since are judged again. The turn keeps its judge:
+    Its judgments are kept and cost nothing; memories edited since are judged again. The turn keeps
+    its judge:
     options that name or imply another one are refused.
     """
     return _run_and_print(
         flags,
-        lambda open_, answers: open_.resume(turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT),
+        lambda open_, answers: open_.resume(
+            turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT
+        ),
         hints=False,
     )
 
 
-def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]", *, hints: bool = True) -> int:
+def _run_and_print(
+    flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]", *, hints: bool = True
+) -> int:
     """Run a turn and print it. hints: say how to get an answer where no model gave one."""
-    answers, output, settings = not flags.given["no_answer"], flags.given["output"], read_settings(flags)
+    answers, output, settings = (
+        not flags.given["no_answer"],
+        flags.given["output"],
+        read_settings(flags),
+    )
     streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
     texts: dict[str, str] = {}
 
     async def work_and_read(open_: "Pipeline") -> Answer:
         answer = await work(open_, answers)
-        if streams and answer.answer is None and stdout_columns():  # the ranking shows the first lines of each
+        # The ranking shows the first lines of each.
+        if streams and answer.answer is None and stdout_columns():
             from xscore.cli.answer_text import shown_memories
 
             found = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
@@ -136,7 +168,14 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
     # a turn that is continued has the models that it began with
     wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
-    return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
+    return print_turn(
+        answer,
+        flags.terminal,
+        streamed=streamed,
+        wants_answer=wants_answer,
+        output=output,
+        texts=texts,
+    )
 
 
 def _streams(flags: Flags) -> bool:
@@ -147,26 +186,42 @@ def _streams(flags: Flags) -> bool:
 @command(LISTING, TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)
 @click.argument("task")
 @click.option(
-    "--format", "form", type=click.Choice(FORMS), default="xml", show_default=True, help="Form of the context."
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="xml",
+    show_default=True,
+    help="Form of the context.",
 )
 @click.option("--max-tokens", metavar="N", type=COUNT, help="Token budget of the context.")
-@click.option("--explain-routing", is_flag=True, help="Show how layers were fetched and what each may take.")
-def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bool, flags: Flags) -> int:
+@click.option(
+    "--explain-routing", is_flag=True, help="Show how layers were fetched and what each may take."
+)
+def context(
+    *, task: str, form: str, max_tokens: int | None, explain_routing: bool, flags: Flags
+) -> int:
     """Print the chosen context for TASK, and nothing else, on standard output.
 
-    Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK from standard input.
+    Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK
+    from standard input.
     PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory, and on standard
-    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json` prints the whole
-    receipt, with the context (but no lines) in it.
-    """
+    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json`
+    prints the whole receipt, with the context (but no lines) in it.
+    """  # noqa: E501  its lines are read by others
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
-        raise UsageError("--max-tokens limits the text of memories, and a list has none", hint="Leave it out.")
+        raise UsageError(
+            "--max-tokens limits the text of memories, and a list has none", hint="Leave it out."
+        )
     turn = flags.turn(task)
     answer = run_turn(
         flags,
         lambda open_: open_.context(
-            turn, form="" if lists else form, max_tokens=max_tokens, all_scores=flags.all_scores, started=STARTED_AT
+            turn,
+            form="" if lists else form,
+            max_tokens=max_tokens,
+            all_scores=flags.all_scores,
+            started=STARTED_AT,
         ),
         late_loop=True,
     )
@@ -177,15 +232,24 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
     if lists and not flags.terminal.as_json:
         return _print_list(answer, flags)
     return print_turn(
-        answer, flags.terminal, output=flags.given["output"], is_context=True, bundle_is_json=form == "json"
+        answer,
+        flags.terminal,
+        output=flags.given["output"],
+        is_context=True,
+        bundle_is_json=form == "json",
     )
 
 
 def _print_list(answer: Answer, flags: Flags) -> int:
-    """Print what was chosen as lines or paths. Return the exit code: 1 if there is none, as grep does."""
+    """Print what was chosen as lines or paths.
+
+    Return the exit code: 1 if there is none, as grep does.
+    """
     from xscore.cli import answer_text
 
-    render = answer_text.render_paths if flags.given["files_with_matches"] else answer_text.render_lines
+    render = (
+        answer_text.render_paths if flags.given["files_with_matches"] else answer_text.render_lines
+    )
     listed = render(answer)
     if listed or flags.given["output"]:
         _write_result(listed, flags.terminal, flags.given["output"])
@@ -208,8 +272,8 @@ def print_turn(
 ) -> int:
     """Print a turn and return its exit code.
 
-    Without an answer, a terminal gets the ranking and a pipe or file the bundle. streamed: the part of the answer
-    already on stdout. texts: text by memory id, for the ranking.
+    Without an answer, a terminal gets the ranking and a pipe or file the bundle. streamed: the part
+    of the answer already on stdout. texts: text by memory id, for the ranking.
     """
     if terminal.as_json:
         print_json(to_json(answer))
@@ -220,7 +284,11 @@ def print_turn(
     if streamed:
         terminal.stream("" if streamed.endswith("\n") else "\n")
     result, columns = answer.answer, stdout_columns()
-    if result is None and answer.exit_code != ExitCode.INTERRUPTED and (is_context or output or not columns):
+    if (
+        result is None
+        and answer.exit_code != ExitCode.INTERRUPTED
+        and (is_context or output or not columns)
+    ):
         result = answer.bundle or None
     selection = answer_text.render_selection(answer, texts, width=columns)
     if result is not None:
@@ -235,10 +303,13 @@ def print_turn(
     return answer.exit_code
 
 
-def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False) -> None:
+def _print_remarks(
+    answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False
+) -> None:
     """Say what was not chosen, what went wrong and what it cost.
 
-    wants_answer: say how to get one. in_lines: name all that passed without a place, a line each.
+    wants_answer: say how to get one.
+    in_lines: name all that passed without a place, a line each.
     """
     from xscore.cli import answer_text
 
@@ -268,7 +339,9 @@ def _is_hint_due() -> bool:
     return True
 
 
-def _write_result(text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False) -> None:
+def _write_result(
+    text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False
+) -> None:
     if output is None:
         terminal.data(text, is_json=is_json)
         return

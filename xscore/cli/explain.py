@@ -1,6 +1,8 @@
-"""`xscore explain` and `xscore estimate`: why a memory was chosen or not, and what a task would cost.
+"""`xscore explain` and `xscore estimate`: why a memory was chosen or not, and what a task would
+cost.
 
-The pipeline computes the figures; this module rounds and prints them. Neither command sends anything.
+The pipeline computes the figures; this module rounds and prints them. Neither command sends
+anything.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,13 @@ from msgspec.structs import replace
 
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
-from xscore.cli.phrases import describe_binding_limit, describe_seconds, describe_tokens, format_maximum, format_total
+from xscore.cli.phrases import (
+    describe_binding_limit,
+    describe_seconds,
+    describe_tokens,
+    format_maximum,
+    format_total,
+)
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
@@ -33,7 +41,8 @@ LEAST_SHOWN_S = 0.1
 @command(TURN_OPTIONS, ANSWERER, THREAD)
 @click.argument("task")
 def estimate(task: str, flags: Flags) -> None:
-    """Estimate what TASK would take: calls, tokens, dollars, minutes and which host; nothing is sent.
+    """Estimate what TASK would take: calls, tokens, dollars, minutes and which host; nothing is
+    sent.
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
@@ -41,7 +50,9 @@ def estimate(task: str, flags: Flags) -> None:
 
     turn, loaded = flags.turn(task), read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
-    found = run_turn(flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings))
+    found = run_turn(
+        flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
+    )
     flags.terminal.notes([problem])
     flags.terminal.print_result(found, lambda one: _render_estimate(one, settings))
 
@@ -60,7 +71,15 @@ def _render_estimate(found: Estimate, settings: "Settings") -> str:
     rows += [("", line) for line in _limits_reached(found, settings.budget)]
     if found.judge.calls:
         inside = format_tokens(sum(found.by_kind.values()))
-        rows.append(("", f"{inside} tokens in are memories, by kind and folder below; the rest is prompt text"))
+        rows.append(
+            (
+                "",
+                (
+                    f"{inside} tokens in are memories, by kind and folder below; the rest is prompt"
+                    " text"
+                ),
+            )
+        )
         rows += [("kinds", _shares(found.by_kind)), ("folders", _shares(found.by_folder))]
     return "\n\n".join(filter(None, (render_facts(rows), _render_ways(found))))
 
@@ -98,17 +117,29 @@ def _time_of(way: JudgeEstimate) -> str:
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
-    left = f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
-    cached = f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the cache{left}"
+    left = (
+        f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
+    )
+    cached = (
+        f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the"
+        f" cache{left}"
+    )
     return [("replay", cached), ("", "Without --replay judging would take:")]
 
 
 def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     if not judge.candidates:
-        return [("judge", "there are no memories here to judge; `xscore status` counts what was kept out")]
+        return [
+            (
+                "judge",
+                "there are no memories here to judge; `xscore status` counts what was kept out",
+            )
+        ]
     if judge.to_judge and not judge.calls:
         memories = counted(judge.to_judge, "memory", "memories")
-        return [("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")]
+        return [
+            ("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")
+        ]
     parts = (
         f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
         + (f", {judge.carried:,} carried" if judge.carried else ""),
@@ -138,20 +169,29 @@ def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
 
 def _shares(counts: dict[str, int]) -> str:
     ordered = most_first(counts)
-    shown = [f"{one_line(name) or '.'} {format_tokens(count)}" for name, count in ordered[:FOLDERS_SHOWN] if count]
+    shown = [
+        f"{one_line(name) or '.'} {format_tokens(count)}"
+        for name, count in ordered[:FOLDERS_SHOWN]
+        if count
+    ]
     rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
     return " · ".join([*shown, *([f"others {format_tokens(rest)}"] if rest else [])])
 
 
 @command()
 @click.argument("memory")
-@click.option("--turn", "turn", metavar="T", default="", help="The turn to explain; default: the latest.")
+@click.option(
+    "--turn", "turn", metavar="T", default="", help="The turn to explain; default: the latest."
+)
 def explain(memory: str, turn: str, flags: Flags) -> None:
     """Say why MEMORY was or was not chosen, in numbers and words.
 
-    MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…). Nothing is sent.
+    MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…).
+    Nothing is sent.
     """
-    found = run_turn(flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False)
+    found = run_turn(
+        flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False
+    )
     flags.terminal.print_result(found, render_explanation)
 
 
@@ -166,17 +206,34 @@ def render_explanation(found: Explanation) -> str:
     name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
     rows = [
         ("turn", f"{found.turn_id}  {one_line(found.task)}"),
-        ("outcome", found.outcome.replace("_", " ") + (f" ({one_line(found.cause)})" if found.cause else "")),
+        (
+            "outcome",
+            found.outcome.replace("_", " ")
+            + (f" ({one_line(found.cause)})" if found.cause else ""),
+        ),
     ]
     memory = found.memory
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
-        rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
-        rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
+        rows += (
+            [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))]
+            if memory.draws
+            else []
+        )
+        rows += [
+            ("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}")
+            for one in memory.boosts
+        ]
         capped = " (capped at 1)" if memory.is_capped else ""
         rows.append(
-            ("score", f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most {found.top_k} kept")
+            (
+                "score",
+                (
+                    f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most"
+                    f" {found.top_k} kept"
+                ),
+            )
         )
         rows.append(("reason", one_line(memory.reason)))
     if found.rank is not None:

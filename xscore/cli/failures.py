@@ -1,7 +1,7 @@
 """Turn whatever goes wrong into a message, a hint and an exit code: the one place that does so.
 
-Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Under `--json` an error is an object on
-stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
+Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Under `--json` an error
+is an object on stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 """
 
 import re
@@ -32,10 +32,13 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if known is not None:
         return _tell(known.exit_code, known.kind, known.message, known.hint, as_json=as_json)
     match error:
-        case click.exceptions.Exit():  # --help or --version, where a caller of ours runs the command itself
+        # --help or --version, where a caller of ours runs the command itself.
+        case click.exceptions.Exit():
             return error.exit_code
         case click.exceptions.Abort() | KeyboardInterrupt():
-            return _tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN, as_json=as_json)
+            return _tell(
+                ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN, as_json=as_json
+            )
         case click.exceptions.NoArgsIsHelpError() if not as_json:
             write_stderr(error.format_message())
             return error.exit_code
@@ -47,13 +50,20 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         import traceback
 
         write_stderr(escape_controls("".join(traceback.format_exception(error))))
-    again = "Please report it with the lines above." if verbose else "Run again with --verbose and report it."
+    again = (
+        "Please report it with the lines above."
+        if verbose
+        else "Run again with --verbose and report it."
+    )
     text = f"internal error: {type(error).__name__}: {error}"
-    return _tell(ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}", as_json=as_json)
+    return _tell(
+        ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}", as_json=as_json
+    )
 
 
 def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> int:
-    """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the code."""
+    """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the
+    code."""
     from xscore.pipeline.json_form import SCHEMA
     from xscore.store.redaction import redact
 
@@ -64,11 +74,14 @@ def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> in
         body = {"code": code, "kind": kind, "message": message, "hint": hint}
         try:
             print_json({"schema": SCHEMA, "error": body})
-        except (UsageError, BrokenPipeError):  # stdout cannot be written: a full disk, or a closed pipe
+        # Stdout cannot be written: a full disk, or a closed pipe.
+        except (UsageError, BrokenPipeError):
             discard_stream(sys.stdout)
         else:
             return code
-    write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
+    write_stderr(
+        f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else "")
+    )
     return code
 
 
@@ -77,5 +90,7 @@ def find_xscore_error(error: BaseException) -> XscoreError | None:
     if isinstance(error, XscoreError):
         return error if type(error) is not XscoreError else None
     if isinstance(error, BaseExceptionGroup):
-        return next((known for known in map(find_xscore_error, error.exceptions) if known is not None), None)
+        return next(
+            (known for known in map(find_xscore_error, error.exceptions) if known is not None), None
+        )
     return None

@@ -1,6 +1,7 @@
 """`xscore history list` and `history show`: past turns from the store alone, no model and no index.
 
-`show` prints a turn again as `ask` did. Trade-off: the context is not kept with a turn, so where `ask` or
+`show` prints a turn again as `ask` did. Trade-off: the context is not kept with a turn, so where
+`ask` or
 `context` printed one, the list of chosen memories stands in its place.
 """
 
@@ -49,20 +50,40 @@ ONE_LINE_FROM = 110
 
 
 @command()
-@click.option("--last", metavar="PERIOD", type=period_s, help="Only turns of the last 30s, 90m, 24h, 7d, 2w.")
+@click.option(
+    "--last", metavar="PERIOD", type=period_s, help="Only turns of the last 30s, 90m, 24h, 7d, 2w."
+)
 @click.option(
     "--limit",
     metavar="N",
     type=COUNT,
     help=f"Only the newest N. Default: {TURNS_SHOWN}, or all that --last or --grep covers.",
 )
-@click.option("--state", type=click.Choice(STATES), help="Only turns in this state; unfinished: its process died.")
-@click.option("--session", metavar="S", default="", help="Only turns of this working session (an ID or a prefix).")
-@click.option("--grep", metavar="TEXT", default="", help="Only turns whose task holds this text, in any case.")
+@click.option(
+    "--state",
+    type=click.Choice(STATES),
+    help="Only turns in this state; unfinished: its process died.",
+)
+@click.option(
+    "--session",
+    metavar="S",
+    default="",
+    help="Only turns of this working session (an ID or a prefix).",
+)
+@click.option(
+    "--grep", metavar="TEXT", default="", help="Only turns whose task holds this text, in any case."
+)
 def list_history(
-    *, last: float | None, limit: int | None, state: str | None, session: str, grep: str, flags: Flags
+    *,
+    last: float | None,
+    limit: int | None,
+    state: str | None,
+    session: str,
+    grep: str,
+    flags: Flags,
 ) -> int:
-    """List past turns, newest first: when, how they ended, dollars, seconds, what was kept of how much, the task.
+    """List past turns, newest first: when, how they ended, dollars, seconds, what was kept of how
+    much, the task.
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """
@@ -81,12 +102,16 @@ def list_history(
         found = list_turns(store.connection, wanted, now=now)
     shown, left_out = found.turns[:most], found.damaged_turns + found.damaged_calls
     turns = [{**record_json(turn), "spent": stage_usage_json(turn.spent)} for turn in shown]
-    none = "every row of it is damaged" if left_out else _describe_empty(grep, has_others=has_others)
+    none = (
+        "every row of it is damaged" if left_out else _describe_empty(grep, has_others=has_others)
+    )
     body = {"turns": turns, "left_out": left_out}
     terminal.print_result(body, _render_turns(shown, now=now, width=stdout_columns()), none=none)
     for count, what in ((found.damaged_turns, "turns"), (found.damaged_calls, "calls")):
         if count:
-            terminal.note(f"left out, since they are damaged: {count:,} rows of {what}. {REBUILD_HINT}")
+            terminal.note(
+                f"left out, since they are damaged: {count:,} rows of {what}. {REBUILD_HINT}"
+            )
     if not (limit or terminal.as_json) and len(shown) < len(found.turns):
         terminal.note(f"the newest {most}; `--limit N` or `--last 7d` shows more")
     return NothingMatched.exit_code if (grep or has_others) and not shown else 0
@@ -105,7 +130,9 @@ def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None)
         return ""
     if width is None or width >= ONE_LINE_FROM:
         return render_table(TURN_HEADS, rows, right=TURN_HEADS[3:5], width=width)
-    figures = render_table(TURN_HEADS[:-1], [row[:-1] for row in rows], right=TURN_HEADS[3:5], width=width)
+    figures = render_table(
+        TURN_HEADS[:-1], [row[:-1] for row in rows], right=TURN_HEADS[3:5], width=width
+    )
     head, *lines = figures.split("\n")
     tasks = [truncate(f"  {row[-1]}", width) for row in rows]
     return "\n".join([head, *(f"{line}\n{task}" for line, task in zip(lines, tasks, strict=True))])
@@ -118,23 +145,46 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
     took = "" if turn.total_s is None else format_seconds(turn.total_s)
     if turn.coverage is not None:
         missing = f", {turn.coverage.unjudged:,} unjudged" if turn.coverage.unjudged else ""
-        # where the model judged nothing, what was kept was ranked by words, under the lexical judge's threshold
+        # where the model judged nothing, what was kept was ranked by words, under the lexical
+        # judge's threshold
         is_by_words = turn.kept and turn.coverage.unjudged == turn.coverage.candidates
-        kept = f"{turn.kept:,} of {turn.coverage.candidates:,}{' by words' if is_by_words else ''}{missing}"
+        kept = (
+            f"{turn.kept:,} of"
+            f" {turn.coverage.candidates:,}{' by words' if is_by_words else ''}{missing}"
+        )
     by = one_line(f"{turn.command} ({turn.judge})" if turn.judge else turn.command)
     task = next((line.strip() for line in turn.task.splitlines() if line.strip()), "(no task)")
     task = "(the task was erased)" if turn.task_is_erased else one_line(task)
-    erased = "(its answer was erased) " if turn.answer is AnswerState.ERASED and not turn.task_is_erased else ""
-    return (one_line(turn.id), format_age(turn.at, now), turn.state, spent, took, kept, by, erased + task)
+    erased = (
+        "(its answer was erased) "
+        if turn.answer is AnswerState.ERASED and not turn.task_is_erased
+        else ""
+    )
+    return (
+        one_line(turn.id),
+        format_age(turn.at, now),
+        turn.state,
+        spent,
+        took,
+        kept,
+        by,
+        erased + task,
+    )
 
 
 @command()
 @click.argument("turn", metavar="[T]", default=LATEST_TURN)
-@click.option("--calls", is_flag=True, help="Also list every attempt: stage, model, outcome, seconds, tokens, dollars.")
+@click.option(
+    "--calls",
+    is_flag=True,
+    help="Also list every attempt: stage, model, outcome, seconds, tokens, dollars.",
+)
 def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
-    """Print what turn T printed: its answer, the chosen memories, near misses, warnings and cost. Nothing is sent.
+    """Print what turn T printed: its answer, the chosen memories, near misses, warnings and cost.
+    Nothing is sent.
 
-    T is an ID, the beginning of one, or `latest` (the default). With --json it is the stored receipt as it is.
+    T is an ID, the beginning of one, or `latest` (the default). With --json it is the stored
+    receipt as it is.
     """
     with opened_store(flags, make=False) as store:
         found, now = find_turn_id(store.connection, decode_path_argument(turn)), store.clock()
@@ -144,7 +194,11 @@ def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
         if not past.receipt and made is None:
             raise _missing_receipt(load_listed_turn(store.connection, found, now=now))
     if flags.terminal.as_json:
-        body = receipt_body(past.receipt) if past.receipt else {"schema": SCHEMA, "turn_id": past.turn.id}
+        body = (
+            receipt_body(past.receipt)
+            if past.receipt
+            else {"schema": SCHEMA, "turn_id": past.turn.id}
+        )
         print_json(body if made is None else {**body, "calls": [_call_json(call) for call in made]})
     else:
         _replay(past, made, flags.terminal, now=now)
@@ -154,14 +208,21 @@ def _missing_receipt(turn: ListedTurn) -> NothingMatched:
     cost = format_dollars(turn.spent.cost_usd, estimated=turn.spent.estimated)
     spent = f"{counted(turn.spent.attempts, 'attempt')} recorded, {cost}"
     if turn.state == "running":
-        return NothingMatched(f"turn {turn.id} is running ({spent})", hint="Its receipt is written when it ends.")
+        return NothingMatched(
+            f"turn {turn.id} is running ({spent})", hint="Its receipt is written when it ends."
+        )
     return NothingMatched(
         f"turn {turn.id} left no receipt: it is {turn.state} ({spent})",
-        hint=f"`xscore continue {turn.id}` finishes it; `xscore history show {turn.id} --calls` lists what was sent.",
+        hint=(
+            f"`xscore continue {turn.id}` finishes it; `xscore history show {turn.id} --calls`"
+            " lists what was sent."
+        ),
     )
 
 
-def _replay(past: PastTurn, calls: list[CallRecord] | None, terminal: Terminal, *, now: float) -> None:
+def _replay(
+    past: PastTurn, calls: list[CallRecord] | None, terminal: Terminal, *, now: float
+) -> None:
     with damage_if_invalid("a turn"):
         began = parse_timestamp(past.started_at)
         task = quote_task(past.turn.task) if past.turn.task else "(its task was erased)"
@@ -173,7 +234,11 @@ def _replay(past: PastTurn, calls: list[CallRecord] | None, terminal: Terminal, 
             terminal.note("its answer was erased")
     if calls is not None:
         rows = [_call_cells(call, began) for call in calls]
-        table = render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=stdout_columns()) if rows else ""
+        table = (
+            render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=stdout_columns())
+            if rows
+            else ""
+        )
         write_stdout(table or "no call was made")
 
 
@@ -187,7 +252,9 @@ def _presentable_answer(answer: Answer) -> Answer:
 
 def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:
     usage = call.usage
-    cached = f" ({format_tokens(usage.cached_input_tokens)} cached)" if usage.cached_input_tokens else ""
+    cached = (
+        f" ({format_tokens(usage.cached_input_tokens)} cached)" if usage.cached_input_tokens else ""
+    )
     return (
         f"+{max(0.0, call.started_at - began):.1f} s",
         str(call.stage),
@@ -202,7 +269,17 @@ def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:
 
 
 def _call_json(call: CallRecord) -> dict[str, Json]:
-    own = ("id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates")
+    own = (
+        "id",
+        "stage",
+        "provider",
+        "host",
+        "model",
+        "started_at",
+        "duration_s",
+        "outcome",
+        "candidates",
+    )
     return {
         **{name: value for name, value in record_json(call).items() if name in own},
         **record_json(call.usage),

@@ -1,9 +1,11 @@
-"""Ctrl-C in two steps: the first stops sending and keeps what was paid for, the second ends the process at once.
+"""Ctrl-C in two steps: the first stops sending and keeps what was paid for, the second ends the
+process at once.
 
-SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The handler runs even while
-the event loop is busy, so the second press always works; before there is a loop, nothing is paid for, and the first
-press ends the work. The store survives any other end as it is. Trade-off: a handler waits for a long call in C (a
-parse, a pattern, a lock of SQLite), so a command that must end at once leaves SIGTERM to the system.
+SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The
+handler runs even while the event loop is busy, so the second press always works; before there is a
+loop, nothing is paid for, and the first press ends the work. The store survives any other end as it
+is. Trade-off: a handler waits for a long call in C (a parse, a pattern, a lock of SQLite), so a
+command that must end at once leaves SIGTERM to the system.
 """
 
 import os
@@ -17,7 +19,9 @@ from xscore.platform.errors import ExitCode
 
 InterruptibleResult = TypeVar("InterruptibleResult")
 
-STOPPING = "Stopping: sending nothing more, keeping what was paid for. Press Ctrl-C again to end at once."
+STOPPING = (
+    "Stopping: sending nothing more, keeping what was paid for. Press Ctrl-C again to end at once."
+)
 
 
 def run_interruptible(
@@ -28,10 +32,12 @@ def run_interruptible(
     late_loop: bool = False,
     takes_sigterm: bool = True,
 ) -> InterruptibleResult:
-    """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and ends with 130.
+    """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and
+    ends with 130.
 
-    late_loop: the work awaits `ensure_event_loop` before it uses asyncio. takes_sigterm: if not, only SIGINT is a
-    press. Raises KeyboardInterrupt if the work was cancelled and returned nothing.
+    late_loop: the work awaits `ensure_event_loop` before it uses asyncio.
+    takes_sigterm: if not, only SIGINT is a press.
+    Raises KeyboardInterrupt if the work was cancelled and returned nothing.
     """
     presses = _InterruptCounter(notify, cleanup)
     signals = (signal.SIGINT, signal.SIGTERM) if takes_sigterm else (signal.SIGINT,)

@@ -1,7 +1,7 @@
 """The entry point: finds the command, imports only it, and turns any outcome into an exit code.
 
-It has every command's name, place and one line, so that `xscore --help` imports none. It knows no command's options and
-prints no result. Commands return their exit code; None is 0.
+It has every command's name, place and one line, so that `xscore --help` imports none. It knows no
+command's options and prints no result. Commands return their exit code; None is 0.
 """
 
 import os
@@ -18,8 +18,9 @@ from xscore.cli.terminal import OUTPUT
 from xscore.platform.errors import ExitCode, UsageError
 
 ENDED_AT_SIGTERM = frozenset({"watch"})
-"""Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a pattern, a lock of
-SQLite), and no one reads their result; the next process finds the dead lease and the unsettled calls."""
+"""Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a
+pattern, a lock of SQLite), and no one reads their result; the next process finds the dead lease and
+the unsettled calls."""
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
 SYNONYMS = {
@@ -32,7 +33,8 @@ SYNONYMS = {
     **dict.fromkeys(("search", "find", "query"), ("ask",)),
     **dict.fromkeys(("cost", "price"), ("estimate",)),
 }
-"""A word that people try -> commands that it may mean; the first of them that the group has is suggested."""
+"""A word that people try -> commands that it may mean; the first of them that the group has is
+suggested."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 _TABLE = """
 Ask
@@ -109,17 +111,21 @@ Set up
     rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
     encrypt extensions.privacy.commands:encrypt  Encrypt the store, or your own.
     decrypt extensions.privacy.commands:decrypt  Decrypt the store, or your own.
-"""
-"""Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands, and first among them
-the one that the group's name alone runs."""
+"""  # noqa: E501  its lines are read by others
+"""Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
+and first among them the one that the group's name alone runs."""
 
 
 EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
-    ExitCode.PARTLY: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a"
-    " session file could not be read, or a question was answered with no",
+    ExitCode.PARTLY: (
+        "partly done, or nothing matched; candidates are unjudged, an audit found something to do,"
+        " a session file could not be read, or a question was answered with no"
+    ),
     ExitCode.USAGE: "usage; the command or a setting is wrong",
-    ExitCode.NOTHING_JUDGED: "no usable model; or nothing was judged, or `doctor` found something to fix",
+    ExitCode.NOTHING_JUDGED: (
+        "no usable model; or nothing was judged, or `doctor` found something to fix"
+    ),
     ExitCode.BUDGET: "budget; a cap stopped it",
     ExitCode.GATE: "gate; a figure is worse than its baseline",
     ExitCode.STORE: "store refused or damaged; or erased text is still in its files",
@@ -164,10 +170,14 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 class LazyGroup(click.Group):
     """Commands by name, imported when one is called."""
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, CommandEntry]], **named: Any) -> None:
+    def __init__(
+        self, *arguments: Any, sections: Mapping[str, Mapping[str, CommandEntry]], **named: Any
+    ) -> None:
         super().__init__(*arguments, **named)
         self.sections = sections
-        self.entries: Final = {name: entry for section in sections.values() for name, entry in section.items()}
+        self.entries: Final = {
+            name: entry for section in sections.values() for name, entry in section.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands in the order of the table."""
@@ -180,26 +190,41 @@ class LazyGroup(click.Group):
             return None
         if entry.commands:
             alone = f"`{cmd_name}` alone is `{cmd_name} {next(iter(entry.commands))}`."
-            return LazyGroup(cmd_name, sections={"Commands": entry.commands}, help=entry.line, epilog=alone)
+            return LazyGroup(
+                cmd_name, sections={"Commands": entry.commands}, help=entry.line, epilog=alone
+            )
         module, _, attribute = entry.place.partition(":")
         command = getattr(import_module(f"xscore.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Run the first command of a group that is named alone: `history --limit 3` is `history list --limit 3`."""
+        """Run the first command of a group that is named alone: `history --limit 3` is `history
+        list --limit 3`."""
         words = args[:1]
         if ctx.parent and not ctx.resilient_parsing and (not words or words[0].startswith("-")):
-            args = args if words and words[0] in ctx.help_option_names else [next(iter(self.entries)), *args]
+            args = (
+                args
+                if words and words[0] in ctx.help_option_names
+                else [next(iter(self.entries)), *args]
+            )
         return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name those that may be meant."""
-        if args[0] not in self.entries and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if (
+            args[0] not in self.entries
+            and not args[0].startswith("-")
+            and not ctx.resilient_parsing
+        ):
             error = click.exceptions.NoSuchCommand(args[0], None, self.entries, ctx)
-            below = [f"'{name} {args[0]}'" for name, entry in self.entries.items() if args[0] in entry.commands]
+            below = [
+                f"'{name} {args[0]}'"
+                for name, entry in self.entries.items()
+                if args[0] in entry.commands
+            ]
             words = " ".join(word for word in args if not word.startswith("--")).split()
             meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
             more = ""
@@ -211,7 +236,11 @@ class LazyGroup(click.Group):
                 more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
             elif len(words) >= WORDS_OF_A_TASK and not error.possibilities:
                 more = f'Did you mean `xscore ask "{" ".join(words)}"`?'
-            raise click.exceptions.NoSuchCommand(args[0], f"{error.message} {more}", None, ctx) if more else error
+            raise (
+                click.exceptions.NoSuchCommand(args[0], f"{error.message} {more}", None, ctx)
+                if more
+                else error
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -238,12 +267,24 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
     sections=SECTIONS,
     params=[*OUTPUT],
     context_settings=HELP_OPTIONS,
-    epilog="Exit codes: " + " · ".join(f"{code} {words.split(';')[0]}" for code, words in EXIT_CODES.items()) + ".",
+    epilog="Exit codes: "
+    + " · ".join(f"{code} {words.split(';')[0]}" for code, words in EXIT_CODES.items())
+    + ".",
 )
 @click.option(
-    "-C", "--directory", type=click.Path(exists=True, file_okay=False), help="Run as if started in DIRECTORY."
+    "-C",
+    "--directory",
+    type=click.Path(exists=True, file_okay=False),
+    help="Run as if started in DIRECTORY.",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_version,
+    help="Show version.",
+)
 def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
@@ -256,12 +297,15 @@ def xscore_command(directory: str | None, **_output: object) -> None:
             os.chdir(directory)
         except OSError as error:
             raise UsageError(
-                f"--directory: {directory} cannot be entered: {error.strerror}", hint="Name a folder you can open."
+                f"--directory: {directory} cannot be entered: {error.strerror}",
+                hint="Name a folder you can open.",
             ) from error
     try:
         Path.cwd()
     except OSError as error:
-        raise UsageError("the current folder is gone", hint="Change to an existing folder.") from error
+        raise UsageError(
+            "the current folder is gone", hint="Change to an existing folder."
+        ) from error
 
 
 def run_command_line() -> NoReturn:

@@ -1,6 +1,8 @@
-"""`xscore memory add | update | list | show | stats`: add, change and look at memories that are not code.
+"""`xscore memory add | update | list | show | stats`: add, change and look at memories that are not
+code.
 
-It turns options into a statement or a filter; the store decides what to keep. `--scope user` and `--scope
+It turns options into a statement or a filter; the store decides what to keep. `--scope user` and
+`--scope
 project` mean the layers user and project; the other scopes say how far a memory reaches.
 """
 
@@ -26,7 +28,14 @@ from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
 from xscore.platform.text import readable_text
-from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    Kind,
+    Layer,
+    MemoryDetails,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.records.statement import LAYERS_BY_KIND, LayerStats, Statement
 from xscore.store import remembering
 from xscore.store.evidence import citations_of, parse_citation, refresh_evidence
@@ -54,7 +63,12 @@ _STATED_KINDS = [str(kind) for kind in LAYERS_BY_KIND]
 _UNIT_INTERVAL = click.FloatRange(0, 1)
 
 NARROWING = [
-    option("--layer", type=click.Choice(list(map(str, Layer))), multiple=True, help="Only this layer. Repeatable."),
+    option(
+        "--layer",
+        type=click.Choice(list(map(str, Layer))),
+        multiple=True,
+        help="Only this layer. Repeatable.",
+    ),
     option(
         "--scope",
         type=click.Choice(SCOPES),
@@ -76,16 +90,40 @@ CHOICE = [
     option("--all", "everything", is_flag=True, help="Superseded and archived ones too."),
 ]
 STATEMENT = [
-    option("--title", metavar="LINE", help="One line for lists; default: the first line of the text."),
+    option(
+        "--title", metavar="LINE", help="One line for lists; default: the first line of the text."
+    ),
     option("--key", metavar="KEY", help="Topic; replaces the memory with the same key."),
     option("--because", metavar="WHY", help="Reason; the judge reads it too."),
     option(
-        "--alternative", "alternatives", metavar="TEXT", multiple=True, help="An option that was rejected. Repeatable."
+        "--alternative",
+        "alternatives",
+        metavar="TEXT",
+        multiple=True,
+        help="An option that was rejected. Repeatable.",
     ),
-    option("--link", "links", metavar="REF", multiple=True, help="A path, URL or memory ID. Repeatable."),
-    option("--by", "author", metavar="NAME", help="Author. For decisions, defaults to git's user.name."),
-    option("--cite", metavar="PATH[:LINES]", multiple=True, help="Code it rests on: stale when that changes."),
-    option("--importance", metavar="N", type=_UNIT_INTERVAL, help="0 to 1; below 0.2 it is soon dropped."),
+    option(
+        "--link",
+        "links",
+        metavar="REF",
+        multiple=True,
+        help="A path, URL or memory ID. Repeatable.",
+    ),
+    option(
+        "--by", "author", metavar="NAME", help="Author. For decisions, defaults to git's user.name."
+    ),
+    option(
+        "--cite",
+        metavar="PATH[:LINES]",
+        multiple=True,
+        help="Code it rests on: stale when that changes.",
+    ),
+    option(
+        "--importance",
+        metavar="N",
+        type=_UNIT_INTERVAL,
+        help="0 to 1; below 0.2 it is soon dropped.",
+    ),
     option("--fix", metavar="HOW", help="For a failure: how it was fixed."),
 ]
 _STATED = ("title", "key", "because", "alternatives", "links", "author", "importance")
@@ -93,7 +131,8 @@ _STATED = ("title", "key", "because", "alternatives", "links", "author", "import
 
 
 def choice_of(flags: Flags) -> MemoryFilter:
-    """Return the filter that the options describe; a command without `--all` includes every status."""
+    """Return the filter that the options describe; a command without `--all` includes every
+    status."""
     given, words = flags.given, set(flags.given["scope"])
     of_scope = {_LAYER_OF_SCOPE[word] for word in words if word in _LAYER_OF_SCOPE}
     named = set(map(Layer, given["layer"]))
@@ -108,16 +147,24 @@ def choice_of(flags: Flags) -> MemoryFilter:
 
 
 def is_narrow(flags: Flags) -> bool:
-    """Whether the options filter anything; if not, no result means an empty store rather than no match."""
+    """Whether the options filter anything; if not, no result means an empty store rather than no
+    match."""
     return any(flags.given[str(one.name)] for one in NARROWING)
 
 
 def _read_text(given: str) -> str:
-    return readable_text(given) if given != "-" else read_stdin(4 << 20, hint="Sum it up in a few sentences.")
+    return (
+        readable_text(given)
+        if given != "-"
+        else read_stdin(4 << 20, hint="Sum it up in a few sentences.")
+    )
 
 
 def _read_citations(store: "Store", spans: Sequence[str]) -> "tuple[Citation, ...]":
-    return tuple(parse_citation(store.root, span, connection=store.connection, base=Path.cwd()) for span in spans)
+    return tuple(
+        parse_citation(store.root, span, connection=store.connection, base=Path.cwd())
+        for span in spans
+    )
 
 
 def _stated(flags: Flags) -> dict[str, Any]:
@@ -127,40 +174,72 @@ def _stated(flags: Flags) -> dict[str, Any]:
 @command(STATEMENT)
 @click.argument("text")
 @click.option(
-    "--kind", "--type", "kind", metavar="KIND", type=click.Choice(_STATED_KINDS), help=f"{', '.join(_STATED_KINDS)}."
+    "--kind",
+    "--type",
+    "kind",
+    metavar="KIND",
+    type=click.Choice(_STATED_KINDS),
+    help=f"{', '.join(_STATED_KINDS)}.",
 )
-@click.option("--layer", type=click.Choice(["project", "user", "governance"]), help="Default: the layer of the kind.")
+@click.option(
+    "--layer",
+    type=click.Choice(["project", "user", "governance"]),
+    help="Default: the layer of the kind.",
+)
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
-    help="How far it reaches; user and project are layers. Default: this repository; your own memories, everywhere.",
+    help=(
+        "How far it reaches; user and project are layers. Default: this repository; your own"
+        " memories, everywhere."
+    ),
 )
 @click.option("--inferred", is_flag=True, help="Inferred rather than stated: lower confidence.")
 @click.option(
-    "--occurrence", metavar="NAME", default="", help="For a failure: name of the occurrence, which counts once."
+    "--occurrence",
+    metavar="NAME",
+    default="",
+    help="For a failure: name of the occurrence, which counts once.",
 )
 def add_memory(
-    text: str, *, kind: str | None, layer: str | None, scope: str | None, inferred: bool, occurrence: str, flags: Flags
+    text: str,
+    *,
+    kind: str | None,
+    layer: str | None,
+    scope: str | None,
+    inferred: bool,
+    occurrence: str,
+    flags: Flags,
 ) -> None:
     """Remember TEXT (`-`: standard input). The same words twice are one memory, counted again.
 
-    Decisions go to the governance layer, preferences to your own, all else to the project's; without --kind it is
-    context. For a failure, TEXT is the error as shown: errors that differ only in numbers, addresses, times and
-    folders count as one failure, and one that repeats often becomes a pattern to avoid.
+    Decisions go to the governance layer, preferences to your own, all else to the project's;
+    without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
+    in numbers, addresses, times and folders count as one failure, and one that repeats often
+    becomes a pattern to avoid.
     """
     where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
     if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
         raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
-    sort = Kind(kind) if kind else _DEFAULT_KINDS.get(where, Kind.CONTEXT) if where else Kind.CONTEXT
+    sort = (
+        Kind(kind) if kind else _DEFAULT_KINDS.get(where, Kind.CONTEXT) if where else Kind.CONTEXT
+    )
     fix, is_failure = flags.given["fix"], sort is Kind.FAILURE
-    if is_failure and (layer or scope or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}):
-        raise UsageError("a failure takes only --because, --fix and --occurrence", hint="Leave out the other options.")
+    if is_failure and (
+        layer or scope or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}
+    ):
+        raise UsageError(
+            "a failure takes only --because, --fix and --occurrence",
+            hint="Leave out the other options.",
+        )
     if not is_failure and (fix or occurrence):
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
     with opened_store(flags) as store:
         if is_failure:
             details = MemoryDetails(rationale=flags.given["because"] or "", resolution=fix or "")
-            found = record_failure(store, text=_read_text(text), details=details, occurrence=occurrence)
+            found = record_failure(
+                store, text=_read_text(text), details=details, occurrence=occurrence
+            )
             flags.terminal.print_result(failure_json(found), render_failure(found))
             return
         statement = Statement(
@@ -172,7 +251,9 @@ def add_memory(
             source=MemorySource.INFERRED if inferred else MemorySource.EXPLICIT,
             **_stated(flags),
         )
-        remembered = remembering.remember(store, statement, citations=_read_citations(store, flags.given["cite"]))
+        remembered = remembering.remember(
+            store, statement, citations=_read_citations(store, flags.given["cite"])
+        )
         print_remembered(store, remembered, flags.terminal)
 
 
@@ -180,20 +261,29 @@ def add_memory(
 @click.argument("memory_id", metavar="ID")
 @click.option("--text", help="New words; `-`: standard input.")
 @click.option("--confidence", metavar="N", type=_UNIT_INTERVAL, help="0 to 1.")
-def update_memory(memory_id: str, *, text: str | None, confidence: float | None, flags: Flags) -> None:
-    """Change the memory with this exact ID. It keeps its ID and history; a changed text is judged again.
+def update_memory(
+    memory_id: str, *, text: str | None, confidence: float | None, flags: Flags
+) -> None:
+    """Change the memory with this exact ID. It keeps its ID and history; a changed text is judged
+    again.
 
-    Fields you do not name stay as they are. '' clears a title, a reason, or a list; another key makes a new memory
-    that supersedes this one. --fix records how a failure was fixed, in its pattern too.
+    Fields you do not name stay as they are. '' clears a title, a reason, or a list; another key
+    makes a new memory that supersedes this one. --fix records how a failure was fixed, in its
+    pattern too.
     """
     cite, fix = flags.given["cite"], flags.given["fix"]
     words = None if text is None else _read_text(text)
     change = remembering.MemoryChange(text=words, confidence=confidence, **_stated(flags))
     is_changed = bool(cite) or not change.is_empty
     if fix is not None and is_changed:
-        raise UsageError("--fix takes no other options", hint="Change the rest with another `xscore memory update`.")
+        raise UsageError(
+            "--fix takes no other options",
+            hint="Change the rest with another `xscore memory update`.",
+        )
     if fix is None and not is_changed:
-        raise UsageError("nothing to change", hint="Name --text, --title, --key, --because, --cite, …")
+        raise UsageError(
+            "nothing to change", hint="Name --text, --title, --key, --because, --cite, …"
+        )
     with opened_store(flags) as store:
         if fix is not None:
             fixed = resolve_failure(store, memory_id, _read_text(fix))
@@ -205,19 +295,38 @@ def update_memory(memory_id: str, *, text: str | None, confidence: float | None,
 
 
 @command(CHOICE)
-@click.option("--limit", metavar="N", type=COUNT, help=f"Only the newest N; {MEMORIES_SHOWN}, or all with --json.")
-@click.option("--match", metavar="TEXT", default="", help="Rank by rules, no model: memories with exactly this text.")
-@click.option("--reference", "references", metavar="REF", multiple=True, help="Rank by this path, URL or ID too.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=COUNT,
+    help=f"Only the newest N; {MEMORIES_SHOWN}, or all with --json.",
+)
+@click.option(
+    "--match",
+    metavar="TEXT",
+    default="",
+    help="Rank by rules, no model: memories with exactly this text.",
+)
+@click.option(
+    "--reference",
+    "references",
+    metavar="REF",
+    multiple=True,
+    help="Rank by this path, URL or ID too.",
+)
 def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
-    """List the memories that do not come from files. Name `--layer graph` or `vector` for the memories of files.
+    """List the memories that do not come from files. Name `--layer graph` or `vector` for the
+    memories of files.
 
-    --match and --reference show what fixed rules select, best first, each with its score from 0 to 2: 1 for the text,
-    0.3 for each reference, then scope, kind, importance and use. Exit code 1 if --layer, --scope, --kind or these match
-    nothing; an empty store is no error.
+    --match and --reference show what fixed rules select, best first, each with its score from 0 to
+    2: 1 for the text, 0.3 for each reference, then scope, kind, importance and use. Exit code 1 if
+    --layer, --scope, --kind or these match nothing; an empty store is no error.
     """
     terminal, choice, query = flags.terminal, choice_of(flags), None
     if match or references:
-        query = RegistryQuery(text=match, references=references, scopes=choice.scopes, kinds=choice.kinds)
+        query = RegistryQuery(
+            text=match, references=references, scopes=choice.scopes, kinds=choice.kinds
+        )
     with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
@@ -241,7 +350,10 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
     terminal.print_result(body, "\n".join(lines), none=none)
     if len(shown) < len(found):
         which = "lower" if scores else "older"
-        terminal.note(f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}` shows all")
+        terminal.note(
+            f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}`"
+            " shows all"
+        )
     return NothingMatched.exit_code if is_filtered and not found else 0
 
 
@@ -253,7 +365,8 @@ def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:
 @command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def show_memories(ids: tuple[str, ...], flags: Flags) -> None:
-    """Show everything about the memories with these exact IDs: text, reasons, source, evidence, use."""
+    """Show everything about the memories with these exact IDs: text, reasons, source, evidence,
+    use."""
     with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
@@ -269,7 +382,10 @@ STATS_HEADS = ("layer", "rows", "of", "bytes", "of ", "uses", "unused", "oldest"
 
 @command()
 def memory_stats(flags: Flags) -> None:
-    """Count rows and bytes of each layer against its caps, with age and use. Memories of files are not counted."""
+    """Count rows and bytes of each layer against its caps, with age and use.
+
+    Memories of files are not counted.
+    """
     with opened_store(flags, make=False) as store:
         found, now = layer_stats(store), store.clock()
     cells = [_stats_cells(one, now) for one in found]
@@ -278,7 +394,17 @@ def memory_stats(flags: Flags) -> None:
 
 
 def _stats_cells(one: LayerStats, now: float) -> tuple[str, ...]:
-    most = (f"{one.max_rows:,}" if one.max_rows else "-", format_bytes(one.max_bytes) if one.max_bytes else "-")
+    most = (
+        f"{one.max_rows:,}" if one.max_rows else "-",
+        format_bytes(one.max_bytes) if one.max_bytes else "-",
+    )
     ages = [format_age(at, now) if one.rows else "-" for at in (one.oldest_at, one.newest_at)]
-    counts = (f"{one.rows:,}", most[0], format_bytes(one.bytes), most[1], f"{one.uses:,}", f"{one.never_used:,}")
+    counts = (
+        f"{one.rows:,}",
+        most[0],
+        format_bytes(one.bytes),
+        most[1],
+        f"{one.uses:,}",
+        f"{one.never_used:,}",
+    )
     return (str(one.layer), *counts, *ages)

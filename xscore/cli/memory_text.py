@@ -36,13 +36,21 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
     marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
-    marks += [str(memory.source)] if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT) else []
+    marks += (
+        [str(memory.source)]
+        if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT)
+        else []
+    )
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)
     more = faint(f"  ({', '.join(marks)})") if marks else ""
     age = format_age(memory.updated_at, now)
     title = ellipsize(memory.title, _TITLE_CHARS)
-    cut = " …" if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip() else ""
+    cut = (
+        " …"
+        if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip()
+        else ""
+    )
     return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{more}"
 
 
@@ -59,16 +67,33 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     details = memory.particulars
     used = f"{counted(memory.access_count, 'time')}, last {format_age(memory.accessed_at, now)}"
     added = format_age(memory.created_at, now)
-    added += f", changed {format_age(memory.updated_at, now)}" if memory.updated_at > memory.created_at else ""
+    added += (
+        f", changed {format_age(memory.updated_at, now)}"
+        if memory.updated_at > memory.created_at
+        else ""
+    )
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
-        ("place", format_place(memory.path, memory.start_line, memory.end_line) if memory.path else ""),
+        (
+            "place",
+            format_place(memory.path, memory.start_line, memory.end_line) if memory.path else "",
+        ),
         ("by", one_line(details.author)),
-        ("source", str(memory.source) + (f", read in {one_line(details.origin)}" if details.origin else "")),
-        ("status", str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else "")),
+        (
+            "source",
+            str(memory.source)
+            + (f", read in {one_line(details.origin)}" if details.origin else ""),
+        ),
+        (
+            "status",
+            str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else ""),
+        ),
         ("importance", f"{memory.importance:g}"),
-        ("confidence", f"{memory.confidence:g}, {counted(memory.evidence_count, 'piece')} of evidence"),
+        (
+            "confidence",
+            f"{memory.confidence:g}, {counted(memory.evidence_count, 'piece')} of evidence",
+        ),
         ("added", added),
         ("used", used if memory.access_count else "never"),
         ("occurred", counted(details.occurrences, "time") if details.occurrences else ""),
@@ -82,7 +107,9 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
 
 
 def _citation(one: Citation) -> str:
-    return format_place(one.path, one.start_line, one.end_line) + ("  changed since" if one.is_changed else "")
+    return format_place(one.path, one.start_line, one.end_line) + (
+        "  changed since" if one.is_changed else ""
+    )
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
@@ -95,13 +122,20 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
     from xscore.store.evidence import citations_of
 
     memory = remembered.memory
-    cites = () if memory.layer is Layer.USER else citations_of(store.connection, [memory.id]).get(memory.id, ())
+    cites = (
+        ()
+        if memory.layer is Layer.USER
+        else citations_of(store.connection, [memory.id]).get(memory.id, ())
+    )
     body = memory_json(memory, cites) | {
         "became": remembered.became.value,
         "superseded": list(remembered.superseded),
         "redacted": remembered.redacted,
     }
-    line = f"{_EFFECTS[remembered.became]} {memory.id}  {memory.layer}, {memory.kind}: {one_line(memory.title)}"
+    line = (
+        f"{_EFFECTS[remembered.became]} {memory.id}  {memory.layer}, {memory.kind}:"
+        f" {one_line(memory.title)}"
+    )
     terminal.print_result(body, line)
     if remembered.superseded:
         terminal.note(f"it replaces {', '.join(remembered.superseded)} ({one_line(memory.key)})")

@@ -1,6 +1,8 @@
-"""Open the pipeline or the store for one command: settings are read here, with the environment and the flags.
+"""Open the pipeline or the store for one command: settings are read here, with the environment and
+the flags.
 
-One place applies the flags, so no command can forget one such as `--no-user-learning`. It decides nothing about a turn.
+One place applies the flags, so no command can forget one such as `--no-user-learning`. It decides
+nothing about a turn.
 """
 
 import os
@@ -33,12 +35,19 @@ def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
     """
     loaded = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
     if flags.given.get("require_shared") and not loaded.settings.shared.url.reveal():
-        raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
+        raise UsageError(
+            "--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL)."
+        )
     return loaded
 
 
-def read_overridden(root: Path, overrides: Mapping[str, object], names: Mapping[str, str]) -> "LoadedSettings":
-    """Layer the settings for the repository at this root, these on top; names: see `Flags`. Raises UsageError."""
+def read_overridden(
+    root: Path, overrides: Mapping[str, object], names: Mapping[str, str]
+) -> "LoadedSettings":
+    """Layer the settings for the repository at this root, these on top; names: see `Flags`.
+
+    Raises UsageError.
+    """
     from xscore.settings import load_settings
 
     return load_settings(
@@ -61,21 +70,25 @@ def run_turn(
     noun: str = "This turn",
     late_loop: bool = False,
 ) -> T:
-    """Open the pipeline around `start`, do the work, close it. Ctrl-C cancels the work; a second one exits at once.
+    """Open the pipeline around `start`, do the work, close it. Ctrl-C cancels the work; a second
+    one exits at once.
 
-    make: create the store if it is missing. noun: what the confirmation asks the user to pay for. late_loop: see
-    `run_interruptible`.
+    make: create the store if it is missing.
+    noun: what the confirmation asks the user to pay for.
+    late_loop: see `run_interruptible`.
     """
     from xscore.cli.interrupt import run_interruptible
     from xscore.pipeline.build import Pipeline
 
     loaded = settings or read_settings(flags, start=start)
-    from xscore.cli.progress import TurnObserver  # a command that opens the store alone shows no progress
+    # A command that opens the store alone shows no progress.
+    from xscore.cli.progress import TurnObserver
 
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
-        refuse_wide_folder(find_root(start.resolve()))  # before it is listed, which takes minutes there
+        # Before it is listed, which takes minutes there.
+        refuse_wide_folder(find_root(start.resolve()))
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
     _note_what_is_missing(start, loaded.settings, observer.note, made=make)
     for warning in loaded.warnings:
@@ -89,7 +102,9 @@ def run_turn(
         return result
 
     try:
-        return run_interruptible(inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop)
+        return run_interruptible(
+            inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop
+        )
     finally:
         observer.close()
 
@@ -100,7 +115,8 @@ def opened_store(
 ) -> "Iterator[Store]":
     """Open only the store around `start`, for commands that need no model and no index.
 
-    make: create the store if it is missing. settings: None reads them here.
+    make: create the store if it is missing.
+    settings: None reads them here.
     """
     from xscore.store.store import Store
 
@@ -108,7 +124,8 @@ def opened_store(
     _note_what_is_missing(start, chosen, flags.terminal.note, made=make)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         store.listen(flags.terminal.note)
-        if store.root.read_only:  # only turns use the copy as a store: what is stated or erased there would be lost
+        # Only turns use the copy as a store: what is stated or erased there would be lost.
+        if store.root.read_only:
             store.connection.execute("PRAGMA query_only = ON")
         yield store
     if store.copy_problem:
@@ -124,7 +141,8 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
         return
     if bare_repository(root.path):
         raise NothingMatched(
-            f"there is nothing to read in {root.path}: it is a bare repository, or git's own folder, without files",
+            f"there is nothing to read in {root.path}: it is a bare repository, or git's own"
+            " folder, without files",
             hint="Go to a working tree of it (`git worktree add`, or a clone). No store was made.",
         )
     from xscore.indexer.index import nothing_to_read
@@ -144,7 +162,8 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
 
 
 def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
-    """Say what was stated in an earlier store at this place; empty: nothing, or there is a store."""
+    """Say what was stated in an earlier store at this place; empty: nothing, or there is a
+    store."""
     from xscore.store.opening import has_store, key_source
 
     if has_store(root.store_dir):
@@ -163,7 +182,9 @@ def _has_earlier_store(root: "RepositoryRoot") -> bool:
     return root.earlier_store_dir is not None and has_store(root.earlier_store_dir)
 
 
-def _note_what_is_missing(start: Path, settings: "Settings", note: Callable[[str], None], *, made: bool) -> None:
+def _note_what_is_missing(
+    start: Path, settings: "Settings", note: Callable[[str], None], *, made: bool
+) -> None:
     """Note that there is no store yet; if one is made now, what was stated in an earlier one."""
     from xscore.store.opening import has_store
 
@@ -175,5 +196,5 @@ def _note_what_is_missing(start: Path, settings: "Settings", note: Callable[[str
     elif not (has_store(root.store_dir) or _has_earlier_store(root)):
         note(
             earlier_statements(root, settings)
-            or f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"
+            or f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"  # noqa: E501  its lines are read by others
         )

@@ -1,7 +1,7 @@
 """The options that several commands share, and the records they become.
 
-An option that overrides a setting names it (`sets`); the setting defines type, bounds and precedence. Trade-off: one
-help text per option has to fit every command that has it.
+An option that overrides a setting names it (`sets`); the setting defines type, bounds and
+precedence. Trade-off: one help text per option has to fit every command that has it.
 """
 
 import re
@@ -29,15 +29,21 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_8
 
 
 def period_s(text: str) -> float:
-    """Return a length of time with its unit, in seconds: `30s`, `1.5m`, `24h`, `7d`, `2w`. Raises BadParameter."""
+    """Return a length of time with its unit, in seconds: `30s`, `1.5m`, `24h`, `7d`, `2w`.
+
+    Raises BadParameter.
+    """
     found = re.fullmatch(_PERIOD, text.strip())
     if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w.")
+        raise click.BadParameter(
+            f"{text!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w."
+        )
     return float(found[1]) * _UNIT_SECONDS[found[2]]
 
 
 def utc_time(given: str) -> float:
-    """Return a day or a time, in UTC unless it names an offset, or how long ago, as Unix seconds. Raises BadParameter.
+    """Return a day or a time, in UTC unless it names an offset, or how long ago, as Unix seconds.
+    Raises BadParameter.
 
     `2026-11-01`, `2026-11-01T08:00`, `7d`.
     """
@@ -57,7 +63,9 @@ def utc_time(given: str) -> float:
 def checked_thread(text: str) -> str:
     """Return the name of a thread: letters, digits and `._:/-`, at most 80. Raises BadParameter."""
     if not re.fullmatch(r"[A-Za-z0-9._:/-]{1,80}", text):
-        raise click.BadParameter(f"{text!r} is not a thread name. Use letters, digits and ._:/- (at most 80).")
+        raise click.BadParameter(
+            f"{text!r} is not a thread name. Use letters, digits and ._:/- (at most 80)."
+        )
     return text
 
 
@@ -67,7 +75,9 @@ class SharedOption(click.Option):
     sets: the settings it overrides, separated by spaces. advanced: help lists it under "Advanced".
     """
 
-    def __init__(self, *names: str, sets: str = "", advanced: bool = False, **attributes: Any) -> None:
+    def __init__(
+        self, *names: str, sets: str = "", advanced: bool = False, **attributes: Any
+    ) -> None:
         super().__init__(names, **attributes)
         self.sets: list[str] = sets.split()
         self.advanced = advanced
@@ -112,32 +122,68 @@ NO_USER_LEARNING = [
     )
 ]
 NO_GIT = tuning(
-    "--no-git", sets="index.git", flag_value=False, default=None, help="Do not ask git for files, diff and changes."
+    "--no-git",
+    sets="index.git",
+    flag_value=False,
+    default=None,
+    help="Do not ask git for files, diff and changes.",
 )
 WORKING_FILE = [
     option("-f", "--file", metavar="F[:LINE]", type=click.Path(), help="The file you are in."),
-    option("-e", "--errors", metavar="FILE|-", type=click.Path(allow_dash=True), help="Error output or a stack trace."),
+    option(
+        "-e",
+        "--errors",
+        metavar="FILE|-",
+        type=click.Path(allow_dash=True),
+        help="Error output or a stack trace.",
+    ),
     tuning(
-        "--recent", metavar="FILE", type=click.Path(), multiple=True, help="A recent file, newest first. Repeatable."
+        "--recent",
+        metavar="FILE",
+        type=click.Path(),
+        multiple=True,
+        help="A recent file, newest first. Repeatable.",
     ),
     NO_GIT,
 ]
 THREAD = [
-    tuning("--thread", metavar="NAME", type=checked_thread, help="Continue this thread and keep its judgments."),
-    tuning("--continue", "follows_latest", is_flag=True, help="Continue the thread of this branch's latest turn."),
+    tuning(
+        "--thread",
+        metavar="NAME",
+        type=checked_thread,
+        help="Continue this thread and keep its judgments.",
+    ),
+    tuning(
+        "--continue",
+        "follows_latest",
+        is_flag=True,
+        help="Continue the thread of this branch's latest turn.",
+    ),
     option(
         "--fresh",
         is_flag=True,
-        help="Re-judge everything; also starts a new session unless --thread or --continue is given.",
+        help=(
+            "Re-judge everything; also starts a new session unless --thread or --continue is given."
+        ),
     ),
 ]
 SESSION = [
     *THREAD,
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    tuning("--no-memory", is_flag=True, help="Only code and documents: nothing that was stated or answered."),
+    tuning(
+        "--no-memory",
+        is_flag=True,
+        help="Only code and documents: nothing that was stated or answered.",
+    ),
 ]
 SCOPE = [
-    option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),
+    option(
+        "-g",
+        "--glob",
+        metavar="GLOB",
+        multiple=True,
+        help="Only memories of files that match. Repeatable.",
+    ),
     option(
         "-t",
         "--kind",
@@ -164,9 +210,16 @@ SELECTION = [
         help="Keep what scores at least this, from 0 to 1.",
     ),
     option("-k", "--top-k", metavar="N", sets="selection.top_k", help="Keep at most N."),
-    tuning("--min-keep", metavar="N", sets="selection.min_keep", help="Fill up to N from the near misses."),
+    tuning(
+        "--min-keep",
+        metavar="N",
+        sets="selection.min_keep",
+        help="Fill up to N from the near misses.",
+    ),
 ]
-PERSONA = [tuning("--persona", metavar="TONE", sets="session.persona", help="concise, playful or formal.")]
+PERSONA = [
+    tuning("--persona", metavar="TONE", sets="session.persona", help="concise, playful or formal.")
+]
 ROUTING = [
     tuning(
         "--task-type",
@@ -174,23 +227,64 @@ ROUTING = [
         sets="routing.task_type",
         help=f"{', '.join(TaskType)}; default: found from TASK.",
     ),
-    tuning("--strict", flag_value=True, default=None, sets="routing.strict", help="Stop if a layer cannot be read."),
+    tuning(
+        "--strict",
+        flag_value=True,
+        default=None,
+        sets="routing.strict",
+        help="Stop if a layer cannot be read.",
+    ),
 ]
-JUDGE = [option("--judge", metavar="MODEL", sets="judge.model", help="The judge: a model, lexical, or scripted:FILE.")]
+JUDGE = [
+    option(
+        "--judge",
+        metavar="MODEL",
+        sets="judge.model",
+        help="The judge: a model, lexical, or scripted:FILE.",
+    )
+]
 ANSWERER = [
-    option("-m", "--model", metavar="MODEL", sets="primary.model", help="The answering model, or scripted:FILE.")
+    option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        sets="primary.model",
+        help="The answering model, or scripted:FILE.",
+    )
 ]
 REPLAY = [
-    tuning("--replay", flag_value=True, default=None, sets="judge.replay", help="Use only the cache; needs no key.")
+    tuning(
+        "--replay",
+        flag_value=True,
+        default=None,
+        sets="judge.replay",
+        help="Use only the cache; needs no key.",
+    )
 ]
 JUDGING = [
-    tuning("--pack-size", metavar="N", sets="judge.pack_size", help="Memories in one prompt, 1 to 60."),
-    tuning("--judge-sees", metavar="task|full", sets="judge.sees", help="Also show the judge the file and diff."),
-    tuning("--reasons", metavar="relevant|all", sets="judge.reasons", help="Which memories to ask reasons for."),
-    tuning("--tests", metavar="cards|full", sets="judge.tests", help="Show tests as cards, or whole."),
+    tuning(
+        "--pack-size", metavar="N", sets="judge.pack_size", help="Memories in one prompt, 1 to 60."
+    ),
+    tuning(
+        "--judge-sees",
+        metavar="task|full",
+        sets="judge.sees",
+        help="Also show the judge the file and diff.",
+    ),
+    tuning(
+        "--reasons",
+        metavar="relevant|all",
+        sets="judge.reasons",
+        help="Which memories to ask reasons for.",
+    ),
+    tuning(
+        "--tests", metavar="cards|full", sets="judge.tests", help="Show tests as cards, or whole."
+    ),
 ]
 YES = [option("-y", "--yes", is_flag=True, help="Do not ask; caps such as --max-usd still hold.")]
-DRY_RUN = [option("--dry-run", is_flag=True, help="Show what would happen; change and send nothing.")]
+DRY_RUN = [
+    option("--dry-run", is_flag=True, help="Show what would happen; change and send nothing.")
+]
 MAX_USD = [
     option(
         "--max-usd",
@@ -222,7 +316,11 @@ LIMITS = [
 ]
 RESULTS_FILE = [
     option(
-        "-o", "--output", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=FILE,
+        help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl.",
     )
 ]
 LIST_OPTIONS = [*SCOPE, *SELECTION, *JUDGE, *LIMITS, *REPLAY, *JUDGING]
@@ -268,7 +366,10 @@ class Flags(Struct, frozen=True):
         """Build the turn, reading the task and the errors from files or stdin if asked to."""
         errors: str | None = self.given["errors"]
         if task == "-" and errors == "-":
-            raise UsageError("TASK and --errors cannot both be read from standard input", hint="Give one as a file.")
+            raise UsageError(
+                "TASK and --errors cannot both be read from standard input",
+                hint="Give one as a file.",
+            )
         _refuse_unquoted(task, self.scope.within)
         file, line = _file_and_line(self.given["file"] or "")
         thread, follows = self.given.get("thread") or "", bool(self.given.get("follows_latest"))
@@ -291,12 +392,17 @@ class Flags(Struct, frozen=True):
 
 
 def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]], XscoreCommand]:
-    """Make a command with its own options, these groups, and `OUTPUT`, whose options may also precede the command.
+    """Make a command with its own options, these groups, and `OUTPUT`, whose options may also
+    precede the command.
 
     The function is given its own options by name, and all of them as `flags`.
     """
     shared = {str(one.name): one for group in (*groups, OUTPUT, NO_USER_LEARNING) for one in group}
-    names = {setting: max(one.opts, key=len) for one in shared.values() for setting in getattr(one, "sets", ())}
+    names = {
+        setting: max(one.opts, key=len)
+        for one in shared.values()
+        for setting in getattr(one, "sets", ())
+    }
 
     def decorate(function: Callable[..., Any]) -> XscoreCommand:
         own: list[click.Parameter] = list(reversed(getattr(function, "__click_params__", [])))
@@ -306,21 +412,30 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
             for one in OUTPUT:
                 values[str(one.name)] = values[str(one.name)] or before.get(str(one.name))
             set_color(values["color"])
-            overrides = {setting: values[name] for name, one in shared.items() for setting in getattr(one, "sets", ())}
-            as_json, quiet, verbose = (bool(values[name]) for name in ("as_json", "quiet", "verbose"))
+            overrides = {
+                setting: values[name]
+                for name, one in shared.items()
+                for setting in getattr(one, "sets", ())
+            }
+            as_json, quiet, verbose = (
+                bool(values[name]) for name in ("as_json", "quiet", "verbose")
+            )
             flags = Flags(values, overrides, names, Terminal(as_json, quiet, verbose))
             return function(**{str(one.name): values[str(one.name)] for one in own}, flags=flags)
 
-        return XscoreCommand(function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__)
+        return XscoreCommand(
+            function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__
+        )
 
     return decorate
 
 
 def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
-    """Raise UsageError if what stands in the place of PATHs is the rest of a task that was not quoted.
+    """Raise UsageError if what stands in the place of PATHs is the rest of a task that was not
+    quoted.
 
-    Words that look like paths, and all after a task that was quoted, are left to the check against the repository,
-    which names the nearest file.
+    Words that look like paths, and all after a task that was quoted, are left to the check against
+    the repository, which names the nearest file.
     """
     looks_like_path = any("/" in path or "." in path.rstrip(".?!…") for path in paths)
     if not paths or looks_like_path or " " in task.strip():
@@ -356,7 +471,8 @@ def _read_errors(given: str) -> str:
             return _read_text(file, f"--errors: {given}")
     except OSError as error:
         raise UsageError(
-            f"--errors: {given} cannot be read: {error.strerror}", hint="Name a readable file, or - for standard input."
+            f"--errors: {given} cannot be read: {error.strerror}",
+            hint="Name a readable file, or - for standard input.",
         ) from error
 
 
@@ -365,7 +481,9 @@ def read_stdin(max_bytes: int = MAX_INPUT_BYTES, *, hint: str = _LAST_PART) -> s
     return _read_text(sys.stdin.buffer, "standard input", max_bytes, hint)
 
 
-def _read_text(file: IO[bytes], name: str, max_bytes: int = MAX_INPUT_BYTES, hint: str = _LAST_PART) -> str:
+def _read_text(
+    file: IO[bytes], name: str, max_bytes: int = MAX_INPUT_BYTES, hint: str = _LAST_PART
+) -> str:
     data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise UsageError(f"{name} has more than {max_bytes >> 20} MiB", hint=hint)

@@ -1,4 +1,5 @@
-"""Judging and working sessions in words: limits, progress, leaders; what was worked on, where, and how long ago.
+"""Judging and working sessions in words: limits, progress, leaders; what was worked on, where, and
+how long ago.
 
 Figures are rounded; the JSON has them exact. It prints nothing.
 """
@@ -27,11 +28,16 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
         case "latency":
             calls = f"with {counted(judge.concurrency, 'call')} in flight"
             unknown = (
-                ", whose speed is not known yet (one that does not answer takes longer)" if judge.is_assumed else ""
+                ", whose speed is not known yet (one that does not answer takes longer)"
+                if judge.is_assumed
+                else ""
             )
             return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)
-    return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
+    return (
+        f"bound by {limit:,}"
+        f" {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
+    )
 
 
 def describe_seconds(judge: JudgeEstimate, *, about: bool = False) -> str:
@@ -43,16 +49,19 @@ def describe_seconds(judge: JudgeEstimate, *, about: bool = False) -> str:
 
 def describe_forecast(forecast: JudgeEstimate) -> str:
     """Say before a long judging what it takes."""
-    dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
+    dollars = (
+        "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
+    )
     return (
-        f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes {describe_seconds(forecast, about=True)}"
-        f"{dollars} in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)};"
-        " the most promising come first"
+        f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes"
+        f" {describe_seconds(forecast, about=True)}{dollars} in {counted(forecast.calls, 'call')},"
+        f" {describe_binding_limit(forecast)}; the most promising come first"
     )
 
 
 def describe_estimate(estimate: Estimate, noun: str) -> str:
-    """Say what something takes and where it sends what, in a few lines, before the user is asked. noun: what it is."""
+    """Say what something takes and where it sends what, in a few lines, before the user is asked.
+    noun: what it is."""
     judge = estimate.judge
     judging_host = [judge.sends_to] if judge.sends_to else []
     hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
@@ -60,7 +69,10 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
     sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
     calls = judge.calls + (1 if estimate.primary else 0)
     took = f" {describe_seconds(judge)}," if judge.calls else ""
-    lines = [f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends {sends}."]
+    lines = [
+        f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends"
+        f" {sends}."
+    ]
     if estimate.cost_usd is None and estimate.caps:
         lines.append("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:
@@ -73,19 +85,26 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
 
 
 def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
-    """`3 of 812 candidates are unjudged (2 refused, 1 deadline)`; `None of the 151 candidates was judged (budget)`."""
+    """`3 of 812 candidates are unjudged (2 refused, 1 deadline)`; `None of the 151 candidates was
+    judged (budget)`."""
     by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(causes.items()))
     if coverage.unjudged == coverage.candidates > 1:
         why = by_cause if len(causes) > 1 else "".join(causes)
         return f"None of the {coverage.candidates:,} candidates was judged ({why})"
     verb = "is" if coverage.unjudged == 1 else "are"
-    return f"{coverage.unjudged:,} of {counted(coverage.candidates, 'candidate')} {verb} unjudged ({by_cause})"
+    return (
+        f"{coverage.unjudged:,} of {counted(coverage.candidates, 'candidate')} {verb} unjudged"
+        f" ({by_cause})"
+    )
 
 
 def describe_kept_out(by_reason: Mapping[str, int]) -> str:
-    """`572 kept out: 500 bundle, 72 lockfile; `xscore index -v` lists them`; empty if there are none."""
+    """`572 kept out: 500 bundle, 72 lockfile; `xscore index -v` lists them`; empty if there are
+    none."""
     why = ", ".join(f"{count:,} {reason}" for reason, count in most_first(by_reason))
-    return f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them" if why else ""
+    return (
+        f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them" if why else ""
+    )
 
 
 def list_kept_out(excluded: ExcludedCounts) -> list[str]:
@@ -120,7 +139,11 @@ def format_maximum(usd: Decimal | None) -> str:
 def format_total(estimate: Estimate) -> str:
     """`~$0.13`, of judging alone; `up to ~$0.23` with an answer, whose part is a maximum."""
     cost = format_dollars(estimate.cost_usd, estimated=True)
-    return f"up to {cost}" if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd else cost
+    return (
+        f"up to {cost}"
+        if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd
+        else cost
+    )
 
 
 def render_index_progress(progress: IndexProgress) -> str:
@@ -133,7 +156,11 @@ def render_index_progress(progress: IndexProgress) -> str:
 def render_progress(progress: Progress) -> str:
     """Render the progress in one plain line, with a rate once enough calls have returned."""
     done = progress.judged + progress.cached + progress.unjudged
-    parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
+    parts = [
+        f"{done:,} of {progress.candidates:,}",
+        f"{progress.judged:,} judged",
+        f"{progress.cached:,} cached",
+    ]
     if progress.unjudged:
         parts.append(f"{progress.unjudged:,} unjudged")
     can_tell = progress.calls > 0 and progress.judged >= FEWEST_FOR_RATE
@@ -147,7 +174,10 @@ def render_progress(progress: Progress) -> str:
 
 def render_leaders(progress: Progress) -> list[str]:
     """Render the provisional best, one line each."""
-    return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]
+    return [
+        f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}"
+        for leader in progress.leaders
+    ]
 
 
 TASK_CHARS = 72
@@ -164,7 +194,9 @@ def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
     state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
     task = f"  {quote_task(session.task)}" if session.task else ""
-    tasks = counted(session.tasks, "task") + (f", {session.carried:,} carried" if session.carried else "")
+    tasks = counted(session.tasks, "task") + (
+        f", {session.carried:,} carried" if session.carried else ""
+    )
     return f"{session.thread}  {format_branch(session.branch)}{state}, {tasks}{task}"
 
 

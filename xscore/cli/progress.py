@@ -1,7 +1,7 @@
 """Report a turn's progress: a live board on a terminal, a plain line now and then elsewhere.
 
-Under --verbose or a deadline the plain line includes the leaders. It only reports; the pipeline decides what is sent,
-kept or stopped. rich is imported when a board is first drawn.
+Under --verbose or a deadline the plain line includes the leaders. It only reports; the pipeline
+decides what is sent, kept or stopped. rich is imported when a board is first drawn.
 """
 
 import sys
@@ -44,9 +44,15 @@ class TurnObserver(Observer):
     """The observer of one command; `close` is called before anything else is printed."""
 
     def __init__(
-        self, terminal: Terminal, *, assume_yes: bool = False, streams: bool = False, noun: str = "This turn"
+        self,
+        terminal: Terminal,
+        *,
+        assume_yes: bool = False,
+        streams: bool = False,
+        noun: str = "This turn",
     ) -> None:
-        """assume_yes: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
+        """assume_yes: do not ask before a costly turn. streams: write the answer to stdout as it
+        arrives.
 
         noun: what the confirmation says will take the calls and dollars.
         """
@@ -111,7 +117,9 @@ class TurnObserver(Observer):
 
             self._last_line = time.monotonic()
             best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
-            self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
+            self._terminal.lines(
+                "\n".join([render_progress(progress), *(f"  {line}" for line in best)])
+            )
 
     def _show_session(self, session: SessionInfo) -> None:
         """Say what was worked on before a break; under --json the receipt has it."""
@@ -122,7 +130,10 @@ class TurnObserver(Observer):
             self.note(describe_resumed_session(session, now=now))
 
     def _stream(self, piece: str) -> None:
-        """Write a piece of the answer. A closed pipe does not stop a call that is being paid for."""
+        """Write a piece of the answer.
+
+        A closed pipe does not stop a call that is being paid for.
+        """
         if not self._streams or self._stdout_closed:
             return
         self.close()
@@ -134,7 +145,10 @@ class TurnObserver(Observer):
 
     @property
     def can_confirm(self) -> bool:
-        """Whether to ask: stdin is a terminal and --yes was not given. A script continues within its cap."""
+        """Whether to ask: stdin is a terminal and --yes was not given.
+
+        A script continues within its cap.
+        """
         return self._terminal.can_ask and not self._assume_yes
 
     def confirm(self, estimate: "Estimate") -> bool:

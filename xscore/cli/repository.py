@@ -1,7 +1,9 @@
-"""`xscore index | status | doctor | graph | config`: a repository's memories, store, setup, links and settings.
+"""`xscore index | status | doctor | graph | config`: a repository's memories, store, setup, links
+and settings.
 
-`config` changes no setting; a key shows only its last characters, and a URL no user or password. `graph` reads the
-store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
+`config` changes no setting; a key shows only its last characters, and a URL no user or password.
+`graph` reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last
+index run.
 """
 
 import re
@@ -24,7 +26,13 @@ from xscore.platform.figures import format_bytes, format_dollars, format_seconds
 from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, format_place, mask_key, one_line
 from xscore.records.memory import IndexReport
-from xscore.records.reports import BackgroundStatus, Diagnosis, EffectiveSetting, HookFailure, StoreStatus
+from xscore.records.reports import (
+    BackgroundStatus,
+    Diagnosis,
+    EffectiveSetting,
+    HookFailure,
+    StoreStatus,
+)
 from xscore.store import opening
 
 if TYPE_CHECKING:
@@ -44,11 +52,16 @@ _NOTHING = {
 
 
 @command(JUDGE, ANSWERER)
-@click.option("--probe", is_flag=True, help="Have the judge score two made-up functions; ask hosts for their models.")
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Have the judge score two made-up functions; ask hosts for their models.",
+)
 def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to fix.
 
-    Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a fraction of a
+    Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a
+    fraction of a
     cent and sends nothing of the repository.
     """
     found = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
@@ -66,22 +79,31 @@ def _render_diagnosis(found: Diagnosis) -> str:
 
 
 @command()
-@click.argument("question", metavar="related|deps|affected|callers|callees", type=click.Choice(list(_NOTHING)))
+@click.argument(
+    "question", metavar="related|deps|affected|callers|callees", type=click.Choice(list(_NOTHING))
+)
 @click.argument("path", metavar="NAME")
 @click.option(
-    "--depth", metavar="N", type=COUNT, help="Follow at most N links; default 5 for deps and affected, else 1."
+    "--depth",
+    metavar="N",
+    type=COUNT,
+    help="Follow at most N links; default 5 for deps and affected, else 1.",
 )
 def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
-    """Follow the links of NAME: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of a memory.
+    """Follow the links of NAME: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of
+    a memory.
 
-    related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change to
-    it may break. callers: the functions and tests that call it. callees: the functions that it calls.
+    related: what is linked to it in either direction. deps: what it calls, imports or tests.
+    affected: what a change to it may break. callers: the functions and tests that call it. callees:
+    the functions that it calls.
     """
     from xscore.store.graph import ends_named, entity_names, follow_links
     from xscore.store.naming import name_forms
 
     with opened_store(flags, make=False) as store:
-        known = (form for form in name_forms(path, store.root.path) if ends_named(store.connection, form))
+        known = (
+            form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
+        )
         name = next(known, decode_path_argument(path).removeprefix("./"))
         found = follow_links(store.connection, question, name, depth=depth)
         starts = ends_named(store.connection, name, question)
@@ -92,7 +114,9 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     # Where everything is one step away, saying so on each line tells nothing.
     shows_steps = any(node.distance > 1 for node in found)
     lines = [_link_line(one, via=names.get(one.via, ""), shows_steps=shows_steps) for one in found]
-    flags.terminal.print_result(body, "\n".join(lines), none=_NOTHING[question].format(one_line(name)))
+    flags.terminal.print_result(
+        body, "\n".join(lines), none=_NOTHING[question].format(one_line(name))
+    )
     if found:
         flags.terminal.lines(faint(f"{one_line(name)}: {len(found):,} found"))
 
@@ -116,20 +140,27 @@ def _link_line(one: "ReachedNode", *, via: str, shows_steps: bool) -> str:
 
 
 @command([NO_GIT])
-@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path())
+@click.argument(
+    "path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()
+)
 def index(path: Path, flags: Flags) -> None:
     """Bring the memories of the repository around PATH up to date (default: this folder).
 
-    Only what changed is read and parsed. `ask` and `context` do this by themselves, but in a home folder only after
-    this command was given its PATH.
+    Only what changed is read and parsed. `ask` and `context` do this by themselves, but in a home
+    folder only after this command was given its PATH.
     """
     if not path.is_dir():  # click lets a device pass
         raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
-    if click.get_current_context().get_parameter_source("path") is not click.core.ParameterSource.DEFAULT:
+    if (
+        click.get_current_context().get_parameter_source("path")
+        is not click.core.ParameterSource.DEFAULT
+    ):
         _accept_folder(path, flags)
     report = run_turn(flags, lambda open_: open_.index(), start=path, late_loop=True)
     if flags.terminal.as_json or not flags.terminal.quiet:
-        flags.terminal.print_result(report, lambda one: _render_index(one, verbose=flags.terminal.verbose))
+        flags.terminal.print_result(
+            report, lambda one: _render_index(one, verbose=flags.terminal.verbose)
+        )
 
 
 def _accept_folder(path: Path, flags: Flags) -> None:
@@ -148,7 +179,9 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
     kept_out = sum(files.excluded.by_reason.values())
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
     read = f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
-    changes = f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
+    changes = (
+        f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
+    )
     return render_facts(
         [
             ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
@@ -166,7 +199,8 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
 
 @command()
 def status(flags: Flags) -> None:
-    """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
+    """Show what the store of this repository holds: files, memories, judgments, turns, dollars
+    spent."""
     from xscore.pipeline.store_status import read_store_status
 
     loaded = read_settings(flags)
@@ -185,7 +219,10 @@ def _describe_background(found: BackgroundStatus) -> str:
 
 
 def _describe_hook_failure(failed: HookFailure) -> str:
-    return f"{one_line(failed.event)} failed {format_age(failed.at, time.time())}: {one_line(failed.problem)}"
+    return (
+        f"{one_line(failed.event)} failed {format_age(failed.at, time.time())}:"
+        f" {one_line(failed.problem)}"
+    )
 
 
 def _as_text(languages: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -199,10 +236,16 @@ def _as_text(languages: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield "as text", f"{', '.join(missing)}: {NOT_INSTALLED}. {install_hint('languages')}"
     for name, problem in problems.items():
         if not problem:
-            yield "as text", f"{name}: the grammar can be used now. `xscore index` reads its files again."
+            yield (
+                "as text",
+                f"{name}: the grammar can be used now. `xscore index` reads its files again.",
+            )
         elif problem != NOT_INSTALLED:
             package = language_named(name).grammar.partition(":")[0].replace("_", "-")
-            yield "as text", f"{name}: {one_line(problem)}. `pip install --force-reinstall {package}`"
+            yield (
+                "as text",
+                f"{name}: {one_line(problem)}. `pip install --force-reinstall {package}`",
+            )
 
 
 def _still_left(files: int) -> str:
@@ -213,8 +256,13 @@ _NONE_STORED = " (the lexical judge stores none)"
 
 
 def _render_status(found: StoreStatus) -> str:
-    branch = "detached at" if found.branch and found.branch == found.commit else one_line(found.branch)
-    root = [("root", one_line(found.root)), ("head", f"{branch} {found.commit[:SHORT_COMMIT]}".strip())]
+    branch = (
+        "detached at" if found.branch and found.branch == found.commit else one_line(found.branch)
+    )
+    root = [
+        ("root", one_line(found.root)),
+        ("head", f"{branch} {found.commit[:SHORT_COMMIT]}".strip()),
+    ]
     if not found.bytes:  # a note has said that there is no store
         return render_facts(root)
     trusted = "" if found.trusted else " (not trusted)"
@@ -222,7 +270,11 @@ def _render_status(found: StoreStatus) -> str:
         [
             *root,
             ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
-            ("files", f"{found.files:,}" + (f", {_still_left(found.files_left)}" if found.files_left else "")),
+            (
+                "files",
+                f"{found.files:,}"
+                + (f", {_still_left(found.files_left)}" if found.files_left else ""),
+            ),
             ("", describe_kept_out(found.kept_out)),
             ("memories", f"{found.memories:,}"),
             ("layers", render_counts(found.by_layer)),
@@ -230,17 +282,33 @@ def _render_status(found: StoreStatus) -> str:
             ("languages", render_counts(found.by_language)),
             *(_as_text(found.without_grammar) if found.without_grammar else ()),
             ("edges", render_counts(found.edges)),
-            ("judgments", f"{found.judgments:,}" + (_NONE_STORED if found.turns and not found.judgments else "")),
-            ("turns", f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else "")),
+            (
+                "judgments",
+                f"{found.judgments:,}"
+                + (_NONE_STORED if found.turns and not found.judgments else ""),
+            ),
+            (
+                "turns",
+                f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else ""),
+            ),
             ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
             ("background", _describe_background(found.background)),
-            ("", f"went wrong last: {one_line(found.background.problem)}" if found.background.problem else ""),
+            (
+                "",
+                (
+                    f"went wrong last: {one_line(found.background.problem)}"
+                    if found.background.problem
+                    else ""
+                ),
+            ),
             ("last hook", _describe_hook_failure(found.hook_failure) if found.hook_failure else ""),
         ]
     )
     if found.files or found.background.doing:
         return facts
-    return f"{facts}\n\nNothing is indexed" + ("." if found.kept_out else " yet: run `xscore index`.")
+    return f"{facts}\n\nNothing is indexed" + (
+        "." if found.kept_out else " yet: run `xscore index`."
+    )
 
 
 _AFTER_SCHEME = re.compile(r"://\S*")
@@ -252,8 +320,8 @@ _QUERY_VALUE = re.compile(r"([?&][^=&#?\s]*=|#)[^&#\s]+")
 def completion(shell: str, flags: Flags) -> None:
     """Print the completion script of SHELL.
 
-    bash: eval "$(xscore config completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: save it as
-    ~/.config/fish/completions/xscore.fish.
+    bash: eval "$(xscore config completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish:
+    save it as ~/.config/fish/completions/xscore.fish.
     """
     from click.shell_completion import ShellComplete, get_completion_class
 
@@ -270,8 +338,8 @@ def completion(shell: str, flags: Flags) -> None:
 def show_config(origin: bool, flags: Flags) -> None:
     """Show every effective setting; keys are masked but for their last four characters.
 
-    Set one in your own config.toml, in .xscore.toml of the repository (some only), as XSCORE_SECTION_NAME or by an
-    option: docs/reference/settings.md.
+    Set one in your own config.toml, in .xscore.toml of the repository (some only), as
+    XSCORE_SECTION_NAME or by an option: docs/reference/settings.md.
     """
     loaded = read_settings(flags)
     found = effective_settings(loaded)
@@ -285,7 +353,8 @@ def show_config(origin: bool, flags: Flags) -> None:
 
 
 def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
-    """Return every setting with its formatted value and origin; keys and what is secret in URLs are masked."""
+    """Return every setting with its formatted value and origin; keys and what is secret in URLs are
+    masked."""
     found = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
@@ -293,12 +362,15 @@ def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
         shown = value.reveal() if name == "shared.url" else format_setting(value)
         if name == "shared.url" and shown and "://" not in shown:
             shown = "(unreadable)"
-        found.append(EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin))
+        found.append(
+            EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin)
+        )
     return found
 
 
 def _without_credentials(text: str) -> str:
-    """Mask the user, password and query values of each URL in a text, and anything else that looks like a key."""
+    """Mask the user, password and query values of each URL in a text, and anything else that looks
+    like a key."""
     from xscore.store.redaction import redact
 
     return redact(_QUERY_VALUE.sub(r"\1…", _AFTER_SCHEME.sub(_without_user, text))).text

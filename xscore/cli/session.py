@@ -1,6 +1,7 @@
 """`xscore session show | list | resume | fresh`: show, list and switch working sessions.
 
-It opens only the store: no model is asked and nothing is indexed. Trade-off: the first turn creates a session, so
+It opens only the store: no model is asked and nothing is indexed. Trade-off: the first turn creates
+a session, so
 a new branch has none to show.
 """
 
@@ -15,7 +16,12 @@ from xscore.pipeline.json_form import record_json
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.text import counted, escape_controls
 from xscore.store.session_summary import summarise_session
-from xscore.store.working_session import load_sessions, resume_session, session_of_branch, switch_session
+from xscore.store.working_session import (
+    load_sessions,
+    resume_session,
+    session_of_branch,
+    switch_session,
+)
 
 if TYPE_CHECKING:
     from xscore.records.turn import SessionSummary, WorkingSession
@@ -47,14 +53,19 @@ def list_sessions(flags: Flags) -> None:
 @command()
 @click.argument("thread", required=False, default="")
 def resume_thread(thread: str, flags: Flags) -> None:
-    """Let the next turn on this branch continue THREAD (or a prefix); without it, list the sessions."""
+    """Let the next turn on this branch continue THREAD (or a prefix); without it, list the
+    sessions."""
     with opened_store(flags) as store:
         if not thread:
             _print_sessions(store, flags)
             return
         now = store.clock()
-        found = switch_session(store.connection, thread, branch=working_branch(store.root.git_dir), now=now)
-    flags.terminal.print_result(found, f"The next turn continues {render_session_line(found, now=now)}")
+        found = switch_session(
+            store.connection, thread, branch=working_branch(store.root.git_dir), now=now
+        )
+    flags.terminal.print_result(
+        found, f"The next turn continues {render_session_line(found, now=now)}"
+    )
 
 
 @command()
@@ -62,7 +73,10 @@ def begin_fresh(flags: Flags) -> None:
     """Begin a new session on this branch; the one before stays, and `resume` goes back to it."""
     with opened_store(flags) as store:
         begun = resume_session(
-            store.connection, branch=working_branch(store.root.git_dir), now=store.clock(), fresh=True
+            store.connection,
+            branch=working_branch(store.root.git_dir),
+            now=store.clock(),
+            fresh=True,
         )
     flags.terminal.print_result(begun, f"begun: {begun.thread}")
 
@@ -72,14 +86,20 @@ def _print_sessions(store: "Store", flags: Flags) -> None:
     known = sorted(load_sessions(store.connection), key=lambda one: one.branch != here)
     body = {"sessions": [record_json(one) for one in known]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'
-    flags.terminal.print_result(body, "\n".join(render_session_line(one, now=now) for one in known), none=none)
+    flags.terminal.print_result(
+        body, "\n".join(render_session_line(one, now=now) for one in known), none=none
+    )
 
 
 def _render_session(found: "WorkingSession", summary: "SessionSummary", *, now: float) -> str:
     age = format_age(found.last_updated, now)
     lines = [f"{found.thread}  {format_branch(found.branch)}{age}, {counted(found.tasks, 'task')}"]
     lines += [f"You were working on {quote_task(found.task)}."] if found.task else []
-    lines += [f"Last file: {found.file}" + (f":{found.line}" if found.line else "")] if found.file else []
+    lines += (
+        [f"Last file: {found.file}" + (f":{found.line}" if found.line else "")]
+        if found.file
+        else []
+    )
     return escape_controls("\n".join([*lines, summary.text]).rstrip())
 
 

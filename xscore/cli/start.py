@@ -1,7 +1,9 @@
-"""How the process of a command begins and ends, and how what it raises is reported. It loads no click.
+"""How the process of a command begins and ends, and how what it raises is reported. It loads no
+click.
 
-`STARTED_AT` (where `--deadline` starts) is backdated by the CPU time used so far. Trade-off: time waiting for the disk
-is not counted. The start of the process would be no better: it survives `exec`, so it may be that of a shell script.
+`STARTED_AT` (where `--deadline` starts) is backdated by the CPU time used so far. Trade-off: time
+waiting for the disk is not counted. The start of the process would be no better: it survives
+`exec`, so it may be that of a shell script.
 """
 
 import atexit
@@ -21,14 +23,17 @@ from xscore.platform.errors import ExitCode
 STARTED_AT = time.monotonic() - time.process_time()
 """On the clock of `time.monotonic`."""
 COLLECT_AFTER = 200_000
-"""Objects made before the garbage collector looks: a turn holds tens of thousands of records and then ends (a fifth of
-its CPU went into walking them over and over)."""
+"""Objects made before the garbage collector looks: a turn holds tens of thousands of records and
+then ends (a fifth of its CPU went into walking them over and over)."""
 
 
-def run_process(work: Callable[[], int], *, ends_at_sigterm: bool = False, is_hook: bool = False) -> NoReturn:
+def run_process(
+    work: Callable[[], int], *, ends_at_sigterm: bool = False, is_hook: bool = False
+) -> NoReturn:
     """Do the work of a command and end the process with the exit code that it returns.
 
-    ends_at_sigterm: the system ends it; else SIGTERM is like Ctrl-C. is_hook: the code is 0, whatever happens.
+    ends_at_sigterm: the system ends it; else SIGTERM is like Ctrl-C.
+    is_hook: the code is 0, whatever happens.
     """
     gc.set_threshold(COLLECT_AFTER)
     gc.enable()  # `__main__` loads the modules without it
@@ -37,7 +42,9 @@ def run_process(work: Callable[[], int], *, ends_at_sigterm: bool = False, is_ho
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = work()
     if is_hook:
-        code = 0  # an agent would take another as a veto, even for an option that an older version does not know
+        # An agent would take another as a veto, even for an option that an older version does not
+        # know.
+        code = 0
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
     sys.exit(code)
@@ -62,9 +69,11 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
 
 
 def _prepare_streams() -> None:
-    """Escape what an output cannot encode, and open /dev/null for each stream the process started without (`>&-`).
+    """Escape what an output cannot encode, and open /dev/null for each stream the process started
+    without (`>&-`).
 
-    Without it, Python has None there, and the next file to be opened takes the number of the stream.
+    Without it, Python has None there, and the next file to be opened takes the number of the
+    stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -77,8 +86,8 @@ def _prepare_streams() -> None:
 def _leave_at_once(code: int) -> NoReturn:
     """Exit without freeing each object, which takes a seventh of a cached turn.
 
-    A thread that still imports an SDK past the deadline is not waited for. Python would kill it wherever it is, which
-    makes compiled modules abort.
+    A thread that still imports an SDK past the deadline is not waited for. Python would kill it
+    wherever it is, which makes compiled modules abort.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

@@ -1,7 +1,8 @@
-"""`xscore store cache | prune | trust`: cached judgments counted and swept; a store from elsewhere accepted.
+"""`xscore store cache | prune | trust`: cached judgments counted and swept; a store from elsewhere
+accepted.
 
-`trust` works without opening the store, since opening is what was refused. It cannot tell whether a store deserves
-trust: its maker chose its scores.
+`trust` works without opening the store, since opening is what was refused. It cannot tell whether a
+store deserves trust: its maker chose its scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,10 @@ _CAUSES = {
     help="Keep at most N.",
 )
 @click.option(
-    "--older-than", metavar="PERIOD", type=period_s, help="Also judgments of turns last asked before TIME (90d, 12w)."
+    "--older-than",
+    metavar="PERIOD",
+    type=period_s,
+    help="Also judgments of turns last asked before TIME (90d, 12w).",
 )
 @click.option(
     "--judge",
@@ -65,11 +69,18 @@ _CAUSES = {
 )
 @click.option("--vacuum", is_flag=True, help="Then shrink the file.")
 def prune_cache(
-    *, max_judgments: int, older_than: float | None, judges: tuple[str, ...], vacuum: bool, flags: Flags
+    *,
+    max_judgments: int,
+    older_than: float | None,
+    judges: tuple[str, ...],
+    vacuum: bool,
+    flags: Flags,
 ) -> int:
-    """Remove judgments whose memory no longer exists, quarantined scores, and whatever else you name.
+    """Remove judgments whose memory no longer exists, quarantined scores, and whatever else you
+    name.
 
-    Judgments that a running turn or job needs stay. Asks before it removes judgments that could be used again.
+    Judgments that a running turn or job needs stay. Asks before it removes judgments that could be
+    used again.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -84,8 +95,15 @@ def prune_cache(
             done = prune_judgments(store.connection, sweep, now=now)
             freed = _vacuum(store, flags.terminal) if vacuum else None
     about = done.judgments * JUDGMENT_BYTES
-    totals = {"judgments": done.judgments, "about_bytes": about, "freed_bytes": freed, "dry_run": flags.dry_run}
-    flags.terminal.print_result(done, _render_pruned(done, freed, dry_run=flags.dry_run), more=totals)
+    totals = {
+        "judgments": done.judgments,
+        "about_bytes": about,
+        "freed_bytes": freed,
+        "dry_run": flags.dry_run,
+    }
+    flags.terminal.print_result(
+        done, _render_pruned(done, freed, dry_run=flags.dry_run), more=totals
+    )
     return 0
 
 
@@ -101,12 +119,22 @@ def _vacuum(store: "Store", terminal: Terminal) -> int | None:
 
 def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> str:
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb} {counted(done.judgments, 'judgment')}, about {format_bytes(done.judgments * JUDGMENT_BYTES)}"]
-    lines += [f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))]
+    lines = [
+        f"{verb} {counted(done.judgments, 'judgment')}, about"
+        f" {format_bytes(done.judgments * JUDGMENT_BYTES)}"
+    ]
+    lines += [
+        f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))
+    ]
     if done.contents or done.quarantined:
-        lines.append(f"  with {counted(done.contents, 'content')}, {counted(done.quarantined, 'score')} in quarantine")
+        lines.append(
+            f"  with {counted(done.contents, 'content')}, {counted(done.quarantined, 'score')} in"
+            " quarantine"
+        )
     if done.needed_now:
-        lines.append(f"  {counted(done.needed_now, 'judgment')} kept, since running turns or jobs need them")
+        lines.append(
+            f"  {counted(done.needed_now, 'judgment')} kept, since running turns or jobs need them"
+        )
     if freed is not None:
         lines.append(f"the file is {format_bytes(max(freed, 0))} smaller")
     return "\n".join(lines)
@@ -114,7 +142,8 @@ def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> st
 
 @command(JUDGE)
 def show_cache(flags: Flags) -> None:
-    """Count judgments, and those that no turn can use: their content is gone, or their judge is not configured.
+    """Count judgments, and those that no turn can use: their content is gone, or their judge is not
+    configured.
 
     The hit rate is the share of candidates found in the cache; for a job, when it was planned.
     """
@@ -123,7 +152,9 @@ def show_cache(flags: Flags) -> None:
         found = cache_stats(store.connection, store.path, judge=judge, now=now)
     reachable = found.judgments - found.unreachable - found.parts_spare
     derived = {"reachable": reachable, "of_other_judges": found.of_other_judges, "judge": judge}
-    flags.terminal.print_result(found, lambda one: render_facts(_cache_facts(one, now=now)), more=derived)
+    flags.terminal.print_result(
+        found, lambda one: render_facts(_cache_facts(one, now=now)), more=derived
+    )
     if found.unreadable:
         flags.terminal.note(f"could not be read: {', '.join(found.unreadable)}. {REBUILD_HINT}")
 
@@ -132,18 +163,33 @@ def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     kept = f"{counted(found.contents, 'content')}, {counted(found.reasons, 'reason')}"
     yield "judgments", f"{found.judgments:,} of {counted(found.turns, 'turn')}; {kept}"
     if found.unreachable:
-        yield "unreachable", f"{found.unreachable:,} of contents that no memory shows any more: `xscore store prune`"
+        yield (
+            "unreachable",
+            (
+                f"{found.unreachable:,} of contents that no memory shows any more: `xscore store"
+                " prune`"
+            ),
+        )
     if found.parts_needed:
-        yield "parts", f"{found.parts_needed:,} of memories too large for one pack, until the whole is judged"
+        yield (
+            "parts",
+            f"{found.parts_needed:,} of memories too large for one pack, until the whole is judged",
+        )
     if found.parts_spare:
-        yield "parts", f"{found.parts_spare:,} of memories that are judged as a whole: `xscore store prune`"
+        yield (
+            "parts",
+            f"{found.parts_spare:,} of memories that are judged as a whole: `xscore store prune`",
+        )
     if found.judgments and not found.is_indexed:
         yield "memories", "nothing is indexed yet, so it is unknown what is of use: `xscore index`"
     for number, one in enumerate(found.judges[:JUDGES_SHOWN]):
         last = f", asked {format_age(one.used_at, now)}" if one.used_at is not None else ""
         name = f"{one_line(one.name)} {one.judge[:8]}" if one.name else one.judge[:8]
         counts = f"{counted(one.judgments, 'judgment')} of {counted(one.turns, 'turn')}"
-        yield "" if number else "judges", f"{name}: {counts}{last}{', configured' if one.is_configured else ''}"
+        yield (
+            "" if number else "judges",
+            f"{name}: {counts}{last}{', configured' if one.is_configured else ''}",
+        )
     if len(found.judges) > JUDGES_SHOWN:
         yield "", f"and {counted(len(found.judges) - JUDGES_SHOWN, 'judge')} more"
     yield from _hit_rates(found.hit_rates)
@@ -151,7 +197,10 @@ def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     parts += [f"free {format_bytes(found.free_bytes)}"] if found.free_bytes else []
     yield "bytes", format_bytes(found.bytes) + (f": {' · '.join(parts)}" if parts else "")
     if found.quarantined:
-        yield "quarantine", f"{counted(found.quarantined, 'untrusted score')}: they order work and never count"
+        yield (
+            "quarantine",
+            f"{counted(found.quarantined, 'untrusted score')}: they order work and never count",
+        )
 
 
 def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
@@ -179,8 +228,8 @@ def _configured_judge(store: "Store", flags: Flags) -> str | None:
 def trust_store(flags: Flags) -> None:
     """Accept the store of this repository, although it was made elsewhere or moved.
 
-    The maker of a store chose its scores. Accept one you copied yourself; `xscore store rebuild` one that came with a
-    clone.
+    The maker of a store chose its scores. Accept one you copied yourself; `xscore store rebuild`
+    one that came with a clone.
     """
     from xscore.store.opening import accept_store
 
@@ -190,9 +239,14 @@ def trust_store(flags: Flags) -> None:
     if root.earlier_store_dir and (root.earlier_store_dir / STORE_FILE).exists():
         from xscore.store.earlier_place import take_over_earlier_store
 
-        flags.terminal.notes(take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True))
+        flags.terminal.notes(
+            take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True)
+        )
     if not (store_dir / STORE_FILE).exists():
-        raise UsageError(f"there is no store at {store_dir}", hint="`xscore index` makes one; it is trusted as yours.")
+        raise UsageError(
+            f"there is no store at {store_dir}",
+            hint="`xscore index` makes one; it is trusted as yours.",
+        )
     accept_store(store_dir, user_data_dir=data_dir)
     body = {"store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}
     flags.terminal.print_result(body, f"trusted: {one_line(str(store_dir))}")

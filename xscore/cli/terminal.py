@@ -1,7 +1,7 @@
 """The two streams: results go to stdout, everything said about them to stderr.
 
-It decides where and how verbosely to print, never what. Trade-off: lines are wrapped as they are written, so a text
-for a terminal is set again for its width.
+It decides where and how verbosely to print, never what. Trade-off: lines are wrapped as they are
+written, so a text for a terminal is set again for its width.
 """
 
 import os
@@ -13,14 +13,25 @@ import click
 from msgspec import Struct, field
 
 from xscore.platform.errors import UsageError
-from xscore.platform.text import PIECE_OVERLAP, escape_controls, escape_in_json, escape_piece, one_line, safe_json
+from xscore.platform.text import (
+    PIECE_OVERLAP,
+    escape_controls,
+    escape_in_json,
+    escape_piece,
+    one_line,
+    safe_json,
+)
 
 COLOR_MODES = ("auto", "always", "never")
 OUTPUT = [
-    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object, also for errors."),
+    click.Option(
+        ["--json", "as_json"], is_flag=True, help="Print one JSON object, also for errors."
+    ),
     click.Option(["-q", "--quiet"], is_flag=True, help="No progress, notes or cost line."),
     click.Option(["-v", "--verbose"], is_flag=True, help="Say more; show the traceback of a bug."),
-    click.Option(["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."),
+    click.Option(
+        ["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."
+    ),
 ]
 """They stand before or after the command."""
 _color = {"mode": "auto"}
@@ -52,7 +63,8 @@ class Terminal(Struct):
 
     @property
     def is_live(self) -> bool:
-        """Whether progress can be drawn: stderr is a terminal that can move its cursor, and output is not quiet."""
+        """Whether progress can be drawn: stderr is a terminal that can move its cursor, and output
+        is not quiet."""
         return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM", "") != "dumb"
 
     @property
@@ -68,7 +80,8 @@ class Terminal(Struct):
         none: str = "",
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """Write a result to stdout: under `--json` the record (or a mapping) and `more`, else the text.
+        """Write a result to stdout: under `--json` the record (or a mapping) and `more`, else the
+        text.
 
         none: the note printed instead of an empty text.
         """
@@ -114,14 +127,18 @@ class Terminal(Struct):
             self.note(message)
 
     def confirm(self, question: str, *, yes: bool, otherwise: str, default: bool = False) -> bool:
-        """Ask before something that cannot be undone. otherwise: printed after a no. default: what Enter means.
+        """Ask before something that cannot be undone. otherwise: printed after a no. default: what
+        Enter means.
 
         Raises UsageError if there is no terminal to ask on and `yes` was not given.
         """
         if yes:
             return True
         if not self.can_ask:
-            raise UsageError(f"no terminal to ask on: {question}", hint="Say --yes, or look first with --dry-run.")
+            raise UsageError(
+                f"no terminal to ask on: {question}",
+                hint="Say --yes, or look first with --dry-run.",
+            )
         if click.confirm(question, default=default, err=True):
             return True
         self.note(otherwise)
@@ -133,7 +150,9 @@ def _stream_columns(stream: TextIO) -> int | None:
         return None
     import shutil
 
-    return shutil.get_terminal_size((os.get_terminal_size(stream.fileno()).columns or 80, 24)).columns
+    return shutil.get_terminal_size(
+        (os.get_terminal_size(stream.fileno()).columns or 80, 24)
+    ).columns
 
 
 def stdout_columns() -> int | None:
@@ -151,7 +170,8 @@ def write_stdout(text: str) -> None:
 
 
 def write_stderr(text: str) -> None:
-    """Write to stderr; a closed pipe or a full disk there does not affect the work or its result."""
+    """Write to stderr; a closed pipe or a full disk there does not affect the work or its
+    result."""
     try:
         click.echo(_wrapped_for(sys.stderr, text), err=True, color=_shows_color(sys.stderr))
     except OSError:
@@ -188,5 +208,6 @@ def _write(text: str) -> None:
         raise
     except OSError as error:
         raise UsageError(
-            f"standard output cannot be written: {error.strerror}", hint="Send it elsewhere, or make room on the disk."
+            f"standard output cannot be written: {error.strerror}",
+            hint="Send it elsewhere, or make room on the disk.",
         ) from error

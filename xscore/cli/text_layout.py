@@ -1,7 +1,9 @@
-"""The one text renderer: tables, labelled facts, wrapped lines, emphasis. It writes nothing; `terminal` does.
+"""The one text renderer: tables, labelled facts, wrapped lines, emphasis. It writes nothing;
+`terminal` does.
 
-A stream that shows no color drops the emphasis. Trade-off: tables are set in plain Python, since importing rich costs
-more CPU than most commands; rich draws the live board and measures wide characters.
+A stream that shows no color drops the emphasis. Trade-off: tables are set in plain Python, since
+importing rich costs more CPU than most commands; rich draws the live board and measures wide
+characters.
 """
 
 import re
@@ -51,10 +53,12 @@ def render_table(
     right: Collection[str] = (),
     width: int | None = None,
 ) -> str:
-    """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape names first.
+    """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape
+    names first.
 
-    right: heads of right-aligned columns, which hold figures. width: columns of the window, to which the widest column
-    of text is cut, then line ends; where figures would be cut, each row is set as a block. None: nothing is cut.
+    right: heads of right-aligned columns, which hold figures.
+    width: columns of the window, to which the widest column of text is cut, then line ends; where
+        figures would be cut, each row is set as a block. None: nothing is cut.
     """
     table = [heads, *rows] if heads else rows
     widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
@@ -94,8 +98,11 @@ def render_counts(counts: Mapping[str, int]) -> str:
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Break long lines between words; continuation lines align with the text after a label, or indent by two."""
-    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
+    """Break long lines between words; continuation lines align with the text after a label, or
+    indent by two."""
+    return (
+        text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
+    )
 
 
 def _wrap_line(line: str, width: int) -> str:
@@ -106,7 +113,11 @@ def _wrap_line(line: str, width: int) -> str:
     indent = " " * (len(label[0]) if label and is_short else 2)
     start = len(line) - len(line.lstrip())
     parts = line.strip().split(" · ")
-    widest = max(start + _display_width(parts[0]), *(len(indent) + _display_width(part) for part in parts[1:]), 0)
+    widest = max(
+        start + _display_width(parts[0]),
+        *(len(indent) + _display_width(part) for part in parts[1:]),
+        0,
+    )
     if widest + len(" ·") <= width:  # a line ends between two of them, not inside one
         line = line[:start] + f"{_NO_BREAK}· ".join(part.replace(" ", _NO_BREAK) for part in parts)
     elif is_short:  # a label stays beside what it labels, even if that is wider than the window
@@ -115,7 +126,8 @@ def _wrap_line(line: str, width: int) -> str:
 
 
 def _fill(line: str, width: int, indent: str) -> str:
-    """Break a line before each word that ends behind the width; `textwrap` counts the signs of color as letters."""
+    """Break a line before each word that ends behind the width; `textwrap` counts the signs of
+    color as letters."""
     filled, taken = "", 0
     for gap, word in _words(line, width - len(indent)):
         size = _display_width(word.replace(_NO_BREAK, " "))
@@ -127,8 +139,10 @@ def _fill(line: str, width: int, indent: str) -> str:
 
 
 def _words(line: str, room: int) -> Iterator[tuple[str, str]]:
-    """Yield the words of a line, each with the gap before it; a name wider than `room` in parts that end at a sign."""
-    # The word may be empty: a run of spaces at the end is then read once, not from each of its places.
+    """Yield the words of a line, each with the gap before it; a name wider than `room` in parts
+    that end at a sign."""
+    # The word may be empty: a run of spaces at the end is then read once, not from each of its
+    # places.
     for gap, word in re.findall(r"( *)([^ ]*)", line):
         if not word:
             continue

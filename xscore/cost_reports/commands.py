@@ -48,7 +48,9 @@ DETAILED = 50
 TO_FILE = "Write it to a file: xscore report -o report.html"
 FORMATS = ("text", "markdown", "html", "csv")
 PERIOD_OPTIONS = [
-    option("--last", metavar="PERIOD", type=period_s, help="Turns of the last 30s, 90m, 24h, 7d, 2w."),
+    option(
+        "--last", metavar="PERIOD", type=period_s, help="Turns of the last 30s, 90m, 24h, 7d, 2w."
+    ),
     option("--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."),
     option("--until", metavar="TIME", type=utc_time, help="Turns before this time, UTC."),
     option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
@@ -63,7 +65,9 @@ PERIOD_OPTIONS = [
 ]
 OUTPUT_OPTIONS = [
     option("--format", type=click.Choice(FORMATS), help="Form on stdout; default: text."),
-    option("--html", is_flag=True, help="The same as --format html; to write a file: -o FILE.html."),
+    option(
+        "--html", is_flag=True, help="The same as --format html; to write a file: -o FILE.html."
+    ),
     option(
         "-o",
         "--output",
@@ -74,8 +78,17 @@ OUTPUT_OPTIONS = [
     ),
 ]
 GATE_OPTIONS = [
-    option("--check", is_flag=True, help="Compare with the baseline; exit code 5 if a figure is worse."),
-    option("--baseline", metavar="FILE", type=FILE, default=BASELINE, show_default=True, help="The baseline's file."),
+    option(
+        "--check", is_flag=True, help="Compare with the baseline; exit code 5 if a figure is worse."
+    ),
+    option(
+        "--baseline",
+        metavar="FILE",
+        type=FILE,
+        default=BASELINE,
+        show_default=True,
+        help="The baseline's file.",
+    ),
     option("--update-baseline", is_flag=True, help="Write a new baseline."),
 ]
 
@@ -83,10 +96,12 @@ GATE_OPTIONS = [
 @command(PERIOD_OPTIONS, OUTPUT_OPTIONS, GATE_OPTIONS)
 @click.argument("misplaced", metavar="", nargs=-1)
 def report(misplaced: tuple[str, ...], flags: Flags) -> int:
-    """Add up the ledger: turns, coverage, tokens, dollars, what other ways would have cost, percentiles, retries.
+    """Add up the ledger: turns, coverage, tokens, dollars, what other ways would have cost,
+    percentiles, retries.
 
-    Days and times are UTC; a turn counts with all its calls in the day in which it began. With --output, --check or
-    --update-baseline nothing else is printed, unless --json or --format ask for it.
+    Days and times are UTC; a turn counts with all its calls in the day in which it began. With
+    --output, --check or --update-baseline nothing else is printed, unless --json or --format ask
+    for it.
     """
     if misplaced:
         raise UsageError(
@@ -100,7 +115,11 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
     if given["format"] == "html" and sys.stdout.isatty():
         raise UsageError("a page of HTML is not readable in a terminal", hint=TO_FILE)
     uses_baseline = given["check"] or given["update_baseline"]
-    check_outputs(given["output"], given["baseline"] if uses_baseline else None, writes=given["update_baseline"])
+    check_outputs(
+        given["output"],
+        given["baseline"] if uses_baseline else None,
+        writes=given["update_baseline"],
+    )
     with opened_store(flags, make=False) as store:
         return _build_report(store, flags)
 
@@ -108,17 +127,23 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
 def _refuse_contradictions(flags: Flags) -> None:
     given = flags.given
     pairs = {
-        "--json and --format both want stdout": flags.terminal.as_json and (given["format"] or given["html"]),
-        "--html and --format contradict each other": given["html"] and given["format"] not in (None, "html"),
-        "--check and --update-baseline contradict each other": given["check"] and given["update_baseline"],
-        "--last and --since contradict each other": given["last"] is not None and given["since"] is not None,
+        "--json and --format both want stdout": flags.terminal.as_json
+        and (given["format"] or given["html"]),
+        "--html and --format contradict each other": given["html"]
+        and given["format"] not in (None, "html"),
+        "--check and --update-baseline contradict each other": given["check"]
+        and given["update_baseline"],
+        "--last and --since contradict each other": given["last"] is not None
+        and given["since"] is not None,
         "--turn names one turn: leave out --last, --since and --until": given["turn"] is not None
         and any(given[name] is not None for name in ("last", "since", "until")),
         "--since is not before --until": None not in (given["since"], given["until"])
         and given["since"] >= given["until"],
     }
     if wrong := next((words for words, is_so in pairs.items() if is_so), ""):
-        raise UsageError(wrong, hint="Give one of them; for one day: --since 2026-11-01 --until 2026-11-02.")
+        raise UsageError(
+            wrong, hint="Give one of them; for one day: --since 2026-11-01 --until 2026-11-02."
+        )
 
 
 def _build_report(store: "Store", flags: Flags) -> int:
@@ -129,32 +154,45 @@ def _build_report(store: "Store", flags: Flags) -> int:
         now = store.clock()
         found = build_report(ledgers, _report_request(flags, ledgers, now), now=now)
     if found.turn_id and not found.turns_by_state:
-        raise StoreDamaged(f"the store is damaged: turn {found.turn_id} cannot be read", hint=REBUILD_HINT)
+        raise StoreDamaged(
+            f"the store is damaged: turn {found.turn_id} cannot be read", hint=REBUILD_HINT
+        )
     flags.terminal.notes(found.warnings)
     gate = None
     if flags.given["check"]:
-        gate = check_report(found, baseline=flags.given["baseline"], gates=read_settings(flags).settings.gates)
+        gate = check_report(
+            found, baseline=flags.given["baseline"], gates=read_settings(flags).settings.gates
+        )
     for path in flags.given["output"]:
         form = form_of_file(path)
-        content = report_parquet(found) if form == "parquet" else _render(found, gate, form).encode()
+        content = (
+            report_parquet(found) if form == "parquet" else _render(found, gate, form).encode()
+        )
         write_atomically(path, content)
         flags.terminal.note(f"report written to {path}")
     return _print_report(found, gate, flags)
 
 
-def _open_other_ledger(ledgers: list[RepositoryLedger], path: Path, flags: Flags, open_: ExitStack) -> None:
+def _open_other_ledger(
+    ledgers: list[RepositoryLedger], path: Path, flags: Flags, open_: ExitStack
+) -> None:
     root = find_root(path.resolve())
     if str(root.path) in [ledger.repository for ledger in ledgers]:
         return
     if not root.store_file.exists():
-        raise UsageError(f"--repo: {root.path} has no store", hint="`xscore index` makes one there; or leave it out.")
+        raise UsageError(
+            f"--repo: {root.path} has no store",
+            hint="`xscore index` makes one there; or leave it out.",
+        )
     other = open_.enter_context(opened_store(flags, start=path))
     ledgers.append(RepositoryLedger(str(root.path), other.connection))
 
 
 def _report_request(flags: Flags, ledgers: list[RepositoryLedger], now: float) -> ReportQuery:
     given = flags.given
-    turn = "" if given["turn"] is None else _resolve_turn(decode_path_argument(given["turn"]), ledgers)
+    turn = (
+        "" if given["turn"] is None else _resolve_turn(decode_path_argument(given["turn"]), ledgers)
+    )
     forms = {form_of_file(path) for path in given["output"]} | {given["format"] or ""}
     lines = PAGE_LINES if "html" in forms else JSON_LINES if flags.terminal.as_json else 0
     if given["by"] == "turn":
@@ -189,7 +227,9 @@ def _render(found: CostReport, gate: GateReport | None, form: str) -> str:
         case "csv":
             return report_csv(found)
         case "markdown":
-            return render_markdown(found) + (f"\n### Gates\n\n{gate_markdown(gate)}" if gate is not None else "")
+            return render_markdown(found) + (
+                f"\n### Gates\n\n{gate_markdown(gate)}" if gate is not None else ""
+            )
     return render_report(found)
 
 

@@ -1,11 +1,14 @@
-"""Compare the figures of a report with a baseline: fail on what is deterministic, alert on what depends on the machine.
+"""Compare the figures of a report with a baseline: fail on what is deterministic, alert on what
+depends on the machine.
 
-Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert unless the settings make it a
-failure. What cannot be compared is named: another number of turns or candidates is another workload and fails; nothing
-of a damaged ledger is compared, because missing rows would look like savings. It prints nothing.
-The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and that is read back
-without trusting it. What is no baseline is neither read nor overwritten, and no link is followed: a mistyped name must
-not destroy a file. Trade-off: sums are compared, so a turn that got dearer can hide behind one that got cheaper.
+Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert unless the
+settings make it a failure. What cannot be compared is named: another number of turns or candidates
+is another workload and fails; nothing of a damaged ledger is compared, because missing rows would
+look like savings. It prints nothing.
+The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and
+that is read back without trusting it. What is no baseline is neither read nor overwritten, and no
+link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a turn
+that got dearer can hide behind one that got cheaper.
 """
 
 import json
@@ -37,9 +40,12 @@ from xscore.settings import GateSettings
 LEAST_RISE_S = 0.01
 """A p95 that rose by less than this is noise on any machine."""
 ANOTHER_WORKLOAD = (
-    "another workload, so dollars, calls and tokens are not compared; if you meant it, update the baseline"
+    "another workload, so dollars, calls and tokens are not compared; if you meant it, update the"
+    " baseline"
 )
-DAMAGED = "left out of every figure because they are damaged, so nothing of the ledger can be compared"
+DAMAGED = (
+    "left out of every figure because they are damaged, so nothing of the ledger can be compared"
+)
 COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
     ("attempts without a price", "cost", lambda found: found.unpriced),
     ("calls", "calls", lambda found: found.calls),
@@ -54,14 +60,18 @@ COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
     ("tokens out", "tokens", lambda found: found.usage.output_tokens),
     ("tokens of reasoning", "tokens", lambda found: found.usage.reasoning_tokens),
 )
-"""Figures that grow with the workload: a name, the setting that is their tolerance, and the figure."""
+"""Figures that grow with the workload: a name, the setting that is their tolerance, and the
+figure."""
 
 
 SCHEMA = 1
 MAX_BYTES = 1_000_000
 MAX_USD = Decimal(10**12)
 NAME_IT = "Name the file itself with --baseline."
-NAME_ANOTHER = "Name the right file with --baseline, or remove this one and write a new one with --update-baseline."
+NAME_ANOTHER = (
+    "Name the right file with --baseline, or remove this one and write a new one with"
+    " --update-baseline."
+)
 
 
 def measure_report(report: CostReport) -> GateFigures:
@@ -89,7 +99,13 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
     if any(line.verdict is GateVerdict.FAILED for line in workload):
         sums = tuple(map(_incomparable, sums))
     times = () if gates.latency == "off" else tuple(_latencies(now, baseline, gates))
-    lines = (*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates), *times)
+    lines = (
+        *workload,
+        *sums,
+        _coverage(now, baseline, gates),
+        _recall(now, baseline, gates),
+        *times,
+    )
     if now.left_out:
         damaged = GateLine("damaged rows", "count", 0, now.left_out, 0, GateVerdict.FAILED, DAMAGED)
         lines = (damaged, *map(_incomparable, lines))
@@ -97,7 +113,8 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
 
 
 def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
-    """Check that the work is the same: as many turns, and candidates within the tolerance of calls."""
+    """Check that the work is the same: as many turns, and candidates within the tolerance of
+    calls."""
     before, found = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
     allowed = before + _floor(room) if found >= before else before - _floor(room)
@@ -129,18 +146,24 @@ def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ga
     return GateLine("dollars", "usd", baseline.cost_usd, now.cost_usd, allowed, verdict, note)
 
 
-def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal) -> tuple[GateVerdict, str]:
+def _with_more_priced(
+    now: GateFigures, baseline: GateFigures, allowed: Decimal
+) -> tuple[GateVerdict, str]:
     """Excuse a rise explained by attempts that have a price only now, at today's average price."""
     newly = baseline.unpriced - now.unpriced
     priced = now.attempts - now.unpriced
     if priced > 0 and now.cost_usd * (priced - newly) <= allowed * priced:
         return GateVerdict.INCONCLUSIVE, "more is priced than in the baseline"
-    return GateVerdict.FAILED, f"more is priced than in the baseline, by {newly:,}, which does not explain it"
+    return (
+        GateVerdict.FAILED,
+        f"more is priced than in the baseline, by {newly:,}, which does not explain it",
+    )
 
 
 def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     before, found = (
-        1 - Decimal(of.unjudged) / of.candidates if of.candidates else None for of in (baseline.coverage, now.coverage)
+        1 - Decimal(of.unjudged) / of.candidates if of.candidates else None
+        for of in (baseline.coverage, now.coverage)
     )
     return _share("coverage", before, found, gates.coverage, note="no candidates on one side")
 
@@ -157,27 +180,52 @@ def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Gat
     return _share("recall", shares[0], shares[1], gates.recall, note=note)
 
 
-def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
+def _share(
+    what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str
+) -> GateLine:
     """Allow a share to fall by the tolerance; a figure missing on one side is inconclusive."""
     if before is None or found is None:
         allowed, verdict = None, GateVerdict.INCONCLUSIVE
     else:
         allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
-        verdict = GateVerdict.FAILED if found < allowed else GateVerdict.BETTER if found > before else GateVerdict.HELD
-    was, now, least = (None if share is None else float(share) for share in (before, found, allowed))
+        verdict = (
+            GateVerdict.FAILED
+            if found < allowed
+            else GateVerdict.BETTER
+            if found > before
+            else GateVerdict.HELD
+        )
+    was, now, least = (
+        None if share is None else float(share) for share in (before, found, allowed)
+    )
     return GateLine(what, "share", was, now, least, verdict, note)
 
 
 def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
-    sides = [{f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings} for side in (baseline, now)]
+    sides = [
+        {f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings}
+        for side in (baseline, now)
+    ]
     for what in sides[0] | sides[1]:
         before, found = (side.get(what) for side in sides)
-        allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
+        allowed = (
+            None
+            if before is None
+            else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
+        )
         note = ""
-        if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
+        if (
+            before is None
+            or found is None
+            or allowed is None
+            or min(before.count, found.count) < gates.min_samples
+        ):
             verdict = GateVerdict.INCONCLUSIVE
-            note = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
+            note = (
+                f"{before.count if before else 0} samples in the baseline,"
+                f" {found.count if found else 0} now"
+            )
         elif found.p95_s > allowed:
             verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
         else:
@@ -215,13 +263,20 @@ def read_baseline(path: Path) -> GateFigures | None:
         what = f"has more than {MAX_BYTES:,} bytes" if str(error) == "too_large" else "is no file"
         raise UsageError(f"the baseline {path} {what}", hint=NAME_IT) from error
     except OSError as error:
-        what = "is a link, and none is followed" if path.is_symlink() else f"cannot be read: {error.strerror}"
+        what = (
+            "is a link, and none is followed"
+            if path.is_symlink()
+            else f"cannot be read: {error.strerror}"
+        )
         raise UsageError(f"the baseline {path} {what}", hint=NAME_IT) from error
     return _parsed(data, path)
 
 
 def write_baseline(path: Path, measured: GateFigures) -> None:
-    """Write a baseline whole. Raises UsageError if it cannot be written, or would replace another file."""
+    """Write a baseline whole.
+
+    Raises UsageError if it cannot be written, or would replace another file.
+    """
     read_baseline(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +289,9 @@ def baseline_json(measured: GateFigures) -> str:
     """Return a baseline as its file has it."""
     body = to_builtins(measured)
     del body["left_out"]
-    timings = sorted(body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"]))
+    timings = sorted(
+        body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"])
+    )
     body |= {
         "schema": SCHEMA,
         "cost_usd": f"{round(measured.cost_usd, 12).normalize():f}",
@@ -258,7 +315,9 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
         found = convert(value, GateFigures)
         _refuse_foreign(found, value)
     except (ValueError, TypeError, BrokenReceipt) as error:
-        raise UsageError(f"the baseline {path} cannot be understood: {error}", hint=NAME_ANOTHER) from error
+        raise UsageError(
+            f"the baseline {path} cannot be understood: {error}", hint=NAME_ANOTHER
+        ) from error
     return found
 
 

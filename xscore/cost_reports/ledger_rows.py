@@ -1,9 +1,10 @@
 """Turns, evaluations and jobs of a store as reports read them; each row is checked.
 
-A damaged row is left out and counted, never read as zero. A killed turn has no figures but still counts as a turn,
+A damaged row is left out and counted, never read as zero. A killed turn has no figures but still
+counts as a turn,
 an `unfinished` one.
-Calls are read elsewhere (`tables`). Trade-off: a job counts, with all its calls, in the period in which it was
-planned.
+Calls are read elsewhere (`tables`). Trade-off: a job counts, with all its calls, in the period in
+which it was planned.
 """
 
 import json
@@ -47,7 +48,8 @@ _JOBS = f"""
         LEFT JOIN (SELECT turn_id, batch, cost, cost_live FROM call) ON turn_id = id GROUP BY id
 """
 _PROCESS = """
-    coalesce(CASE WHEN state = 'running' AND json_valid(context) THEN json_extract(context, '$.process') END, '')
+    coalesce(CASE WHEN state = 'running' AND json_valid(context)
+      THEN json_extract(context, '$.process') END, '')
     AS process
 """
 """Who began a turn that has not ended."""
@@ -58,13 +60,18 @@ _STAGES = Latency.__struct_fields__
 def read_turns(
     connection: sqlite3.Connection, asked: ReportQuery, *, repository: str, now: float
 ) -> tuple[list[LedgerTurn], int]:
-    """Read the turns that began in the period, or the one asked for; also return how many rows are damaged.
+    """Read the turns that began in the period, or the one asked for; also return how many rows are
+    damaged.
 
     A turn whose figures are damaged is there without them, and counted. now: Unix seconds.
     """
     where, values = _where(asked, "started_at", "id")
     with lenient_text(connection):
-        turns = _rows(connection, f"SELECT id, started_at, task, state, {_PROCESS} FROM turn WHERE {where}", values)
+        turns = _rows(
+            connection,
+            f"SELECT id, started_at, task, state, {_PROCESS} FROM turn WHERE {where}",
+            values,
+        )
         ids = f"SELECT id FROM turn WHERE {where}"
         figures = _rows(connection, f"SELECT * FROM turn_figures WHERE turn_id IN ({ids})", values)
 
@@ -79,7 +86,9 @@ def read_turns(
     return found, left_out + damaged
 
 
-def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[list[EvaluationLine], int]:
+def read_evaluations(
+    connection: sqlite3.Connection, asked: ReportQuery
+) -> tuple[list[EvaluationLine], int]:
     """Read the period's evaluations, unordered; also return how many rows are damaged."""
     where, values = ("0", ()) if asked.turn_id else _where(asked, "at", "id")
     with lenient_text(connection):
@@ -87,16 +96,26 @@ def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tupl
     return _believed(rows, lambda row: convert(row, EvaluationLine))
 
 
-def read_jobs(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[OfflineTotals, dict[str, str], int]:
+def read_jobs(
+    connection: sqlite3.Connection, asked: ReportQuery
+) -> tuple[OfflineTotals, dict[str, str], int]:
     """Add up the period's jobs, or the one asked for.
 
     Also what the calls of any job stand under in `--by command`, and how many rows are damaged.
     """
     with lenient_text(connection):
         rows = _rows(connection, _JOBS, ())
-    found, left_out = _believed(rows, lambda row: (row["id"], parse_timestamp(row["created_at"]), _offline(row)))
-    commands = {str(row["id"]): "rescore" if row["command"] == "rescore" else "batch" for row in rows}
-    return sum_offline(totals for job, at, totals in found if _is_asked(job, at, asked)), commands, left_out
+    found, left_out = _believed(
+        rows, lambda row: (row["id"], parse_timestamp(row["created_at"]), _offline(row))
+    )
+    commands = {
+        str(row["id"]): "rescore" if row["command"] == "rescore" else "batch" for row in rows
+    }
+    return (
+        sum_offline(totals for job, at, totals in found if _is_asked(job, at, asked)),
+        commands,
+        left_out,
+    )
 
 
 def sum_offline(each: Iterable[OfflineTotals]) -> OfflineTotals:
@@ -134,17 +153,23 @@ def _where(asked: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[obj
     if asked.turn_id:
         return f"{identifier} = ?", (asked.turn_id,)
     if asked.period is None:
-        return "1", ()  # a row without a valid time belongs to no period; a report on everything counts it as damaged
+        # A row without a valid time belongs to no period; a report on everything counts it as
+        # damaged.
+        return "1", ()
     return f"{at} >= ? AND {at} < ?", asked.period
 
 
-def _rows(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> list[dict[str, Any]]:
+def _rows(
+    connection: sqlite3.Connection, query: str, values: Sequence[object]
+) -> list[dict[str, Any]]:
     cursor = connection.execute(query, values)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _believed(rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]) -> tuple[list[T], int]:
+def _believed(
+    rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]
+) -> tuple[list[T], int]:
     """Make records from rows; count the damaged ones."""
     found = []
     for row in rows:
@@ -163,7 +188,9 @@ def _figures(row: Mapping[str, Any]) -> TurnFigures:
     if len(counts) == len(guessed):
         calls, input_tokens, output_tokens = counts
         cost = dollars_from_row(row["expected_cost"])
-        expected = Expected(calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+        expected = Expected(
+            calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost
+        )
     scores = tuple(map(parse_count, convert(json.loads(_text(row["scores"])), list)))
     causes = convert(json.loads(_text(row["unjudged_by_cause"])), dict)
     return TurnFigures(

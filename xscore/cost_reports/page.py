@@ -1,8 +1,9 @@
 """The report as one self-contained HTML file that loads nothing and runs only its own script.
 
-The content security policy names the style and the script by their hashes and lets nothing else in, whatever a memory
-says. Without the script only sorting, expanding all and the choice of light or dark are missing. The same report gives
-the same bytes. Trade-off: no library draws the plots, so they can only do what `svg.html.j2` can.
+The content security policy names the style and the script by their hashes and lets nothing else in,
+whatever a memory says. Without the script only sorting, expanding all and the choice of light or
+dark are missing. The same report gives the same bytes. Trade-off: no library draws the plots, so
+they can only do what `svg.html.j2` can.
 """
 
 from base64 import b64encode
@@ -39,7 +40,9 @@ DETAILS_SHOWN = 10
 def render_page(report: CostReport) -> str:
     """Return the page."""
     style, script = _data("page.css"), _data("page.js")
-    places = {detail.turn_id: f"#turn-{index}" for index, detail in enumerate(report.details, start=1)}
+    places = {
+        detail.turn_id: f"#turn-{index}" for index, detail in enumerate(report.details, start=1)
+    }
     page = templates().get_template("page.html.j2")
     return page.render(
         policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
@@ -64,7 +67,11 @@ def render_page(report: CostReport) -> str:
 def content_security_policy(style: str, script: str) -> str:
     """Return the policy: only this style and this script."""
     hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
-    rules = ("default-src 'none'", f"style-src 'sha256-{hashes[0]}'", f"script-src 'sha256-{hashes[1]}'")
+    rules = (
+        "default-src 'none'",
+        f"style-src 'sha256-{hashes[0]}'",
+        f"script-src 'sha256-{hashes[1]}'",
+    )
     return "; ".join((*rules, "base-uri 'none'", "form-action 'none'"))
 
 
@@ -94,13 +101,28 @@ def templates() -> Environment:
 
 def _visible(value: Any) -> Any:
     """Show characters that reorder or hide text as escapes; Jinja then escapes the markup."""
-    return escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        escape_controls(value)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
 
 
 def _turns_table(report: CostReport) -> ReportTable:
     several = len(report.repositories) > 1
     heads = ("At (UTC)", "Task", *(("Repository",) if several else ()), "Command", "State")
-    figures = ("Candidates", "Live", "Cached", "Unjudged", "Kept", "Near", "Calls", "Tokens in", "Out", "Dollars")
+    figures = (
+        "Candidates",
+        "Live",
+        "Cached",
+        "Unjudged",
+        "Kept",
+        "Near",
+        "Calls",
+        "Tokens in",
+        "Out",
+        "Dollars",
+    )
     rows = [_turn_row(line, several=several) for line in report.turns]
     return ReportTable((*heads, *figures, "Seconds"), rows, words=len(heads))
 
@@ -114,7 +136,10 @@ def _turn_row(line: TurnLine, *, several: bool) -> tuple[str, ...]:
         *((ellipsize(line.repository, CELL_CHARS),) if several else ()),
         ellipsize(line.command, CELL_CHARS) or DASH,
         line.state,
-        *(DASH if count is None else f"{count:,}" for count in (*judged, line.kept, line.near, spent.calls)),
+        *(
+            DASH if count is None else f"{count:,}"
+            for count in (*judged, line.kept, line.near, spent.calls)
+        ),
         format_tokens(spent.usage.input_tokens),
         format_tokens(spent.usage.output_tokens),
         format_spent_short(spent),

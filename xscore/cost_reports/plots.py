@@ -1,8 +1,8 @@
 """The plots of the page: cost, cache hits, latency, calls, and scores by judge.
 
-This decides what a plot shows; `svg.html.j2` draws it. The numbers of a plot stand in a table below it. Plots along
-turns go from the oldest to the newest; many turns are averaged in at most `MAX_BUCKETS` groups. Trade-off: models past
-the fifth share one colour.
+This decides what a plot shows; `svg.html.j2` draws it. The numbers of a plot stand in a table below
+it. Plots along turns go from the oldest to the newest; many turns are averaged in at most
+`MAX_BUCKETS` groups. Trade-off: models past the fifth share one colour.
 """
 
 from collections import Counter
@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from xscore.cost_reports.records import CostReport, ScoreHistogram, Timing, TurnLine
 from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable
 from xscore.platform.clock import DAY_S
-from xscore.platform.figures import DASH, format_dollars, format_duration, format_mean, format_share, format_time
+from xscore.platform.figures import (
+    DASH,
+    format_dollars,
+    format_duration,
+    format_mean,
+    format_share,
+    format_time,
+)
 from xscore.platform.text import counted, ellipsize
 
 MAX_BUCKETS = 50
@@ -27,7 +34,18 @@ MODELS = 5
 FASTEST_S = 0.001
 """Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
-STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed", "reason")
+STAGES = (
+    "index",
+    "pool",
+    "cache",
+    "judge",
+    "select",
+    "primary",
+    "total",
+    "probe",
+    "embed",
+    "reason",
+)
 ZERO = Decimal(0)
 
 
@@ -96,26 +114,36 @@ class TurnBucket(Struct, frozen=True):
     def cost(self, models: frozenset[str] | None = None) -> Decimal:
         """Return dollars per turn, of some models or all."""
         paid = (
-            usd for turn in self.turns for model, usd in turn.cost_by_model.items() if not models or model in models
+            usd
+            for turn in self.turns
+            for model, usd in turn.cost_by_model.items()
+            if not models or model in models
         )
         return sum(paid, ZERO) / len(self.turns)
 
     def hit_rates(self) -> list[float | None]:
-        """Return the shares of judgments and of input tokens that caches served; None: there were none."""
+        """Return the shares of judgments and of input tokens that caches served; None: there were
+        none."""
         coverage = [turn.coverage for turn in self.turns if turn.coverage]
         usage = [turn.spent.usage for turn in self.turns]
-        parts = [sum(one.cached + one.carried for one in coverage), sum(one.cached_input_tokens for one in usage)]
+        parts = [
+            sum(one.cached + one.carried for one in coverage),
+            sum(one.cached_input_tokens for one in usage),
+        ]
         wholes = [sum(one.candidates for one in coverage), sum(one.input_tokens for one in usage)]
         return [part / whole if whole else None for part, whole in zip(parts, wholes, strict=True)]
 
     def attempts(self) -> list[float]:
         """Return attempts per turn: answered, failed, limited by a 429."""
-        each = [(turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns]
+        each = [
+            (turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns
+        ]
         return [sum(column) / len(each) for column in zip(*each, strict=True)]
 
 
 def bucket_turns(turns: Sequence[TurnLine]) -> list[TurnBucket]:
-    """Group turns, given newest first, into at most `MAX_BUCKETS`, oldest first; the last may be smaller."""
+    """Group turns, given newest first, into at most `MAX_BUCKETS`, oldest first; the last may be
+    smaller."""
     ordered = tuple(reversed(turns))
     size = ceil(len(ordered) / MAX_BUCKETS) or 1
     return [TurnBucket(ordered[start : start + size]) for start in range(0, len(ordered), size)]
@@ -138,14 +166,21 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     title, series = "Cost per turn", _model_series(buckets)
     most = max((bucket.cost() for bucket in buckets), default=ZERO)
     if not most:
-        why = "the calls of these turns cost nothing" if series else "no call of these turns has a known price"
+        why = (
+            "the calls of these turns cost nothing"
+            if series
+            else "no call of these turns has a known price"
+        )
         return Figure(title=title, why_empty=why if buckets else NO_TURNS)
     marks = ticks(float(most))
     places = max(0, -floor(log10(marks[1]) + 1e-9))
-    axis = [(mark, f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0") for mark in marks]
+    axis = [
+        (mark, f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0") for mark in marks
+    ]
     costs = [[bucket.cost(models) for models in series.values()] for bucket in buckets]
     written = [
-        (format_dollars(bucket.cost()), *map(format_dollars, row)) for bucket, row in zip(buckets, costs, strict=True)
+        (format_dollars(bucket.cost()), *map(format_dollars, row))
+        for bucket, row in zip(buckets, costs, strict=True)
     ]
     hints = [f"{bucket.name}: {row[0]}" for bucket, row in zip(buckets, written, strict=True)]
     legend = [(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)]
@@ -166,19 +201,30 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show the share of judgments that were cached, and of input tokens from prefix caches."""
     title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
     if all(rate is None for pair in rates for rate in pair):
-        return Figure(title=title, why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS)
+        return Figure(
+            title=title,
+            why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS,
+        )
     names = ("judgments from the cache", "input tokens from prefix caches")
     panel = Panel(
         title="share",
         marks=[(percent / 100, f"{percent} %") for percent in (0, 25, 50, 75, 100)],
-        lines=[("c2 dashed", [prefixes for _, prefixes in rates]), ("c1", [judgments for judgments, _ in rates])],
+        lines=[
+            ("c2 dashed", [prefixes for _, prefixes in rates]),
+            ("c1", [judgments for judgments, _ in rates]),
+        ],
     )
-    rows = [tuple(DASH if rate is None else format_share(rate, 1) for rate in pair) for pair in rates]
+    rows = [
+        tuple(DASH if rate is None else format_share(rate, 1) for rate in pair) for pair in rates
+    ]
     return _along_turns(
         buckets,
         Figure(
             title=title,
-            summary=f"Share that came from a cache and was not paid in full again ({_describe(buckets)}).",
+            summary=(
+                "Share that came from a cache and was not paid in full again"
+                f" ({_describe(buckets)})."
+            ),
             panels=[panel],
             legend=[("c1 round", names[0]), ("c2 round", names[1])],
             numbers=ReportTable(names, rows, words=0),
@@ -203,13 +249,20 @@ def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     )
     panels = [
         replace(_bars("answered per turn", marks, ["c1"], answered, hints), bottom=110),
-        replace(_bars("without an answer, per turn", more, ["c2", "c3"], retried, hints), top=146, bottom=200),
+        replace(
+            _bars("without an answer, per turn", more, ["c2", "c3"], retried, hints),
+            top=146,
+            bottom=200,
+        ),
     ]
     return _along_turns(
         buckets,
         Figure(
             title=title,
-            summary=f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without an answer.",
+            summary=(
+                f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without"
+                " an answer."
+            ),
             panels=panels,
             legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429, rate limit")],
             numbers=ReportTable(("answered", "failed otherwise", "429s"), rows, words=0),
@@ -229,12 +282,15 @@ def _bars(
     drawn = []
     for hint, heights in zip(hints, stacks, strict=True):
         ends = pairwise(accumulate((float(height) / top for height in heights), initial=0.0))
-        drawn.append((hint, [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)]))
+        drawn.append(
+            (hint, [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)])
+        )
     return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
 
 
 def latency_plot(timings: Sequence[Timing]) -> Figure:
-    """Show a line from p50 to p99 for each stage; a stage that took no time is only in the table."""
+    """Show a line from p50 to p99 for each stage; a stage that took no time is only in the
+    table."""
     title = "Latency by stage"
     known = sorted((timing for timing in timings if timing.count), key=_stage_order)
     drawn = [timing for timing in known if timing.p99_s > 0 and isfinite(timing.p99_s)]
@@ -249,20 +305,34 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
         name, written = f"{timing.of}: {timing.stage}", list(map(format_duration, seconds))
         rows.append((name, timing.kind, f"{timing.count:,}", *written))
         if timing in drawn:
-            hint = f"{name}, {timing.kind}, {timing.count:,} times: " + "p50 {}, p95 {}, p99 {}".format(*written)
+            hint = (
+                f"{name}, {timing.kind}, {timing.count:,} times: "
+                + "p50 {}, p95 {}, p99 {}".format(*written)
+            )
             places = ((log10(max(each, 10.0**first)) - first) / (last - first) for each in seconds)
             spreads.append(Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places))
     powers = range(first, last + 1, 1 if last - first < 6 else 2)
     marks = [
-        ((power - first) / (last - first), f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s")
+        (
+            (power - first) / (last - first),
+            f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s",
+        )
         for power in powers
     ]
     panel = Panel(
-        x_title="logarithmic scale", x_marks=marks, left=88, top=6, bottom=14 + 14 * len(spreads), spreads=spreads
+        x_title="logarithmic scale",
+        x_marks=marks,
+        left=88,
+        top=6,
+        bottom=14 + 14 * len(spreads),
+        spreads=spreads,
     )
     return Figure(
         title=title,
-        summary="Seconds per stage and call. Cached: turns without a judging call, calls that a prefix cache served.",
+        summary=(
+            "Seconds per stage and call. Cached: turns without a judging call, calls that a prefix"
+            " cache served."
+        ),
         panels=[panel],
         legend=[
             *(("c1", "live"), ("c2", "cached")),
@@ -273,13 +343,17 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
 
 
 def score_plot(of: ScoreHistogram) -> Figure:
-    """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the threshold."""
+    """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the
+    threshold."""
     counts, threshold = of.scores, of.threshold
     title, bins, most = f"Scores by {ellipsize(of.judge, 60)}", len(counts), max(counts, default=0)
     if not most:
         return Figure(title=title, why_empty="no scores are recorded")
     marks = [0.0, *(10.0**power for power in range(1, len(str(most - 1)) + 1))]
-    rows = [(f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}") for at, count in enumerate(counts)]
+    rows = [
+        (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}")
+        for at, count in enumerate(counts)
+    ]
     stacks = []
     for at, count in enumerate(counts):
         height, passes = log10(1 + count), threshold is None or (at + 0.5) / bins >= threshold
@@ -297,15 +371,20 @@ def score_plot(of: ScoreHistogram) -> Figure:
     drawn = "their thresholds differ" if threshold is None else "with their threshold"
     return Figure(
         title=title,
-        summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}; {drawn}.",
+        summary=(
+            f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}; {drawn}."
+        ),
         panels=[panel],
-        legend=[] if threshold is None else [("c1", "at or above the threshold"), ("quiet", "below")],
+        legend=(
+            [] if threshold is None else [("c1", "at or above the threshold"), ("quiet", "below")]
+        ),
         numbers=ReportTable(("score", "candidates"), rows, words=1),
     )
 
 
 def ticks(top: float, most: int = 4) -> tuple[float, ...]:
-    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a power of ten."""
+    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a
+    power of ten."""
     if top <= 0:
         return (0.0, 1.0)
     rough = top / most
@@ -323,7 +402,9 @@ def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
     names = sorted(totals, key=lambda name: (-totals[name], name))
     own = len(names) if len(names) <= MODELS + 1 else MODELS
     series = {name: frozenset({name}) for name in names[:own]}
-    return {**series, f"{len(names) - own} others": frozenset(names[own:])} if names[own:] else series
+    return (
+        {**series, f"{len(names) - own} others": frozenset(names[own:])} if names[own:] else series
+    )
 
 
 def _describe(buckets: Sequence[TurnBucket]) -> str:

@@ -1,7 +1,8 @@
-"""The records of a report over a period of the ledger, and the figures a gate compares. `docs/reference/json.md`
-documents the form.
+"""The records of a report over a period of the ledger, and the figures a gate compares.
+`docs/reference/json.md` documents the form.
 
-Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none of it.
+Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none
+of it.
 """
 
 from decimal import Decimal
@@ -31,7 +32,8 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def period(self) -> tuple[float, float] | None:
-        """From when until when (excluded) the asked turns began; None: at any time, which need not be valid."""
+        """From when until when (excluded) the asked turns began; None: at any time, which need not
+        be valid."""
         if self.since is None and self.until is None:
             return None
         return self.since or 0.0, LATEST_TIMESTAMP if self.until is None else self.until
@@ -58,7 +60,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     actual_usd: Decimal
     without_cache_usd: Decimal | None
-    """Cached and carried judgments at the average cost of a live judgment of the same judge: approximate."""
+    """Cached and carried judgments at the average cost of a live judgment of the same judge:
+    approximate."""
     without_packs_usd: Decimal | None
     without_prefix_cache_usd: Decimal | None
     by_batch_usd: Decimal | None
@@ -69,9 +72,11 @@ class Timing(Struct, frozen=True, kw_only=True):
 
     of: str
     stage: str
-    """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their `Stage`."""
+    """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their
+    `Stage`."""
     kind: str
-    """`live`, or `cached`: a turn that knew every score, or a call with a prefix from the host's cache."""
+    """`live`, or `cached`: a turn that knew every score, or a call with a prefix from the host's
+    cache."""
     count: int
     p50_s: float
     p95_s: float
@@ -90,8 +95,11 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 def counts_candidates(group: Group, by: str) -> bool:
-    """Whether a group has candidates: a stage is part of a turn, and a model that only answers judges none."""
-    return by != "stage" and (by not in ("model", "provider", "wire") or group.coverage != NOTHING_JUDGED)
+    """Whether a group has candidates: a stage is part of a turn, and a model that only answers
+    judges none."""
+    return by != "stage" and (
+        by not in ("model", "provider", "wire") or group.coverage != NOTHING_JUDGED
+    )
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):
@@ -112,8 +120,8 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     task: str
     command: str
     state: str
-    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, or `continued` (by a
-    later turn)."""
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, or
+    `continued` (by a later turn)."""
     judge: str
     coverage: Coverage | None
     """None, like the other figures, if the turn has not finished or they are damaged."""
@@ -190,7 +198,8 @@ class CostReport(Struct, frozen=True, kw_only=True):
     evaluations: tuple[EvaluationLine, ...]
     turns: tuple[TurnLine, ...]
     prefix_hit_rate: float | None = None
-    """Share of the judging calls' input that hosts served from their prefix caches; None: there was no input."""
+    """Share of the judging calls' input that hosts served from their prefix caches; None: there was
+    no input."""
     details: tuple[TurnDetail, ...] = ()
     warnings: tuple[str, ...] = ()
     left_out: int = 0
@@ -228,7 +237,8 @@ class EvaluationRecall(Struct, frozen=True, kw_only=True):
 
 
 class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Figures of a report that a baseline can hold; the bounds are those of a baseline that is read."""
+    """Figures of a report that a baseline can hold; the bounds are those of a baseline that is
+    read."""
 
     turns: Count
     """Ended turns, however they ended; one cut short by its budget counts."""

@@ -1,8 +1,9 @@
 """Add up a period of one or more ledgers: money, tokens, time, coverage, as one `CostReport`.
 
-SQLite adds up the calls, polars groups them, and this puts the parts together. Damaged rows are left out of every
-figure and counted in `warnings`. It prints nothing and compares nothing with a baseline. Trade-off: everything is read
-again each time; a million calls take some two seconds of CPU.
+SQLite adds up the calls, polars groups them, and this puts the parts together. Damaged rows are
+left out of every figure and counted in `warnings`. It prints nothing and compares nothing with a
+baseline. Trade-off: everything is read again each time; a million calls take some two seconds of
+CPU.
 """
 
 import sqlite3
@@ -43,7 +44,13 @@ from xscore.platform.database import lenient_text, read_snapshot
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted
 from xscore.records.calls import CounterfactualCost, Stage
-from xscore.records.receipt import NOTHING_EXPECTED, NOTHING_JUDGED, SCORE_BINS, Expected, TurnFigures
+from xscore.records.receipt import (
+    NOTHING_EXPECTED,
+    NOTHING_JUDGED,
+    SCORE_BINS,
+    Expected,
+    TurnFigures,
+)
 from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import AMOUNT_SQL
 
@@ -74,7 +81,9 @@ _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
 """Fields of a turn's line copied from its figures; None without figures."""
 
 
-def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> CostReport:
+def build_report(
+    ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float
+) -> CostReport:
     """Add up the asked turns of the ledgers. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
@@ -103,7 +112,13 @@ def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now
         comparison=compare_costs(judging, stages, turns, connections.values()),
         by_model=by_model,
         by=asked.by,
-        groups=by_model if asked.by == "model" else group_spending(calls, turns, asked.by) if asked.by else (),
+        groups=(
+            by_model
+            if asked.by == "model"
+            else group_spending(calls, turns, asked.by)
+            if asked.by
+            else ()
+        ),
         timings=(*turn_timings(latencies), *call_timings(calls)),
         accuracy=estimate_accuracy(judging, turns),
         evaluations=tuple(sorted(read.evaluations, key=lambda one: (one.at, one.id), reverse=True)),
@@ -124,11 +139,18 @@ def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, no
             evaluations, bad_evaluations = read_evaluations(connection, asked)
             sums, bad_calls = read_call_sums(connection, asked)
             offline, commands, bad_jobs = read_jobs(connection, asked)
-        read.tables.append(join_calls_to_turns(sums, turns, repo=repository, asked=asked, jobs=commands))
+        read.tables.append(
+            join_calls_to_turns(sums, turns, repo=repository, asked=asked, jobs=commands)
+        )
         read.turns += turns
         read.evaluations += evaluations
         read.offline.append(offline)
-        left = {"calls": bad_calls, "turns": bad_turns, "evaluations": bad_evaluations, "jobs": bad_jobs}
+        left = {
+            "calls": bad_calls,
+            "turns": bad_turns,
+            "evaluations": bad_evaluations,
+            "jobs": bad_jobs,
+        }
         read.left_out += sum(left.values())
         for what in filter(left.get, left):
             said = f"damaged and left out of every figure: {left[what]:,} rows of {what}"
@@ -136,12 +158,15 @@ def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, no
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
     if ahead := sum(turn.at > now for turn in read.turns):
         began = counted(ahead, "turn")
-        read.warnings.append(f"{began} began in the future by this clock, which was set back or is slow")
+        read.warnings.append(
+            f"{began} began in the future by this clock, which was set back or is slow"
+        )
     return read
 
 
 def _is_cached(figures: TurnFigures | None) -> bool:
-    """Whether a turn with a model judge found every score in the cache; a turn that could not ask does not count."""
+    """Whether a turn with a model judge found every score in the cache; a turn that could not ask
+    does not count."""
     if figures is None or not figures.is_model:
         return False
     return not figures.coverage.unjudged and not figures.coverage.judged
@@ -166,7 +191,8 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
 
 
 def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
-    """Return the threshold of all these turns; None where they differ, since one says nothing of the others."""
+    """Return the threshold of all these turns; None where they differ, since one says nothing of
+    the others."""
     thresholds = {turn.threshold for turn in figures}
     return thresholds.pop() if len(thresholds) == 1 else None
 
@@ -180,7 +206,8 @@ def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
         ScoreHistogram(
             judge=judge,
             turns=len(own),
-            scores=tuple(map(sum, zip(*(one.scores for one in own if one.scores), strict=True))) or (0,) * SCORE_BINS,
+            scores=tuple(map(sum, zip(*(one.scores for one in own if one.scores), strict=True)))
+            or (0,) * SCORE_BINS,
             threshold=_common_threshold(own),
         )
         for judge, own in by_judge.items()
@@ -192,7 +219,9 @@ def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[Tur
 
     if not turns:
         return ()
-    keys = pl.DataFrame([turn.key for turn in turns], schema={"repo": pl.String, "turn": pl.String}, orient="row")
+    keys = pl.DataFrame(
+        [turn.key for turn in turns], schema={"repo": pl.String, "turn": pl.String}, orient="row"
+    )
     calls = calls.join(keys, on=["repo", "turn"], how="semi")
     spent = spent_by(calls, "repo", "turn")
     models: dict[tuple[str, str], dict[str, Decimal]] = {}
@@ -223,22 +252,30 @@ def _turn_details(
     for turn in turns:
         connection = connections[turn.key.repo]
         with lenient_text(connection):
-            row = connection.execute("SELECT body FROM receipt WHERE turn_id = ?", (turn.key.turn,)).fetchone()
+            row = connection.execute(
+                "SELECT body FROM receipt WHERE turn_id = ?", (turn.key.turn,)
+            ).fetchone()
         if row is None:
             continue
         try:
-            found.append(replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn))
+            found.append(
+                replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn)
+            )
         except (msgspec.DecodeError, UnicodeError):
             torn += 1
     if torn:
-        warnings.append(f"receipts that cannot be read, so their turns' choices are missing: {torn:,}. {REBUILD_HINT}")
+        warnings.append(
+            f"receipts that cannot be read, so their turns' choices are missing: {torn:,}."
+            f" {REBUILD_HINT}"
+        )
     return tuple(found)
 
 
 _IS_AMOUNT = AMOUNT_SQL.format("cost")
 _JUDGED_AND_PAID = f"""
     WITH judging AS (
-        SELECT turn_id, sum(cost) FILTER (WHERE {_IS_AMOUNT}) AS paid, count(*) - count(cost) AS unpriced FROM call
+        SELECT turn_id, sum(cost) FILTER (WHERE {_IS_AMOUNT}) AS paid,
+          count(*) - count(cost) AS unpriced FROM call
         WHERE turn_id IN (SELECT turn_id FROM turn_figures WHERE judge = ? AND judged > 0)
         AND stage = 'judge' AND provider = ? AND model = ?
         GROUP BY turn_id HAVING min(cost IS NULL OR ({_IS_AMOUNT}))
@@ -269,9 +306,13 @@ def compare_costs(
 
 
 def _counterfactual_cost(
-    stages: Mapping[str, Spent], way: Callable[[CounterfactualCost], Decimal | None], *, only: Stage | None = None
+    stages: Mapping[str, Spent],
+    way: Callable[[CounterfactualCost], Decimal | None],
+    *,
+    only: Stage | None = None,
 ) -> Decimal | None:
-    """Add up the alternative cost of calls; a call without one, or of another stage, counts at its real cost."""
+    """Add up the alternative cost of calls; a call without one, or of another stage, counts at its
+    real cost."""
     whole, is_known = Decimal(0), not any(one.attempts for one in stages.values())
     for stage, one in stages.items():
         other = way(one.otherwise) if only in (None, stage) else None
@@ -281,7 +322,10 @@ def _counterfactual_cost(
 
 
 def _without_cache(
-    actual: Decimal, judging: Judging, turns: Sequence[LedgerTurn], ledgers: Iterable[sqlite3.Connection]
+    actual: Decimal,
+    judging: Judging,
+    turns: Sequence[LedgerTurn],
+    ledgers: Iterable[sqlite3.Connection],
 ) -> Decimal | None:
     by_judge: dict[str, list[LedgerTurn]] = defaultdict(list)
     for turn in turns:
@@ -310,7 +354,9 @@ def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> 
     provider, _, model = judge.partition(":")
     judged, paid = 0, 0
     for connection in ledgers:
-        count, amount, unpriced = connection.execute(_JUDGED_AND_PAID, (judge, provider, model)).fetchone()
+        count, amount, unpriced = connection.execute(
+            _JUDGED_AND_PAID, (judge, provider, model)
+        ).fetchone()
         if unpriced:
             return None
         judged, paid = judged + count, paid + amount
@@ -325,7 +371,10 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
     expected, actual, count = NOTHING_EXPECTED, NOTHING_EXPECTED, 0
     for turn in turns:
         figures, taken = turn.figures, judging.get(turn.key)
-        if not (figures and figures.expected and figures.expected.calls and taken) or figures.coverage.unjudged:
+        if (
+            not (figures and figures.expected and figures.expected.calls and taken)
+            or figures.coverage.unjudged
+        ):
             continue
         expected, count = expected + figures.expected, count + 1
         actual += Expected(
@@ -336,6 +385,7 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
         )
     if not count:
         return None
-    if expected.cost_usd is None or actual.cost_usd is None:  # sums of different turns cannot be compared
+    # Sums of different turns cannot be compared.
+    if expected.cost_usd is None or actual.cost_usd is None:
         expected, actual = (replace(side, cost_usd=None) for side in (expected, actual))
     return Accuracy(turns=count, expected=expected, actual=actual)

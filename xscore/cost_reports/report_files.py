@@ -1,12 +1,15 @@
-"""Reports for other programs: tables (CSV and Parquet, by polars), Markdown and the CI gate, and their files.
+"""Reports for other programs: tables (CSV and Parquet, by polars), Markdown and the CI gate, and
+their files.
 
-A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet; times are UTC; a
-figure that is missing is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in CSV. A
-file is replaced only if it is an earlier report: a mistyped name must not destroy a source file.
+A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet;
+times are UTC; a figure that is missing is an empty cell. Text that a spreadsheet would take for a
+formula gets an apostrophe in CSV. A file is replaced only if it is an earlier report: a mistyped
+name must not destroy a source file.
 
-A step summary on GitHub holds at most 1 MiB of Markdown; groups past the limit are counted. All text from outside is
-escaped: no name ends a cell, becomes HTML, a link or an image, mentions anyone or refers to an issue. Trade-off: a
-backslash does not stop a mention, so a space of no width (as HTML) follows what begins one, and is copied with it.
+A step summary on GitHub holds at most 1 MiB of Markdown; groups past the limit are counted. All
+text from outside is escaped: no name ends a cell, becomes HTML, a link or an image, mentions anyone
+or refers to an issue. Trade-off: a backslash does not stop a mention, so a space of no width (as
+HTML) follows what begins one, and is copied with it.
 """
 
 import os
@@ -32,7 +35,13 @@ from xscore.cost_reports.records import (
     TurnLine,
     counts_candidates,
 )
-from xscore.cost_reports.report_text import ReportTable, describe_period, format_spent, report_tables, summary_rows
+from xscore.cost_reports.report_text import (
+    ReportTable,
+    describe_period,
+    format_spent,
+    report_tables,
+    summary_rows,
+)
 from xscore.platform.errors import GateFailed, UsageError
 from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
@@ -63,7 +72,11 @@ def report_csv(report: CostReport) -> str:
         for name, kind in found.schema.items()
         if kind == pl.String
     ]
-    money = [pl.col(name).cast(pl.String) for name, kind in found.schema.items() if isinstance(kind, pl.Decimal)]
+    money = [
+        pl.col(name).cast(pl.String)
+        for name, kind in found.schema.items()
+        if isinstance(kind, pl.Decimal)
+    ]
     return found.with_columns(*safe, *money).write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%:z")
 
 
@@ -85,7 +98,9 @@ def report_table(report: CostReport) -> "pl.DataFrame":
     words = dict.fromkeys(("repository", "task", "command", "state", "judge"), pl.String)
     head = {"turn": pl.String, "at": pl.Datetime("us", "UTC"), **words}
     tail: dict[str, Any] = {f"{name}_s": pl.Float64 for name in _STAGES}
-    return pl.DataFrame(list(map(_turn, report.turns)), schema={**head, **_schema(), **tail}, orient="row")
+    return pl.DataFrame(
+        list(map(_turn, report.turns)), schema={**head, **_schema(), **tail}, orient="row"
+    )
 
 
 def _turn(line: TurnLine) -> tuple[object, ...]:
@@ -124,7 +139,13 @@ def _schema() -> dict[str, Any]:
     return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
 
 
-FORM_OF_SUFFIX = {".html": "html", ".htm": "html", ".csv": "csv", ".parquet": "parquet", ".md": "markdown"}
+FORM_OF_SUFFIX = {
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".md": "markdown",
+}
 _HEAD_BYTES = 4_096
 _EARLIER = {
     "html": rb"(?s)<!doctype html>.*<title>xscore report",
@@ -139,20 +160,28 @@ def form_of_file(path: Path) -> str:
     """Return the form named by a file's suffix. Raises UsageError for another suffix."""
     form = FORM_OF_SUFFIX.get(path.suffix.lower())
     if form is None:
-        raise UsageError(f"--output: {path} has no known suffix", hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}.")
+        raise UsageError(
+            f"--output: {path} has no known suffix", hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}."
+        )
     return form
 
 
 def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
-    """Raise UsageError if any of these files cannot be written, before the first is. writes: the baseline as well."""
-    named = [*(("--output", path) for path in outputs), *([("--baseline", baseline)] if baseline else [])]
+    """Raise UsageError if any of these files cannot be written, before the first is. writes: the
+    baseline as well."""
+    named = [
+        *(("--output", path) for path in outputs),
+        *([("--baseline", baseline)] if baseline else []),
+    ]
     taken: dict[Path, str] = {}
     for option, path in named:
         if path in (Path(), Path("-")):
             raise UsageError(f"{option} names no file", hint="Name a file.")
         place = Path(os.path.realpath(path))  # a loop of links is left as it is
         if place in taken:
-            raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
+            raise UsageError(
+                f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own."
+            )
         taken[place] = option
         is_report = option == "--output"
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
@@ -172,7 +201,10 @@ def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
     if head and not re.match(_EARLIER[form], head):
-        raise UsageError(f"{path} exists and is not an earlier report", hint="Name another file, or remove it first.")
+        raise UsageError(
+            f"{path} exists and is not an earlier report",
+            hint="Name another file, or remove it first.",
+        )
 
 
 MARKDOWN_GROUPS_SHOWN = 200
@@ -189,14 +221,19 @@ def render_markdown(report: CostReport) -> str:
     facts: list[tuple[str, ...]] = [row for row in summary_rows(report) if row[1]]
     parts = [f"## xscore report: {escape_markdown(describe_period(report))}"]
     parts.append(_markdown_table(ReportTable(("", ""), facts, words=2)))
-    parts += map(_markdown_table, report_tables(report, paid=format_spent, groups=MARKDOWN_GROUPS_SHOWN))
+    parts += map(
+        _markdown_table, report_tables(report, paid=format_spent, groups=MARKDOWN_GROUPS_SHOWN)
+    )
     if report.warnings:
         parts.append("\n".join(f"> {escape_markdown(warning)}" for warning in report.warnings))
     return "\n\n".join(parts) + "\n"
 
 
 def _markdown_table(table: ReportTable) -> str:
-    rules = ["---" if at < table.words or head == "task" else "---:" for at, head in enumerate(table.heads)]
+    rules = [
+        "---" if at < table.words or head == "task" else "---:"
+        for at, head in enumerate(table.heads)
+    ]
     written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
     return lines + (f"\n\nand {table.more:,} more" if table.more else "")
@@ -206,7 +243,9 @@ def escape_markdown(text: str) -> str:
     """Escape whatever has a meaning in Markdown, HTML or on GitHub; one line, of bounded length."""
     flat = one_line(text)
     shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
-    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)).replace(_NO_WIDTH, _NO_WIDTH_IN_HTML)
+    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)).replace(
+        _NO_WIDTH, _NO_WIDTH_IN_HTML
+    )
 
 
 SMALL = Decimal("0.001")
@@ -217,39 +256,54 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
     """Compare a report with the baseline in a file. Raises UsageError without one."""
     before = read_baseline(baseline)
     if before is None:
-        raise UsageError(f"there is no baseline at {baseline}", hint="Write one with --update-baseline, and commit it.")
+        raise UsageError(
+            f"there is no baseline at {baseline}",
+            hint="Write one with --update-baseline, and commit it.",
+        )
     return check_gates(measure_report(report), before, gates)
 
 
 def print_gate(found: GateReport, terminal: Terminal) -> int:
-    """Print one line for each failure, alert or remark and one for the total; return 0, or 5 if a gate failed."""
+    """Print one line for each failure, alert or remark and one for the total; return 0, or 5 if a
+    gate failed."""
     for line in found.failed:
         write_stderr(one_line(f"gate failed: {_describe_gate_line(line)}"))
     for verdict in (GateVerdict.ALERT, GateVerdict.HELD, GateVerdict.BETTER):
         for line in found.with_verdict(verdict):
             if line.note or verdict is GateVerdict.ALERT:
                 terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
-    counts = [f"{count} {verdict}" for verdict in GateVerdict if (count := len(found.with_verdict(verdict)))]
+    counts = [
+        f"{count} {verdict}"
+        for verdict in GateVerdict
+        if (count := len(found.with_verdict(verdict)))
+    ]
     terminal.note(f"gates: {', '.join(counts)}")
     return GateFailed.exit_code if found.failed else 0
 
 
 def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> None:
-    """Write the baseline again and report the changes. Raises UsageError if no figure can be trusted."""
+    """Write the baseline again and report the changes.
+
+    Raises UsageError if no figure can be trusted.
+    """
     now = measure_report(report)
     if not now.turns:
         raise UsageError(
-            "there is no finished turn to make a baseline of", hint="Run the workload first, or choose another range."
+            "there is no finished turn to make a baseline of",
+            hint="Run the workload first, or choose another range.",
         )
     if now.left_out:
         raise UsageError(
-            f"no baseline is made of a damaged ledger: {counted(now.left_out, 'row')} left out of every figure",
+            f"no baseline is made of a damaged ledger: {counted(now.left_out, 'row')} left out of"
+            " every figure",
             hint=f"{REBUILD_HINT} Or choose a range without them by --since.",
         )
     before = read_baseline(baseline)
     write_baseline(baseline, now)
     if before is None:
-        terminal.note(f"{baseline} is written: {counted(now.turns, 'turn')}, {counted(now.calls, 'call')}")
+        terminal.note(
+            f"{baseline} is written: {counted(now.turns, 'turn')}, {counted(now.calls, 'call')}"
+        )
         return
     changed = 0
     for line in check_gates(now, before, GateSettings()).lines:
@@ -271,9 +325,22 @@ def gate_markdown(found: GateReport) -> str:
     """Return the check as a table for a step summary: failures first, inconclusive gates last."""
     rows = []
     for line in [line for verdict in GateVerdict for line in found.with_verdict(verdict)]:
-        figures = [_format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)]
-        rows.append((line.what, *figures, f"{line.verdict}: {line.note}" if line.note else str(line.verdict)))
-    return _markdown_table(ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)) + "\n"
+        figures = [
+            _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
+        ]
+        rows.append(
+            (
+                line.what,
+                *figures,
+                f"{line.verdict}: {line.note}" if line.note else str(line.verdict),
+            )
+        )
+    return (
+        _markdown_table(
+            ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)
+        )
+        + "\n"
+    )
 
 
 def _format_figure(value: Figure | None, unit: str) -> str:
@@ -281,7 +348,9 @@ def _format_figure(value: Figure | None, unit: str) -> str:
         return "–"
     match unit:
         case "usd":
-            return f"${value:,.6f}" if value == 0 or value >= SMALL else f"${value:.12f}".rstrip("0")
+            return (
+                f"${value:,.6f}" if value == 0 or value >= SMALL else f"${value:.12f}".rstrip("0")
+            )
         case "share":
             return f"{value * 100:.1f} %"
         case "s":

@@ -1,7 +1,9 @@
-"""The rows of a report in words, the same on a terminal and in Markdown, and the report on a terminal.
+"""The rows of a report in words, the same on a terminal and in Markdown, and the report on a
+terminal.
 
-`summary_rows` and `report_tables` feed both, which only format them. Figures are rounded, `--json` has them exact; only
-shares are computed here. Trade-off: a turn that the report has no line of is shown without its task.
+`summary_rows` and `report_tables` feed both, which only format them. Figures are rounded, `--json`
+has them exact; only shares are computed here. Trade-off: a turn that the report has no line of is
+shown without its task.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +49,8 @@ class ReportTable(NamedTuple):
 
 
 def format_spent(spent: Spent) -> str:
-    """`~$1.27 + 3 unpriced`: priced calls (`~`: tokens are estimated), and the number of unpriced attempts."""
+    """`~$1.27 + 3 unpriced`: priced calls (`~`: tokens are estimated), and the number of unpriced
+    attempts."""
     return " ".join(filter(None, (format_priced(spent), _format_unpriced(spent))))
 
 
@@ -77,7 +80,8 @@ def describe_period(report: CostReport) -> str:
 
 
 def summary_rows(report: CostReport) -> list[tuple[str, str]]:
-    """The figures that a person looks for first: a label and words; empty words if there is nothing to say."""
+    """The figures that a person looks for first: a label and words; empty words if there is nothing
+    to say."""
     return [
         ("turns", _turns(report)),
         ("candidates", _candidates(report)),
@@ -101,7 +105,9 @@ def _would_have_cost(comparison: Comparison) -> str:
     }
     if {comparison.actual_usd, *ways.values()} == {Decimal(0)}:
         return ""
-    return " · ".join(f"{'unknown' if usd is None else format_dollars(usd)} {way}" for way, usd in ways.items())
+    return " · ".join(
+        f"{'unknown' if usd is None else format_dollars(usd)} {way}" for way, usd in ways.items()
+    )
 
 
 def _turns(report: CostReport) -> str:
@@ -113,10 +119,13 @@ def _turns(report: CostReport) -> str:
 
 def _candidates(report: CostReport) -> str:
     found = report.coverage
-    causes = ", ".join(f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items())
+    causes = ", ".join(
+        f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()
+    )
     return (
-        f"{found.candidates:,}: {found.judged:,} judged live, {found.cached:,} cached, {found.carried:,} carried,"
-        f" {found.unjudged:,} unjudged" + (f" ({causes})" if causes else "")
+        f"{found.candidates:,}: {found.judged:,} judged live, {found.cached:,} cached,"
+        f" {found.carried:,} carried, {found.unjudged:,} unjudged"
+        + (f" ({causes})" if causes else "")
     )
 
 
@@ -137,14 +146,26 @@ def _calls(spent: Spent) -> str:
 
 def _tokens(report: CostReport) -> str:
     usage = report.spent.usage
-    hits = "" if report.prefix_hit_rate is None else f" ({format_share(report.prefix_hit_rate, 1)} of the judging)"
+    hits = (
+        ""
+        if report.prefix_hit_rate is None
+        else f" ({format_share(report.prefix_hit_rate, 1)} of the judging)"
+    )
     parts = [
         f"{format_tokens(usage.input_tokens)} in",
         f"{format_tokens(usage.cached_input_tokens)} of them from prefix caches{hits}",
     ]
-    parts += [f"{format_tokens(usage.cache_write_tokens)} written to them"] if usage.cache_write_tokens else []
+    parts += (
+        [f"{format_tokens(usage.cache_write_tokens)} written to them"]
+        if usage.cache_write_tokens
+        else []
+    )
     parts.append(f"{format_tokens(usage.output_tokens)} out")
-    parts += [f"{format_tokens(usage.reasoning_tokens)} of them reasoning"] if usage.reasoning_tokens else []
+    parts += (
+        [f"{format_tokens(usage.reasoning_tokens)} of them reasoning"]
+        if usage.reasoning_tokens
+        else []
+    )
     return ", ".join(parts)
 
 
@@ -169,26 +190,46 @@ def _offline(report: CostReport) -> str:
     found = report.offline
     if not found.jobs:
         return ""
-    parts = [f"replayed hit rate {format_share(found.cached, found.candidates)}", format_dollars(found.cost_usd)]
+    parts = [
+        f"replayed hit rate {format_share(found.cached, found.candidates)}",
+        format_dollars(found.cost_usd),
+    ]
     parts += [f"{found.unpriced:,} unpriced"] if found.unpriced else []
-    parts += [f"{format_dollars(found.saved_by_batch_usd)} saved by batch"] if found.saved_by_batch_usd > 0 else []
-    return f"{counted(found.jobs, 'job')}, {counted(found.questions, 'question')}: {', '.join(parts)}"
+    parts += (
+        [f"{format_dollars(found.saved_by_batch_usd)} saved by batch"]
+        if found.saved_by_batch_usd > 0
+        else []
+    )
+    return (
+        f"{counted(found.jobs, 'job')}, {counted(found.questions, 'question')}: {', '.join(parts)}"
+    )
 
 
-def report_tables(report: CostReport, *, paid: Callable[[Spent], str], groups: int) -> Iterator[ReportTable]:
+def report_tables(
+    report: CostReport, *, paid: Callable[[Spent], str], groups: int
+) -> Iterator[ReportTable]:
     """Yield tables by model, by the chosen grouping, of times and of evaluations.
 
-    paid: formats dollars. groups: the most rows of a table.
+    paid: formats dollars.
+    groups: the most rows of a table.
     """
     for found, by in ((report.by_model, "model"), (report.groups, report.by)):
         if found and by and (by != "model" or found is report.by_model):
             yield _group_table(report, found, by, paid, groups)
     if report.timings:
         rows = [
-            (one.of, one.stage, one.kind, f"{one.count:,}", *map(format_duration, (one.p50_s, one.p95_s, one.p99_s)))
+            (
+                one.of,
+                one.stage,
+                one.kind,
+                f"{one.count:,}",
+                *map(format_duration, (one.p50_s, one.p95_s, one.p99_s)),
+            )
             for one in report.timings
         ]
-        yield ReportTable(("time of", "stage", "kind", "samples", "p50", "p95", "p99"), rows, words=3)
+        yield ReportTable(
+            ("time of", "stage", "kind", "samples", "p50", "p95", "p99"), rows, words=3
+        )
     if report.evaluations:
         shown = [
             (
@@ -197,7 +238,9 @@ def report_tables(report: CostReport, *, paid: Callable[[Spent], str], groups: i
             )
             for one in report.evaluations[:EVALUATIONS_SHOWN]
         ]
-        yield ReportTable(("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG"), shown, words=2)
+        yield ReportTable(
+            ("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG"), shown, words=2
+        )
 
 
 def _group_table(
@@ -215,7 +258,10 @@ def _group_table(
                 paid(spent),
                 f"{spent.calls:,}",
                 f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
-                *map(format_tokens, (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)),
+                *map(
+                    format_tokens,
+                    (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens),
+                ),
                 *((ellipsize(task, _TASK_CHARS),) if by == "turn" else ()),
             )
         )
@@ -233,7 +279,8 @@ def render_report(report: CostReport) -> str:
         if report.since is None and report.until is None:
             return f"{heading}\nNo turn is recorded here yet; `xscore ask` makes the first one."
         return (
-            f"{heading}\nNo turn is recorded in this period; leave out --last, --since and --until to see all of them."
+            f"{heading}\nNo turn is recorded in this period; leave out --last, --since and --until"
+            " to see all of them."
         )
     width = stdout_columns()
     facts = summary_rows(report)

@@ -1,10 +1,12 @@
-"""Calls of one or more ledgers summed in a polars table, the spending of any group, and percentiles.
+"""Calls of one or more ledgers summed in a polars table, the spending of any group, and
+percentiles.
 
-A turn belongs to the day, and to the period, in which it began, with all its calls; so no turn is ever cut in two.
-SQLite adds the calls up, a row for each turn, stage and model; a damaged row is left out of every sum and counted.
-Calls that no turn made (an index that embeds, the doctor) stand under the command that made them. A percentile is a
-time that was measured: of n samples in order, the one at rank ⌈q · n⌉. Trade-off: a call after midnight counts for the
-day of its turn, where a cap by day counts it for its own.
+A turn belongs to the day, and to the period, in which it began, with all its calls; so no turn is
+ever cut in two. SQLite adds the calls up, a row for each turn, stage and model; a damaged row is
+left out of every sum and counted. Calls that no turn made (an index that embeds, the doctor) stand
+under the command that made them. A percentile is a time that was measured: of n samples in order,
+the one at rank ⌈q · n⌉. Trade-off: a call after midnight counts for the day of its turn, where a
+cap by day counts it for its own.
 """
 
 import sqlite3
@@ -37,7 +39,9 @@ _SUM_SQL = {
     "input_tokens": "sum(input_tokens)",
     "cached_input_tokens": "sum(cached_input_tokens)",
     "cache_write_tokens": "sum(cache_write_tokens) FILTER (WHERE cache_write_tokens IS NOT 0)",
-    "cache_write_1h_tokens": "sum(cache_write_1h_tokens) FILTER (WHERE cache_write_1h_tokens IS NOT 0)",
+    "cache_write_1h_tokens": (
+        "sum(cache_write_1h_tokens) FILTER (WHERE cache_write_1h_tokens IS NOT 0)"
+    ),
     "output_tokens": "sum(output_tokens)",
     "reasoning_tokens": "sum(reasoning_tokens)",
     "cost": "sum(cost)",
@@ -48,13 +52,14 @@ _SUM_SQL = {
     "by_batch": "sum(cost_by_batch)",
     "beside_batch": "sum(cost) FILTER (WHERE cost_by_batch IS NULL)",
 }
-"""Each column that is summed further, in SQL. `beside_…`: the cost of calls without the figure before it."""
+"""Each column that is summed further, in SQL. `beside_…`: the cost of calls without the figure
+before it."""
 SUM_COLUMNS = tuple(_SUM_SQL)
 COST_COLUMNS = SUM_COLUMNS[SUM_COLUMNS.index("cost") :]
 """In picodollars, NULL if unknown."""
 DURATIONS_COLUMN = "durations"
-"""Durations of live answered calls, comma-separated: twice their microseconds, plus one if tokens came from a prefix
-cache."""
+"""Durations of live answered calls, comma-separated: twice their microseconds, plus one if tokens
+came from a prefix cache."""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
@@ -68,11 +73,14 @@ _ATTEMPTS = 5
 _AT_ONCE = 4_096
 
 
-def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple["pl.DataFrame", int]:
-    """Add up the calls of the asked turns, and of other callers (an index, the doctor) in the asked period.
+def read_call_sums(
+    connection: sqlite3.Connection, asked: ReportQuery
+) -> tuple["pl.DataFrame", int]:
+    """Add up the calls of the asked turns, and of other callers (an index, the doctor) in the asked
+    period.
 
-    Return columns `turn`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of `SUM_COLUMNS` and the
-    durations; also how many rows are damaged.
+    Return columns `turn`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of
+    `SUM_COLUMNS` and the durations; also how many rows are damaged.
     """
     import polars as pl
 
@@ -81,7 +89,11 @@ def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[
     with lenient_text(connection):
         cursor = connection.execute(_READ.format(among=among), values)
         while rows := cursor.fetchmany(_AT_ONCE):
-            known = [row for row in rows if row[1] in _STAGES and all(isinstance(name, str) for name in row[:4])]
+            known = [
+                row
+                for row in rows
+                if row[1] in _STAGES and all(isinstance(name, str) for name in row[:4])
+            ]
             valid += sum(row[_ATTEMPTS] for row in known)
             table.append(pl.DataFrame(known, schema=_schema(), orient="row"))
         (there,) = connection.execute(_COUNT.format(among=among), values).fetchone()
@@ -96,7 +108,10 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
         return "1", ()
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
-    chosen = f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND {alone}"
+    chosen = (
+        f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND"
+        f" {alone}"
+    )
     return f"turn_id IN ({chosen})", (*asked.period, *asked.period)
 
 
@@ -157,7 +172,8 @@ def join_calls_to_turns(
     asked: ReportQuery,
     jobs: Mapping[str, str],
 ) -> "pl.DataFrame":
-    """Join one ledger's sums to its turns: adds `at`, `of_turn` and a column for each grouping of a report.
+    """Join one ledger's sums to its turns: adds `at`, `of_turn` and a column for each grouping of a
+    report.
 
     jobs: job -> the command its calls stand under.
     """
@@ -168,7 +184,9 @@ def join_calls_to_turns(
         schema={"turn": pl.String, "turn_at": pl.Float64, "turn_command": pl.String},
         orient="row",
     )
-    made_by = pl.col("turn").str.head(2).replace_strict(_COMMANDS, default="", return_dtype=pl.String)
+    made_by = (
+        pl.col("turn").str.head(2).replace_strict(_COMMANDS, default="", return_dtype=pl.String)
+    )
     if jobs:
         made_by = pl.col("turn").replace_strict(jobs, default=made_by, return_dtype=pl.String)
     placed = sums.join(known, on="turn", how="left").with_columns(
@@ -183,9 +201,15 @@ def join_calls_to_turns(
         .alias("wire"),
         *(pl.col(name).cast(pl.Int128) for name in COST_COLUMNS),
     )
-    placed = placed.with_columns(pl.from_epoch(pl.col("at").cast(pl.Int64)).dt.to_string("%Y-%m-%d").alias("day"))
+    placed = placed.with_columns(
+        pl.from_epoch(pl.col("at").cast(pl.Int64)).dt.to_string("%Y-%m-%d").alias("day")
+    )
     placed = placed.drop("turn_at", "turn_command")
-    return placed.filter(pl.col("at").is_between(*asked.period, closed="left")) if asked.period else placed
+    return (
+        placed.filter(pl.col("at").is_between(*asked.period, closed="left"))
+        if asked.period
+        else placed
+    )
 
 
 def judging_calls(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.DataFrame":
@@ -197,16 +221,23 @@ def judging_calls(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.Dat
         schema=dict.fromkeys(("repo", "turn", "model"), pl.String),
         orient="row",
     )
-    return calls.filter(pl.col("stage") == str(Stage.JUDGE)).join(own, on=["repo", "turn", "model"], how="semi")
+    return calls.filter(pl.col("stage") == str(Stage.JUDGE)).join(
+        own, on=["repo", "turn", "model"], how="semi"
+    )
 
 
 def spent_by(calls: "pl.DataFrame", *by: str) -> dict[tuple[str, ...], Spent]:
     """Add up the rows with the same values of these columns; without columns, all of them."""
     import polars as pl
 
-    sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in SUM_COLUMNS]
+    sums = [
+        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+        for name in SUM_COLUMNS
+    ]
     table = calls.group_by(by, maintain_order=True).agg(sums) if by else calls.select(sums)
-    table = table.with_columns(pl.col(name).fill_null(0) for name in SUM_COLUMNS if name not in COST_COLUMNS)
+    table = table.with_columns(
+        pl.col(name).fill_null(0) for name in SUM_COLUMNS if name not in COST_COLUMNS
+    )
     return {tuple(row[name] for name in by): _spent(row) for row in table.iter_rows(named=True)}
 
 
@@ -221,7 +252,9 @@ def _spent(sums: Mapping[str, int]) -> Spent:
         unpriced=sums["unpriced"],
         estimated=sums["estimated"],
         otherwise=CounterfactualCost(
-            without_prefix_cache=_if_known(sums["without_prefix_cache"], sums["beside_prefix_cache"]),
+            without_prefix_cache=_if_known(
+                sums["without_prefix_cache"], sums["beside_prefix_cache"]
+            ),
             without_packs=_if_known(sums["without_packs"], sums["beside_packs"]),
             by_batch=_if_known(sums["by_batch"], sums["beside_batch"]),
         ),
@@ -232,7 +265,9 @@ def _if_known(amount: int | None, beside: int | None) -> Decimal | None:
     return None if amount is None else money.dollars_of_picodollars(amount + (beside or 0))
 
 
-def group_spending(calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str) -> tuple[Group, ...]:
+def group_spending(
+    calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str
+) -> tuple[Group, ...]:
     """Return one line per group: the most expensive first; days and turns newest first."""
     spent = {name: one for (name,), one in spent_by(calls, by).items()}
     members: dict[str, set[TurnKey]] = defaultdict(set)
@@ -256,7 +291,9 @@ def group_spending(calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str) 
         for name in sorted(spent.keys() | members.keys())
     ]
     if by not in ("day", "turn"):
-        return tuple(sorted(found, key=lambda one: (-one.spent.cost_usd, -one.spent.attempts, one.name)))
+        return tuple(
+            sorted(found, key=lambda one: (-one.spent.cost_usd, -one.spent.attempts, one.name))
+        )
     began = {turn.key.turn: turn.at for turn in turns} if by == "turn" else {}
     return tuple(sorted(found, key=lambda one: (began.get(one.name, 0.0), one.name), reverse=True))
 
@@ -283,7 +320,8 @@ def sum_coverage(turns: Iterable[LedgerTurn]) -> Coverage:
 
 
 def call_timings(calls: "pl.DataFrame") -> Iterator[Timing]:
-    """Return the timings of answered calls, by stage and by whether a prefix came from the host's cache."""
+    """Return the timings of answered calls, by stage and by whether a prefix came from the host's
+    cache."""
     import polars as pl
 
     for stage in Stage:
@@ -296,7 +334,8 @@ def call_timings(calls: "pl.DataFrame") -> Iterator[Timing]:
 
 
 def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
-    """Return the timings of finished turns by stage; each turn says whether every score was cached."""
+    """Return the timings of finished turns by stage; each turn says whether every score was
+    cached."""
     taken: dict[tuple[str, str], list[float]] = defaultdict(list)
     for latency, is_cached in turns:
         for stage in Latency.__struct_fields__:
@@ -309,8 +348,12 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
                 yield _timing("turn", stage, kind, samples, 1.0)
 
 
-def _timing(of: str, stage: str, kind: str, samples: "Sequence[float] | pl.Series", in_a_second: float) -> Timing:
+def _timing(
+    of: str, stage: str, kind: str, samples: "Sequence[float] | pl.Series", in_a_second: float
+) -> Timing:
     """samples: in order."""
     count = len(samples)
-    p50, p95, p99 = (samples[max(0, ceil(q * count - 1e-9) - 1)] / in_a_second for q in (0.5, 0.95, 0.99))
+    p50, p95, p99 = (
+        samples[max(0, ceil(q * count - 1e-9) - 1)] / in_a_second for q in (0.5, 0.95, 0.99)
+    )
     return Timing(of=of, stage=stage, kind=kind, count=count, p50_s=p50, p95_s=p95, p99_s=p99)

@@ -1,9 +1,11 @@
-"""Predict the next turn from the latest ledger rows: latency, calls at once, reply length, gaps between turns.
+"""Predict the next turn from the latest ledger rows: latency, calls at once, reply length, gaps
+between turns.
 
-Each query takes about a millisecond in a ledger of any size, because only the latest rows are read. It prices nothing.
-Whether marking a prefix for a host's cache pays follows from the gaps: with p the share of gaps within the time kept, a
-marked token costs p * read + (1 - p) * write, an unmarked one 1. With few gaps seen, p is a guess: Laplace's rule of
-succession, (within + 1) / (seen + 2). Trade-off: a model that was not asked lately is treated as unknown.
+Each query takes about a millisecond in a ledger of any size, because only the latest rows are read.
+It prices nothing. Whether marking a prefix for a host's cache pays follows from the gaps: with p
+the share of gaps within the time kept, a marked token costs p * read + (1 - p) * write, an unmarked
+one 1. With few gaps seen, p is a guess: Laplace's rule of succession, (within + 1) / (seen + 2).
+Trade-off: a model that was not asked lately is treated as unknown.
 """
 
 import sqlite3
@@ -19,7 +21,13 @@ from xscore.providers.hosts import is_loopback
 from xscore.records.calls import RateLimits, Stage
 from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 
-ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0, Stage.REASON: 2.0}
+ASSUMED_LATENCY_S = {
+    Stage.JUDGE: 2.0,
+    Stage.PRIMARY: 15.0,
+    Stage.PROBE: 2.0,
+    Stage.EMBED: 1.0,
+    Stage.REASON: 2.0,
+}
 """Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
 LOOPBACK_FACTOR = 5.0
 """A model on this machine is assumed to take this many times as long."""
@@ -30,7 +38,8 @@ LATENCY_SAMPLES = 200
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
 BORNE_FOR_S = 3_600.0
-"""For this long a host counts as able to take as many concurrent calls as it just answered, equally fast."""
+"""For this long a host counts as able to take as many concurrent calls as it just answered, equally
+fast."""
 MOST_FAILED = 0.1
 """Share of its calls that may have failed meanwhile: some hosts refuse a few at any load."""
 TURNS_LOOKED_AT = 200
@@ -57,9 +66,11 @@ _REPLIES = f"""
     AND typeof(candidates) = 'integer' AND candidates BETWEEN 0 AND {MOST_TOKENS}
 """
 _JUDGED_TURNS = """
-    SELECT started_at FROM (SELECT id, started_at FROM turn WHERE started_at <= ? ORDER BY started_at DESC LIMIT ?) AS t
+    SELECT started_at FROM (SELECT id, started_at FROM turn WHERE started_at <= ?
+      ORDER BY started_at DESC LIMIT ?) AS t
     WHERE (?, ?, ?) = (
-        SELECT provider, host, model FROM call WHERE turn_id = t.id AND stage = ? AND outcome = 'ok' LIMIT 1
+        SELECT provider, host, model FROM call WHERE turn_id = t.id AND stage = ? AND outcome = 'ok'
+          LIMIT 1
     )
     ORDER BY started_at DESC LIMIT ?
 """
@@ -91,7 +102,9 @@ class ExpectedDuration(Struct, frozen=True):
     """`none`, `latency`, or the field of `RateLimits` that takes longest."""
 
 
-def expected_duration(work: Workload, limits: RateLimits, *, latency_s: float, concurrency: int) -> ExpectedDuration:
+def expected_duration(
+    work: Workload, limits: RateLimits, *, latency_s: float, concurrency: int
+) -> ExpectedDuration:
     """Take the slowest of several clocks: calls in flight, and each limit a minute.
 
     Ramp-up is ignored: the rate is reached within five calls' time.
@@ -114,22 +127,30 @@ def expected_duration(work: Workload, limits: RateLimits, *, latency_s: float, c
     return ExpectedDuration(clocks[binding], binding)
 
 
-def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE) -> float:
+def typical_latency_s(
+    connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE
+) -> float:
     """Return the median of the latest answered calls of this stage to this model here.
 
-    A new host starts from its class: the median of calls to hosts on this machine, or elsewhere; else an assumption.
+    A new host starts from its class: the median of calls to hosts on this machine, or elsewhere;
+    else an assumption.
     """
     taken_s: list[float] = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
     if not taken_s:
         others = connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall()
-        taken_s = [seconds for other, seconds in others if is_loopback(str(other)) is is_loopback(host)]
+        taken_s = [
+            seconds for other, seconds in others if is_loopback(str(other)) is is_loopback(host)
+        ]
     if taken_s:
         return median(taken_s)
     return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
 
 
-def is_timed(connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE) -> bool:
-    """Whether a call of this stage to this model here was answered lately; else its pace is an assumption."""
+def is_timed(
+    connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE
+) -> bool:
+    """Whether a call of this stage to this model here was answered lately; else its pace is an
+    assumption."""
     return connection.execute(_DURATIONS, (host, model, stage)).fetchone() is not None
 
 
@@ -138,7 +159,9 @@ def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now:
 
     0: there was none, or more than `MOST_FAILED` of them failed. now: Unix seconds.
     """
-    rows = connection.execute(_IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)).fetchall()
+    rows = connection.execute(
+        _IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
+    ).fetchall()
     answered = [(at, took_s) for at, took_s, outcome in rows if outcome == "ok"]
     if len(rows) - len(answered) > MOST_FAILED * len(rows):
         return 0
@@ -147,19 +170,25 @@ def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now:
 
 
 def latest_call_s(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> float:
-    """Return the median seconds of the judging calls answered here in the latest minutes; 0 if there are none.
+    """Return the median seconds of the judging calls answered here in the latest minutes; 0 if
+    there are none.
 
     now: Unix seconds.
     """
-    rows = connection.execute(_IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)).fetchall()
+    rows = connection.execute(
+        _IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
+    ).fetchall()
     answered = [took_s for _, took_s, outcome in rows if outcome == "ok"]
     return median(answered) if answered else 0.0
 
 
-def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float) -> int:
+def best_cache_ttl_s(
+    gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float
+) -> int:
     """Return how many seconds to ask the host to keep a prefix; 0 if it does not pay.
 
-    gaps_s: seconds between turns that judged. writes: what the host offers.
+    gaps_s: seconds between turns that judged.
+    writes: what the host offers.
     read_factor: price of a token read from the cache, as a share of the plain input price.
     """
     cheapest, ttl_s = 1.0, 0
@@ -172,20 +201,31 @@ def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, r
 
 
 def gaps_between_turns_s(
-    connection: sqlite3.Connection, *, provider: str, host: str, model: str, now: float, limit: int = 20
+    connection: sqlite3.Connection,
+    *,
+    provider: str,
+    host: str,
+    model: str,
+    now: float,
+    limit: int = 20,
 ) -> tuple[float, ...]:
-    """Return the seconds between the latest turns whose judging calls this host answered, newest first.
+    """Return the seconds between the latest turns whose judging calls this host answered, newest
+    first.
 
-    now: Unix seconds of the turn that begins; the first gap ends there. Turns served from the judgment cache alone
-    touched no prefix and do not count, nor do turns of the future (a clock was set back).
+    now: Unix seconds of the turn that begins; the first gap ends there. Turns served from the
+        judgment cache alone touched no prefix and do not count, nor do turns of the future (a clock
+        was set back).
     """
     asked = (now, TURNS_LOOKED_AT, provider, host, model, Stage.JUDGE, limit)
     times = [now, *(float(row[0]) for row in connection.execute(_JUDGED_TURNS, asked))]
     return tuple(later - earlier for later, earlier in pairwise(times))
 
 
-def output_tokens_per_memory(connection: sqlite3.Connection, *, host: str, model: str) -> float | None:
-    """Return output tokens per judged memory, without the JSON frame; None if no recent call is believable."""
+def output_tokens_per_memory(
+    connection: sqlite3.Connection, *, host: str, model: str
+) -> float | None:
+    """Return output tokens per judged memory, without the JSON frame; None if no recent call is
+    believable."""
     tokens, memories, calls = connection.execute(_REPLIES, (host, model)).fetchone()
     if not memories:
         return None

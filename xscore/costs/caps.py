@@ -1,9 +1,10 @@
 """What may be spent, and what is left: per turn, per UTC day, and over a repository's lifetime.
 
-A cap covers every task and process that shares the store: what was charged in its period (`spending`) plus what is
-reserved for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides. What
-is left of a cap is told here too: exact if a call is refused, rounded elsewhere. Trade-off: `spending` keeps a row a
-turn, some 40 bytes each, so that no sum over the ledger is ever needed.
+A cap covers every task and process that shares the store: what was charged in its period
+(`spending`) plus what is reserved for calls in flight (`reservation`). This module reads and writes
+those two tables; `reservation` decides. What is left of a cap is told here too: exact if a call is
+refused, rounded elsewhere. Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that no
+sum over the ledger is ever needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +33,8 @@ _RESERVED = """
         SELECT 1 FROM batch WHERE token = reservation.id AND state IN ('marked', 'created', 'ended')
     ) FROM reservation
 """
-"""The last column belongs to the batch extension: a batch that a vendor may hold keeps its row whatever its lease."""
+"""The last column belongs to the batch extension: a batch that a vendor may hold keeps its row
+whatever its lease."""
 
 
 class Caps(Struct, frozen=True, kw_only=True):
@@ -45,7 +47,9 @@ class Caps(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, budget: BudgetSettings) -> Self:
         """Return the caps that the user set."""
-        return cls(turn=budget.max_usd, day=budget.max_usd_day, repository=budget.max_usd_repository)
+        return cls(
+            turn=budget.max_usd, day=budget.max_usd_day, repository=budget.max_usd_repository
+        )
 
     @property
     def any(self) -> bool:
@@ -64,18 +68,28 @@ class ReservedAmount(NamedTuple):
 
 
 def spent_in_period(connection: Connection, period: str) -> Decimal:
-    """Return what the settled calls of a turn, a day or the repository cost. Raises StoreDamaged."""
+    """Return what the settled calls of a turn, a day or the repository cost.
+
+    Raises StoreDamaged.
+    """
     row = connection.execute("SELECT spent FROM spending WHERE span = ?", (period,)).fetchone()
     with damage_if_invalid(f"what was spent ({period})"):
         return money.dollars_of_picodollars(row[0]) if row else ZERO_USD
 
 
-def add_spending(connection: Connection, caps: Caps, usd: Decimal, *, turn_id: str, day: str) -> None:
-    """Charge dollars to the turn, its day and the repository. Raises StoreDamaged for a capped period's bad sum.
+def add_spending(
+    connection: Connection, caps: Caps, usd: Decimal, *, turn_id: str, day: str
+) -> None:
+    """Charge dollars to the turn, its day and the repository. Raises StoreDamaged for a capped
+    period's bad sum.
 
     A bad sum without a cap is left for `doctor` to repair.
     """
-    for period, cap in ((turn_id, caps.turn), (day, caps.day), (REPOSITORY_PERIOD, caps.repository)):
+    for period, cap in (
+        (turn_id, caps.turn),
+        (day, caps.day),
+        (REPOSITORY_PERIOD, caps.repository),
+    ):
         try:
             total = spent_in_period(connection, period) + usd
         except StoreDamaged:
@@ -83,29 +97,40 @@ def add_spending(connection: Connection, caps: Caps, usd: Decimal, *, turn_id: s
                 raise
             continue
         connection.execute(
-            "INSERT INTO spending (span, spent) VALUES (?, ?) ON CONFLICT (span) DO UPDATE SET spent = excluded.spent",
-            (period, money.picodollars(min(total, money.dollars_of_picodollars(money.MAX_PICODOLLARS)))),
+            "INSERT INTO spending (span, spent) VALUES (?, ?) ON CONFLICT (span) DO UPDATE SET"
+            " spent = excluded.spent",
+            (
+                period,
+                money.picodollars(min(total, money.dollars_of_picodollars(money.MAX_PICODOLLARS))),
+            ),
         )
 
 
-def reserved_amounts(connection: Connection, *, now: float) -> tuple[list[ReservedAmount], list[str]]:
+def reserved_amounts(
+    connection: Connection, *, now: float
+) -> tuple[list[ReservedAmount], list[str]]:
     """Return what is reserved, and the names of rows left by dead processes. Raises StoreDamaged.
 
-    A process on this machine holds its rows while it runs: an expired lease may mean a clock was set forward. A
-    process elsewhere (in another container) cannot be seen; only its lease counts.
+    A process on this machine holds its rows while it runs: an expired lease may mean a clock was
+    set forward. A process elsewhere (in another container) cannot be seen; only its lease counts.
     """
     held, expired = list[ReservedAmount](), list[str]()
     with damage_if_invalid("what is set aside"):
-        for name, turn_id, day, amount, process, leased_until, is_batch in connection.execute(_RESERVED).fetchall():
+        for name, turn_id, day, amount, process, leased_until, is_batch in connection.execute(
+            _RESERVED
+        ).fetchall():
             if is_batch or _holds(process, is_over=leased_until < now):
-                held.append(ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount)))
+                held.append(
+                    ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount))
+                )
             else:
                 expired.append(name)
     return held, expired
 
 
 def _holds(process: str, *, is_over: bool) -> bool:
-    """Return whether the process that wrote a row may still need it; a batch's row names no process."""
+    """Return whether the process that wrote a row may still need it; a batch's row names no
+    process."""
     return is_process_at_work(process, age_s=inf if is_over else 0.0) if process else not is_over
 
 
@@ -116,17 +141,23 @@ def delete_expired(connection: Connection, *, now: float) -> list[ReservedAmount
     return held
 
 
-def write_reservation(connection: Connection, row: ReservedAmount, *, process: str, leased_until: float) -> None:
+def write_reservation(
+    connection: Connection, row: ReservedAmount, *, process: str, leased_until: float
+) -> None:
     """Insert a row, or update the amount and lease of the row with that name."""
     connection.execute(
-        "INSERT INTO reservation (id, turn_id, day, process, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
+        "INSERT INTO reservation (id, turn_id, day, process, leased_until, amount) VALUES (?, ?, ?,"
+        " ?, ?, ?) ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount ="
+        " excluded.amount",
         (row.name, row.turn_id, row.day, process, leased_until, money.picodollars(row.usd)),
     )
 
 
 def reserved_usd(connection: Connection, name: str) -> Decimal | None:
-    """Return the amount that one row reserves; None if there is no such row. Raises StoreDamaged."""
+    """Return the amount that one row reserves; None if there is no such row.
+
+    Raises StoreDamaged.
+    """
     row = connection.execute("SELECT amount FROM reservation WHERE id = ?", (name,)).fetchone()
     with damage_if_invalid("what is set aside"):
         return money.dollars_of_picodollars(row[0]) if row else None
@@ -136,14 +167,21 @@ def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:
     """Reduce a reservation by this amount; False if there is no such row. Raises StoreDamaged."""
     held = reserved_usd(connection, name)
     if held is not None and held > usd:
-        connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(held - usd), name))
+        connection.execute(
+            "UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(held - usd), name)
+        )
     elif held is not None:
         connection.execute("DELETE FROM reservation WHERE id = ?", (name,))
     return held is not None
 
 
 def remaining_under_caps(
-    connection: Connection, caps: Caps, *, turn_id: str, day: str, set_aside: Sequence[ReservedAmount]
+    connection: Connection,
+    caps: Caps,
+    *,
+    turn_id: str,
+    day: str,
+    set_aside: Sequence[ReservedAmount],
 ) -> tuple[CapLeft, ...]:
     """Return what is left of each cap that is set. Raises StoreDamaged."""
     periods = (
@@ -152,21 +190,35 @@ def remaining_under_caps(
         ("repository", REPOSITORY_PERIOD, caps.repository, [row.usd for row in set_aside]),
     )
     return tuple(
-        CapLeft(of=of, cap_usd=cap, left_usd=cap - spent_in_period(connection, period) - sum(held, ZERO_USD))
+        CapLeft(
+            of=of,
+            cap_usd=cap,
+            left_usd=cap - spent_in_period(connection, period) - sum(held, ZERO_USD),
+        )
         for of, period, cap, held in periods
         if cap is not None
     )
 
 
-def cap_status(connection: Connection, caps: Caps, *, now: float, turn_id: str = "") -> tuple[CapLeft, ...]:
-    """Return what is left of each cap, by default for a turn that has not begun. Raises StoreDamaged."""
+def cap_status(
+    connection: Connection, caps: Caps, *, now: float, turn_id: str = ""
+) -> tuple[CapLeft, ...]:
+    """Return what is left of each cap, by default for a turn that has not begun.
+
+    Raises StoreDamaged.
+    """
     if not caps.any:
         return ()
     held, _ = reserved_amounts(connection, now=now)
     return remaining_under_caps(connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held)
 
 
-CAP_PERIOD_NAMES = {"turn": "a turn", "run": "this run", "day": "a day", "repository": "this repository"}
+CAP_PERIOD_NAMES = {
+    "turn": "a turn",
+    "run": "this run",
+    "day": "a day",
+    "repository": "this repository",
+}
 CAP_SETTINGS = {
     "turn": "--max-usd",
     "run": "--max-usd",
@@ -176,12 +228,15 @@ CAP_SETTINGS = {
 
 
 def cap_left_rounded(cap: CapLeft) -> str:
-    """Format what is left: `$4.93 of the day's $5 are left`, or by how much the cap was exceeded."""
+    """Format what is left: `$4.93 of the day's $5 are left`, or by how much the cap was
+    exceeded."""
     return _cap_left(cap, format_dollars)
 
 
 def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "") -> str:
-    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}" + (f" ({day}, UTC)" if day and cap.of == "day" else "")
+    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}" + (
+        f" ({day}, UTC)" if day and cap.of == "day" else ""
+    )
     if cap.left_usd < 0:
         return f"{whose} are spent, and {written(-cap.left_usd)} beyond"
     return f"{written(cap.left_usd)} of {whose} are left"
@@ -189,12 +244,19 @@ def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "")
 
 def describe_cap(cap: CapLeft) -> str:
     """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
-    left = "" if cap.left_usd == cap.cap_usd else f", of which {format_dollars(max(cap.left_usd, Decimal(0)))} are left"
-    return f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]}){left}"
+    left = (
+        ""
+        if cap.left_usd == cap.cap_usd
+        else f", of which {format_dollars(max(cap.left_usd, Decimal(0)))} are left"
+    )
+    return (
+        f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]}){left}"
+    )
 
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
-    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to continue."""
+    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to
+    continue."""
     message = f"the next call may cost {_exact(usd)}, and {_cap_left(cap, _exact, day=day)}"
     return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
 
@@ -208,7 +270,13 @@ def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
     match cap.of:
         case "turn":
             higher = max(2 * cap.cap_usd, 2 * usd).quantize(Decimal("0.01"), ROUND_UP)
-            return f"What was judged is kept; run `xscore continue --max-usd {higher:f}`, or narrow the task."
+            return (
+                f"What was judged is kept; run `xscore continue --max-usd {higher:f}`, or narrow"
+                " the task."
+            )
         case "day":
-            return "Raise budget.max_usd_day, or wait for the next day (UTC); then run `xscore continue`."
+            return (
+                "Raise budget.max_usd_day, or wait for the next day (UTC); then run `xscore"
+                " continue`."
+            )
     return "Raise budget.max_usd_repository; then run `xscore continue`."

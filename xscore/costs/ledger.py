@@ -1,9 +1,10 @@
 """The ledger: one row for each attempt, and what the rows of a turn add up to.
 
-Rows go through the same writer thread as judgments and ahead of them, so a committed judgment never lacks the record of
-the call that paid for it. Money is kept in picodollars, so SQL adds it up exactly. It enforces no cap (`reservation`
-does). `UsageTotals` keeps a turn's sums in memory, so that showing progress needs no query. Trade-off: a row also
-stores what the call would have cost in other ways, at that day's prices.
+Rows go through the same writer thread as judgments and ahead of them, so a committed judgment never
+lacks the record of the call that paid for it. Money is kept in picodollars, so SQL adds it up
+exactly. It enforces no cap (`reservation` does). `UsageTotals` keeps a turn's sums in memory, so
+that showing progress needs no query. Trade-off: a row also stores what the call would have cost in
+other ways, at that day's prices.
 """
 
 import sqlite3
@@ -37,11 +38,31 @@ _FADE = 0.98
 """Decay of a learned ratio at each call: about the last fifty calls count."""
 MIN_CHARS_PER_TOKEN = 1.5
 MAX_CHARS_PER_TOKEN = 8.0
-"""Believable characters per token of a whole judging prompt (typically 3.7); outside, the host misreports."""
+"""Believable characters per token of a whole judging prompt (typically 3.7); outside, the host
+misreports."""
 _COLUMNS = (
-    *("id", "turn_id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *(
+        "id",
+        "turn_id",
+        "stage",
+        "provider",
+        "host",
+        "model",
+        "started_at",
+        "duration_s",
+        "outcome",
+        "candidates",
+    ),
     *TOKEN_COLUMNS,
-    *("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "estimated", "batch", "cost_live"),
+    *(
+        "cost",
+        "cost_without_prefix_cache",
+        "cost_without_packs",
+        "cost_by_batch",
+        "estimated",
+        "batch",
+        "cost_live",
+    ),
 )
 _INSERT = f"INSERT INTO call ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _LEARN = """
@@ -52,7 +73,8 @@ _LEARN = """
 """The last two: what is left of the past after as many calls as are added."""
 _RATIO = "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
 _SPENT = """
-    SELECT count(*) - count(cost), max(iif(cost < 0 OR typeof(cost) NOT IN ('integer', 'null'), cost, NULL)),
+    SELECT count(*) - count(cost),
+      max(iif(cost < 0 OR typeof(cost) NOT IN ('integer', 'null'), cost, NULL)),
         coalesce(sum(cost / 1000000), 0), coalesce(sum(cost % 1000000), 0)
     FROM call
 """
@@ -63,7 +85,18 @@ _CALLS = f"""
     FROM call WHERE turn_id = ? ORDER BY started_at, id
 """
 _VALUES = attrgetter(
-    *("id", "turn_id", "stage.value", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *(
+        "id",
+        "turn_id",
+        "stage.value",
+        "provider",
+        "host",
+        "model",
+        "started_at",
+        "duration_s",
+        "outcome",
+        "candidates",
+    ),
     *(f"usage.{name}" for name in TOKEN_COLUMNS),
 )
 """The columns before the costs, as one call in C: every call becomes a row."""
@@ -76,9 +109,11 @@ class Ledger:
         self._commits = commits
 
     def record(self, call: CallRecord) -> None:
-        """Queue one attempt. Raises StoreError after a failed commit, since unrecorded money must not be spent.
+        """Queue one attempt. Raises StoreError after a failed commit, since unrecorded money must
+        not be spent.
 
-        An answered call does not raise: its reply is worth keeping, and the next write or reservation raises.
+        An answered call does not raise: its reply is worth keeping, and the next write or
+        reservation raises.
         """
         try:
             self._commits.post_item(_insert, call)
@@ -96,25 +131,38 @@ def insert_batch_calls(
     """
     connection.executemany(
         f"{_INSERT} ON CONFLICT (id) DO NOTHING",
-        (_row_of_call(call, mark, None if live is None else money.picodollars(live)) for call, live in calls),
+        (
+            _row_of_call(call, mark, None if live is None else money.picodollars(live))
+            for call, live in calls
+        ),
     )
 
 
 def total_spent(connection: sqlite3.Connection) -> Decimal | None:
-    """Add up every call in the store; None if any is unpriced. Raises StoreDamaged for an invalid amount."""
+    """Add up every call in the store; None if any is unpriced.
+
+    Raises StoreDamaged for an invalid amount.
+    """
     unpriced, damaged, millions, rest = connection.execute(_SPENT).fetchone()
     with damage_if_invalid("a cost"):
-        amount = money.dollars_of_picodollars(millions * 10**6 + rest if damaged is None else damaged)
+        amount = money.dollars_of_picodollars(
+            millions * 10**6 + rest if damaged is None else damaged
+        )
     return None if unpriced else amount
 
 
 def is_estimated(connection: sqlite3.Connection) -> bool:
     """Return whether the usage of any call in the store is our estimate."""
-    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0])
+    return bool(
+        connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0]
+    )
 
 
-def learned_chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:
-    """Return the characters per token seen from this model at this host; None if no believable data yet.
+def learned_chars_per_token(
+    connection: sqlite3.Connection, *, provider: str, host: str, model: str
+) -> float | None:
+    """Return the characters per token seen from this model at this host; None if no believable data
+    yet.
 
     Ratios are per host, since hosts that serve a model of the same name may count differently.
     """
@@ -143,9 +191,16 @@ def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
     return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
 
 
-def _row_of_call(call: CallRecord, batch: str = "", cost_live: int | None = None) -> tuple[object, ...]:
+def _row_of_call(
+    call: CallRecord, batch: str = "", cost_live: int | None = None
+) -> tuple[object, ...]:
     otherwise = call.otherwise
-    costs = call.cost_usd, otherwise.without_prefix_cache, otherwise.without_packs, otherwise.by_batch
+    costs = (
+        call.cost_usd,
+        otherwise.without_prefix_cache,
+        otherwise.without_packs,
+        otherwise.by_batch,
+    )
     amounts = [None if usd is None else money.picodollars(usd) for usd in costs]
     return (*_VALUES(call), *amounts, int(call.estimated), batch, cost_live)
 
@@ -158,7 +213,18 @@ def calls_of_turn(connection: sqlite3.Connection, turn_id: str) -> list[CallReco
 
 
 def _call_from_row(row: tuple[object, ...]) -> CallRecord:
-    identifier, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates = row[:10]
+    (
+        identifier,
+        turn_id,
+        stage,
+        provider,
+        host,
+        model,
+        started_at,
+        duration_s,
+        outcome,
+        candidates,
+    ) = row[:10]
     cost, estimated, *tokens = row[10:]
     return CallRecord(
         id=str(identifier),
@@ -196,7 +262,10 @@ class UsageTotals(Struct):
     """Seconds of the latest answered calls."""
 
     def add(self, call: CallRecord) -> None:
-        """Record one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
+        """Record one attempt; a call is an attempt that was answered.
+
+        Raises what the ledger raises.
+        """
         self.record(call)
         is_answered = call.outcome == _OK
         if is_answered:
@@ -204,7 +273,11 @@ class UsageTotals(Struct):
         else:
             self.failures.add(call.outcome)
         one = StageUsage(
-            calls=int(is_answered), attempts=1, usage=call.usage, cost_usd=call.cost_usd, estimated=call.estimated
+            calls=int(is_answered),
+            attempts=1,
+            usage=call.usage,
+            cost_usd=call.cost_usd,
+            estimated=call.estimated,
         )
         self.stages[call.stage] = self.spent(call.stage) + one
 
@@ -217,7 +290,8 @@ class UsageTotals(Struct):
         return sum(self.stages.values(), StageUsage())
 
     def call_s(self, stage: Stage) -> float:
-        """Return the 90th percentile of the latest calls' seconds, or the usual value before any; 0 if unknown."""
+        """Return the 90th percentile of the latest calls' seconds, or the usual value before any; 0
+        if unknown."""
         latest = sorted(self._took_s.get(stage, ()))
         usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
         return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s

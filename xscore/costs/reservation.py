@@ -1,9 +1,11 @@
 """Reserve dollars before each call is sent, so that charges plus reservations never pass a cap.
 
-A `Budget` reserves several calls' worth at a backend (rows of the store, a shared server) and lends it to calls. Near a
-cap it reserves only what the next call needs, and that call waits for this process's own calls in flight before it is
-refused. A call that did not report its price stays charged at its bound, on the day of its reservation.
-Trade-off: it does not wait for another process's calls, nor for the sixteenth of a cap that one may hold ready.
+A `Budget` reserves several calls' worth at a backend (rows of the store, a shared server) and lends
+it to calls. Near a cap it reserves only what the next call needs, and that call waits for this
+process's own calls in flight before it is refused. A call that did not report its price stays
+charged at its bound, on the day of its reservation.
+Trade-off: it does not wait for another process's calls, nor for the sixteenth of a cap that one may
+hold ready.
 """
 
 import sqlite3
@@ -84,7 +86,10 @@ class BudgetBackend(Protocol):
         ...
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
-        """Hold enough for one more call; False: no cap holds now. Raises BudgetExhausted and changes nothing then."""
+        """Hold enough for one more call; False: no cap holds now.
+
+        Raises BudgetExhausted and changes nothing then.
+        """
         ...
 
     async def report(self, reservation: Reservation) -> None:
@@ -96,7 +101,11 @@ class Budget:
     """A `DollarBudget` that lends to calls what it has reserved at a backend."""
 
     def __init__(
-        self, backend: BudgetBackend, *, clock: Callable[[], float] = time.time, lease_s: float = LEASE_S
+        self,
+        backend: BudgetBackend,
+        *,
+        clock: Callable[[], float] = time.time,
+        lease_s: float = LEASE_S,
     ) -> None:
         """clock: Unix seconds; decides the day and when a lease ends."""
         self._backend, self._clock, self._lease_s = backend, clock, lease_s
@@ -108,7 +117,8 @@ class Budget:
         self._settled = Event()
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past a cap.
+        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past
+        a cap.
 
         Raises StoreError if earlier results cannot be stored: then nothing more is bought.
         """
@@ -116,7 +126,9 @@ class Budget:
         if not usd:
             return ""
         async with self.lock:
-            while not (self._is_held() and usd <= self.current.available) and await self._set_aside(usd):
+            while not (self._is_held() and usd <= self.current.available) and await self._set_aside(
+                usd
+            ):
                 pass
         self.current.lent += usd
         self.current.calls_in_flight += 1
@@ -126,7 +138,8 @@ class Budget:
         return name
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge what the call cost instead of its bound; None: unknown, so the bound stays charged."""
+        """Charge what the call cost instead of its bound; None: unknown, so the bound stays
+        charged."""
         if not reservation:
             return
         held, bound = self._in_flight.pop(reservation)
@@ -144,7 +157,11 @@ class Budget:
     def _is_held(self) -> bool:
         """Return whether the current reservation outlasts any call and counts for today."""
         held, now = self.current, self._clock()
-        return not held.is_lost and now < held.leased_until - self._lease_s / 2 and held.day_number == now // DAY_S
+        return (
+            not held.is_lost
+            and now < held.leased_until - self._lease_s / 2
+            and held.day_number == now // DAY_S
+        )
 
     async def _set_aside(self, usd: Decimal) -> bool:
         """Reserve more, or wait for a call in flight; False: no cap holds now."""
@@ -171,7 +188,9 @@ def turn_budget(
     lease_s: float = LEASE_S,
 ) -> Budget:
     """Return what one turn may spend under the caps of its store, which all its processes share."""
-    return Budget(_StoreBackend(commits, turn_id, caps, clock, lease_s), clock=clock, lease_s=lease_s)
+    return Budget(
+        _StoreBackend(commits, turn_id, caps, clock, lease_s), clock=clock, lease_s=lease_s
+    )
 
 
 class _Charge(NamedTuple):
@@ -228,7 +247,8 @@ class _StoreBackend(Struct):
         return True
 
     async def report(self, reservation: Reservation) -> None:
-        """Queue the charge. A failed commit does not raise here (the reply was paid for); `check` stops the next."""
+        """Queue the charge. A failed commit does not raise here (the reply was paid for); `check`
+        stops the next."""
         charge = _Charge(reservation, reservation.unreported, reservation.held - reservation.needed)
         if not (charge.usd or charge.freed):
             return
@@ -237,20 +257,30 @@ class _StoreBackend(Struct):
             self.commits.post_item(self._write_charges, charge)
 
     def _write_row(
-        self, connection: Connection, reservation: Reservation, held: Sequence[spending.ReservedAmount], usd: Decimal
+        self,
+        connection: Connection,
+        reservation: Reservation,
+        held: Sequence[spending.ReservedAmount],
+        usd: Decimal,
     ) -> None:
         reservation.leased_until = self.clock() + self.lease_s
         before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
         row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + usd)
-        spending.write_reservation(connection, row, process=self.process, leased_until=reservation.leased_until)
+        spending.write_reservation(
+            connection, row, process=self.process, leased_until=reservation.leased_until
+        )
 
     def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:
-        for reservation in {charge.reservation.name: charge.reservation for charge in charges}.values():
+        for reservation in {
+            charge.reservation.name: charge.reservation for charge in charges
+        }.values():
             own = [charge for charge in charges if charge.reservation is reservation]
             if self.caps.any:
                 _reduce(connection, reservation, sum((charge.freed for charge in own), ZERO_USD))
             usd = sum((charge.usd for charge in own), ZERO_USD)
-            spending.add_spending(connection, self.caps, usd, turn_id=self.turn_id, day=reservation.day)
+            spending.add_spending(
+                connection, self.caps, usd, turn_id=self.turn_id, day=reservation.day
+            )
 
 
 def _reduce(connection: Connection, reservation: Reservation, usd: Decimal) -> None:

@@ -1,1 +1,4 @@
-"""Everything a plain `ask` does not need. Each may import the core, none another, and the core imports none."""
+"""Everything a plain `ask` does not need.
+
+Each may import the core, none another, and the core imports none.
+"""

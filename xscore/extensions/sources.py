@@ -1,9 +1,10 @@
 """Memories that another package supplies: tickets, incidents, pages of a wiki.
 
-A source is a function (root of the repository) -> iterable of `Statement`, each with a key, and an entry point of
-`xscore.sources` that `plugins.enabled` names. `xscore index` reads it: what is new or changed is stored, what is no
-longer supplied is removed, the rest is left alone. A source that fails changes nothing, and the run says so.
-Trade-off: a turn reads no source, so it sees what the last index run saw.
+A source is a function (root of the repository) -> iterable of `Statement`, each with a key, and an
+entry point of `xscore.sources` that `plugins.enabled` names. `xscore index` reads it: what is new
+or changed is stored, what is no longer supplied is removed, the rest is left alone. A source that
+fails changes nothing, and the run says so. Trade-off: a turn reads no source, so it sees what the
+last index run saw.
 """
 
 from collections.abc import Sequence
@@ -38,12 +39,15 @@ async def read_sources(settings: Settings, *, store: Store, resources: TurnResou
 
 def _checked(statement: Statement) -> Statement:
     if not statement.key or statement.layer is Layer.USER:
-        raise ValueError("each statement of a source needs a key, and none may be of the user layer")
+        raise ValueError(
+            "each statement of a source needs a key, and none may be of the user layer"
+        )
     return statement
 
 
 def update_source(store: Store, name: str, statements: Sequence[Statement]) -> None:
-    """Store what differs from the memories of this source, and remove what is not among these statements.
+    """Store what differs from the memories of this source, and remove what is not among these
+    statements.
 
     Raises UsageError, and changes nothing, for a statement that cannot be stored.
     """
@@ -51,13 +55,21 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
     wanted = {}
     for one in statements:
         statement = replace(
-            one, key=f"{name}:{one.key}", source=MemorySource.IMPORT, allow_pii=store.settings.allow_pii
+            one,
+            key=f"{name}:{one.key}",
+            source=MemorySource.IMPORT,
+            allow_pii=store.settings.allow_pii,
         )
         memory, _ = memory_from_statement(statement, merge_particulars(statement, origin), now=now)
         wanted[memory.id, memory.text] = statement
-    connection, where = store.connection, f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}"
+    connection, where = (
+        store.connection,
+        f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}",
+    )
     with transaction(connection):
-        there = {(one.id, one.text): one for one in select_memories(connection, where, (origin.origin,))}
+        there = {
+            (one.id, one.text): one for one in select_memories(connection, where, (origin.origin,))
+        }
         gone = {one.id: one for key, one in there.items() if key not in wanted}
         if gone:
             remove_memory_rows(connection, gone, now=now)

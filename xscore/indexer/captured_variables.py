@@ -1,4 +1,5 @@
-"""Read what a match of a query says of variables: a declaration, an assignment, a parameter or a member."""
+"""Read what a match of a query says of variables: a declaration, an assignment, a parameter or a
+member."""
 
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def variables_of(data: bytes, captures: "dict[str, list[Node]]") -> list[tuple[i
 
 
 def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
-    """Return the chain of a variable's stated type, else of its value, or of the items of what is walked."""
+    """Return the chain of a variable's stated type, else of its value, or of the items of what is
+    walked."""
     if stated := captures.get("variable.type"):
         written = type_chars(stated[0], data)
         if written and written.lstrip(": ") not in _INFERRED:

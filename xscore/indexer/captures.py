@@ -1,7 +1,7 @@
 """Read the matches of a grammar's query into plain records, one list for each kind.
 
-`queries/README.md` says what each capture means. Rows count from 0, ends are inclusive. Trees are never walked here:
-`chains` follows an expression a bounded number of steps.
+`queries/README.md` says what each capture means. Rows count from 0, ends are inclusive. Trees are
+never walked here: `chains` follows an expression a bounded number of steps.
 """
 
 import re
@@ -24,14 +24,29 @@ MAX_HEADER_CHARS = 120
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
-    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "binding", "type", "alias"),
+    *(
+        "overload",
+        "test",
+        "suite",
+        "function",
+        "class",
+        "extension",
+        "namespace",
+        "scope",
+        "binding",
+        "type",
+        "alias",
+    ),
     *("section", "subsection"),
 )
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """Something with a name and a span, from which an entity is made. Rows from 0, ends inclusive."""
+    """Something with a name and a span, from which an entity is made.
+
+    Rows from 0, ends inclusive.
+    """
 
     kind: str
     name: str
@@ -45,7 +60,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     body_byte: int
     """Where its body starts, or its end without one."""
     owner: str = ""
-    """The type that it belongs to, where that is not the definition around it: a receiver, the type of an `impl`."""
+    """The type that it belongs to, where that is not the definition around it: a receiver, the type
+    of an `impl`."""
 
 
 class Import(Struct, frozen=True):
@@ -85,7 +101,8 @@ class Syntax(Struct):
     A call whose object has no chain is `?|name`; -1: the language has one function of a name.
     """
     variables: list[tuple[int, str, str]] = field(default_factory=list)
-    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is unknown."""
+    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is
+    unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
     """Bytes of functions without a name, whose variables are theirs."""
     narrowed: list[tuple[int, int]] = field(default_factory=list)
@@ -97,7 +114,8 @@ class Syntax(Struct):
     returned: list[tuple[int, str]] = field(default_factory=list)
     """(byte, chain) of the values that code returns."""
     declared: list[tuple[int, str, str]] = field(default_factory=list)
-    """(byte, name, type of its result) of the methods without a body that a class or interface declares."""
+    """(byte, name, type of its result) of the methods without a body that a class or interface
+    declares."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name) where an imported name stands, in code or not."""
@@ -112,7 +130,10 @@ def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     """Return what the matches of a query say of a file, in source order."""
     found = Syntax()
     definitions: dict[int, Definition] = {}
-    spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
+    spots = {
+        name: (getattr(found, field_name).append, read)
+        for name, (field_name, read) in _SPOTS.items()
+    }
     for _, captures in matches:
         for name, add_main in _MAIN:
             if name in captures:
@@ -145,7 +166,10 @@ def _add_parts(
 def _order(found: Syntax) -> None:
     found.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
-    seen = {_seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one for one in found.imports}
+    seen = {
+        _seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one
+        for one in found.imports
+    }
     found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
     found.statements = sorted(set(found.statements))
     for name in _ORDERED:
@@ -178,7 +202,9 @@ def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
     for node in captures["call"]:
         begin, written = _called(data, node)
         found.calls.append((begin, written))
-        found.chains.append((begin, written if written.isidentifier() else _chain(data, node), count))
+        found.chains.append(
+            (begin, written if written.isidentifier() else _chain(data, node), count)
+        )
 
 
 def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -193,7 +219,9 @@ def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
 def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
-    found.declared.append((name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else ""))
+    found.declared.append(
+        (name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else "")
+    )
 
 
 def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
@@ -219,7 +247,9 @@ def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
     found.imports.extend(_imports(data, captures))
 
 
-def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures: "Captures") -> None:
+def _define(
+    definitions: dict[int, Definition], data: bytes, kind: str, captures: "Captures"
+) -> None:
     node = captures[kind][0]
     name = captures["name"][0] if "name" in captures else node
     body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
@@ -228,7 +258,9 @@ def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures
     elif "name" in captures:
         written = _text(data, name)
     else:  # an extension is named by its header: `impl Display for Point`
-        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[:MAX_HEADER_CHARS]
+        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[
+            :MAX_HEADER_CHARS
+        ]
     new = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),
@@ -246,7 +278,8 @@ def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures
 
 
 def _merged(one: Definition, other: Definition) -> Definition:
-    """Merge two captures of one name (a decorated definition, a value that is both): the wider span, inner start."""
+    """Merge two captures of one name (a decorated definition, a value that is both): the wider
+    span, inner start."""
     wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
     return replace(
         wide,
@@ -263,7 +296,8 @@ def _merged(one: Definition, other: Definition) -> Definition:
 def _imports(data: bytes, captures: "Captures") -> list[Import]:
     module = captures["import.module"][0]
     written = _text(data, module).strip("'\"`")
-    if module.parent is not None and module.parent.type == "mod_item":  # `mod walk;` declares the module below this one
+    # `mod walk;` declares the module below this one.
+    if module.parent is not None and module.parent.type == "mod_item":
         return [Import("self", written, "", module.start_point.row)]
     names = captures.get("import.name", [])
     aliases = captures.get("import.alias", [])
@@ -277,9 +311,12 @@ def _imports(data: bytes, captures: "Captures") -> list[Import]:
 
 
 def _word(data: bytes, node: "Node") -> str:
-    """Return a name that stands alone; `?` for one that is defined there, or follows what it belongs to."""
+    """Return a name that stands alone; `?` for one that is defined there, or follows what it
+    belongs to."""
     before = data[max(0, node.start_byte - 5) : node.start_byte]
-    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(data, node.end_byte)
+    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(
+        data, node.end_byte
+    )
     return "?" if is_other else _text(data, node)
 
 
@@ -292,11 +329,14 @@ def _argument_count(captures: "Captures") -> int:
 
 
 def _chain(data: bytes, node: "Node") -> str:
-    """Return the chain of what is called; of an object without one only the name that is called on it."""
+    """Return the chain of what is called; of an object without one only the name that is called on
+    it."""
     chain = chain_of(node, data)
     if chain:
         return chain
-    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode("utf-8", "replace")
+    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode(
+        "utf-8", "replace"
+    )
     last = _LAST_WORD.search(end)
     return f"?{STEP}{last[0]}" if last else "?"
 
@@ -317,7 +357,8 @@ def _last_row(node: "Node") -> int:
 
 
 def _called(data: bytes, node: "Node") -> tuple[int, str]:
-    """Return where a called name begins, and it, or the end of a long chain: each link of it is a call of its own."""
+    """Return where a called name begins, and it, or the end of a long chain: each link of it is a
+    call of its own."""
     begin, end = node.start_byte, node.end_byte
     start = max(begin, end - CALL_BYTES)
     written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
@@ -335,7 +376,11 @@ def _base(written: str) -> str:
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "spliced": (
         "chains",
-        lambda data, node: (node.start_byte, chain_before(data, node.start_byte, node.end_byte) or "?", -1),
+        lambda data, node: (
+            node.start_byte,
+            chain_before(data, node.start_byte, node.end_byte) or "?",
+            -1,
+        ),
     ),
     "super": ("chains", lambda _data, node: (node.start_byte, "super", -1)),
     "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
@@ -346,7 +391,9 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "statement": ("statements", lambda _data, node: node.start_point.row),
     "lead": (
         "leads",
-        lambda _data, node: LeadingComment(node.start_point.row, _last_row(node), node.start_byte, node.end_byte),
+        lambda _data, node: LeadingComment(
+            node.start_point.row, _last_row(node), node.start_byte, node.end_byte
+        ),
     ),
     "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
     "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
@@ -363,4 +410,5 @@ _MAIN = (
     ("import.module", _add_imports),
     ("declared", _add_declared),
 )
-"""Captures that stand for the whole match, and the function that reads it; the most frequent ones first."""
+"""Captures that stand for the whole match, and the function that reads it; the most frequent ones
+first."""

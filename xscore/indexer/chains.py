@@ -1,9 +1,11 @@
-"""Write an expression as a chain: the name that it begins with, and the steps from there to the member that is called.
+"""Write an expression as a chain: the name that it begins with, and the steps from there to the
+member that is called.
 
-`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a path of modules or
-types one name with `::`. What has a stated type begins with it: `new Store().get` is `:Store|get`. The nodes of all
-grammars are in the tables below. Trade-off: other expressions, literals among them, have no chain, and each chain is at
-most `MAX_STEPS` long, so that chains of calls cost no more than they have links.
+`open(path).store.get` is `open|(1)|store|get`, with the number of arguments; an index is `[]`, a
+path of modules or types one name with `::`. What has a stated type begins with it: `new
+Store().get` is `:Store|get`. The nodes of all grammars are in the tables below. Trade-off: other
+expressions, literals among them, have no chain, and each chain is at most `MAX_STEPS` long, so that
+chains of calls cost no more than they have links.
 """
 
 import re
@@ -36,11 +38,13 @@ PARAMETERS = "("
 EXTENDED = "+"
 """Under which the type stands that methods are given to apart from its definition."""
 NARROWED = ";"
-"""Before the name of a function that tells whether the value before it is of a type: `isStore(store)`."""
+"""Before the name of a function that tells whether the value before it is of a type:
+`isStore(store)`."""
 UNKNOWN = "?"
 """What a chain begins with whose first value is not known."""
 PARAMETER = "()"
-"""The chain of a parameter of which nothing is said: in a test, what the function of its name gives."""
+"""The chain of a parameter of which nothing is said: in a test, what the function of its name
+gives."""
 EXTENDS = "+"
 """Behind the name of a method that extends the type of its first parameter."""
 OTHER_BUILD = "~"
@@ -73,9 +77,9 @@ _PATHS = {
 }
 _CALLS = frozenset(
     """
-    call call_expression function_call_expression invocation_expression member_call_expression method_invocation
-    nullsafe_member_call_expression scoped_call_expression
-    """.split()  # noqa: SIM905  read as a list of words
+    call call_expression function_call_expression invocation_expression member_call_expression
+    method_invocation nullsafe_member_call_expression scoped_call_expression
+    """.split()
 )
 _METHODS = ("object receiver scope", "name method")
 """A call with its object and name as fields of its own, as Java, PHP and Ruby have them."""
@@ -121,7 +125,8 @@ _THROUGH = {
     "type_annotation": "*",
     "equals_value_clause": "*",
 }
-"""Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the first child."""
+"""Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the
+first child."""
 
 
 def class_named_like(name: str) -> str:
@@ -149,10 +154,15 @@ def chain_of(node: "Node", data: bytes) -> str:
 
 def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     """Go on with one of two values: the one that says its type, or the first that is no null."""
-    if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:  # of Python
+    # Of Python.
+    if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:
         first, second = node.named_children[0], node.named_children[-1]
     else:
-        parts = ("left", "right") if node.child_by_field_name("left") else ("consequence", "alternative")
+        parts = (
+            ("left", "right")
+            if node.child_by_field_name("left")
+            else ("consequence", "alternative")
+        )
         first, second = (_child(node, part) or node for part in parts)
         operator = node.child_by_field_name("operator")
         if operator is not None and operator.type not in _CHOICES:
@@ -165,13 +175,16 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
 
 
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
-_LITERALS = frozenset({"none", "null", "undefined", "list", "array", "dictionary", "object", "false"})
+_LITERALS = frozenset(
+    {"none", "null", "undefined", "list", "array", "dictionary", "object", "false"}
+)
 _MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
 """What makes an object: `value or Store()`."""
 
 
 def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
-    """Return the argument of a call that gives the same or its items: `list(stores)`; None: it does not."""
+    """Return the argument of a call that gives the same or its items: `list(stores)`; None: it does
+    not."""
     if data[called.start_byte : called.end_byte] not in _COPIES:
         return None
     arguments = node.child_by_field_name("arguments")
@@ -182,8 +195,8 @@ def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
 _NO_COPIED = frozenset({"spread_element", "list_splat", "keyword_argument", "generator_expression"})
 _COPIES = frozenset(
     b"""
-    list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values Object.entries
-    Object.freeze Array.from
+    list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values
+    Object.entries Object.freeze Array.from
     """.split()
 )
 """Functions that give what they are given, or something of the same items."""
@@ -197,9 +210,12 @@ def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     if called is not None and called.type == "import":
         steps.append(_imported(node, data))
         return None
-    if called is None and _child(node, " ".join(_METHODS)) is None:  # Kotlin and Swift give no names to the parts
+    # Kotlin and Swift give no names to the parts.
+    if called is None and _child(node, " ".join(_METHODS)) is None:
         arguments = node.named_children[-1]
-        steps.append(INDEXED if data[arguments.start_byte : arguments.start_byte + 1] == b"[" else ANY_CALL)
+        steps.append(
+            INDEXED if data[arguments.start_byte : arguments.start_byte + 1] == b"[" else ANY_CALL
+        )
         return node.named_children[0]
     steps.append(f"({_argument_count(node) or ''})")
     return _step_into(node, _METHODS, steps, data) if called is None else called
@@ -227,14 +243,17 @@ _INNER = {
     **dict.fromkeys(_INDEXES, _into_index),
     **dict.fromkeys(_THROUGH, _through),
     **dict.fromkeys(
-        ("boolean_operator", "binary_expression", "ternary_expression", "conditional_expression"), _into_choice
+        ("boolean_operator", "binary_expression", "ternary_expression", "conditional_expression"),
+        _into_choice,
     ),
 }
-"""Nodes around another, and the function that adds their step and returns that one; None: the chain begins there."""
+"""Nodes around another, and the function that adds their step and returns that one; None: the chain
+begins there."""
 
 
 def chain_before(data: bytes, start: int, end: int) -> str:
-    """Return the chain that ends in the name between two bytes, where the grammar has only words and brackets."""
+    """Return the chain that ends in the name between two bytes, where the grammar has only words
+    and brackets."""
     text = " ".join(data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace").split())
     steps: list[str] = []
     for name, arguments in _LINK.findall(text, _chain_start(text)):
@@ -270,7 +289,11 @@ def _argument_count(node: "Node") -> int:
 
 def _imported(node: "Node", data: bytes) -> str:
     given = node.child_by_field_name("arguments")
-    text = b"" if given is None else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
+    text = (
+        b""
+        if given is None
+        else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
+    )
     return MODULE_MARK + text.decode("utf-8", "replace").strip("()'\"` ")
 
 
@@ -306,10 +329,14 @@ def type_chars(node: "Node", data: bytes) -> str:
     return " ".join(text.split()).replace(STEP, " / ") if STEP in text else " ".join(text.split())
 
 
-def _step_into(node: "Node", fields: tuple[str, str], steps: list[str], data: bytes) -> "Node | None":
+def _step_into(
+    node: "Node", fields: tuple[str, str], steps: list[str], data: bytes
+) -> "Node | None":
     """Add the name of a member to the steps; return the object that has it, None without one."""
     name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
-    written = "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
+    written = (
+        "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
+    )
     steps.append(written.lstrip("?.#$").partition("<")[0])
     held = _child(node, fields[0])
     if held is None and node.type == "member_access_expression":
@@ -338,7 +365,11 @@ def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[in
         return []
     text = data[start:end].decode("utf-8", "replace")
     is_negated = text.startswith(("!", "not "))
-    if "||" in text or " or " in text or (is_negated and not _LEAVES.match(data, branch.start_byte)):
+    if (
+        "||" in text
+        or " or " in text
+        or (is_negated and not _LEAVES.match(data, branch.start_byte))
+    ):
         return []
     at = branch.end_byte if is_negated else branch.start_byte
     tested: list[tuple[int, str, str]] = []

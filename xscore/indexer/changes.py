@@ -1,7 +1,9 @@
-"""Bring changed files into the store: read, parse and write them; `relinking` then links what a change may affect.
+"""Bring changed files into the store: read, parse and write them; `relinking` then links what a
+change may affect.
 
-Files that another worktree has parsed are adopted, the others are parsed in processes of their own. Trade-off: what is
-read of a file waits for its batch to be written, so a deadline can lose one batch.
+Files that another worktree has parsed are adopted, the others are parsed in processes of their own.
+Trade-off: what is read of a file waits for its batch to be written, so a deadline can lose one
+batch.
 """
 
 import os
@@ -35,7 +37,8 @@ LARGE_BATCH = 256
 HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
 CACHE_KIB = 48_000
-"""SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and again."""
+"""SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and
+again."""
 CHECKPOINT_PAGES = 16_000
 """Pages of the journal in a large run before they are copied to the database."""
 MAX_PROCESSES = 8
@@ -48,7 +51,8 @@ def parse_changed(run: "IndexRun") -> None:
     if len(worktree_names(run.connection)) > 1:
         adopt_known(run)
     slow = set(index_rows.read_index_meta(run.connection, _SLOW).splitlines())
-    run.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
+    # A deadline must not stop at the same file again and again.
+    run.changed.sort(key=lambda one: one[0] in slow)
     if _is_large(run):
         run.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -57,12 +61,15 @@ def parse_changed(run: "IndexRun") -> None:
     missing = set(index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split())
     missing -= run.languages_read
     missing |= run.languages_missing
-    index_rows.write_index_meta(run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
+    index_rows.write_index_meta(
+        run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing))
+    )
     _settle(run)
 
 
 def adopt_known(run: "IndexRun") -> None:
-    """Take the changed files whose bytes another worktree has parsed by the same rules out of those to parse."""
+    """Take the changed files whose bytes another worktree has parsed by the same rules out of those
+    to parse."""
     size = HURRIED_BATCH if run.until is not None else BATCH
     left: list[ChangedFile] = []
     batch: list[tuple[ChangedFile, FileStamp]] = []
@@ -78,7 +85,8 @@ def adopt_known(run: "IndexRun") -> None:
 
 
 def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp | None]]":
-    """Yield the changed files, each with the stamp of a version of it that is stored; None if it must be read."""
+    """Yield the changed files, each with the stamp of a version of it that is stored; None if it
+    must be read."""
     with opened_folder(run.root.path) as top:
         for changed in run.changed:
             path, name, info = changed
@@ -89,7 +97,9 @@ def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp 
                     data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
                     language, file_hash = _language_name(path, data), file_digest(data)
                     is_same = own is not None and own.file_hash == file_hash and not own.excluded
-                    if not is_same and find_version(run.connection, path, file_hash, run.rules_of(language)):
+                    if not is_same and find_version(
+                        run.connection, path, file_hash, run.rules_of(language)
+                    ):
                         mtime_ns = settled_ns(info, now=run.now)
                         stamp = FileStamp(path, info.st_size, mtime_ns, file_hash, language)
             yield changed, stamp
@@ -100,12 +110,15 @@ def _language_name(path: str, data: bytes) -> str:
 
 
 def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
-    """List the stored versions of these files; return those whose version is gone by now, or damaged."""
+    """List the stored versions of these files; return those whose version is gone by now, or
+    damaged."""
     left: list[ChangedFile] = []
     adopted: dict[FileStamp, int] = {}
     with lock_wait_until(run.connection, run.until), transaction(run.connection):
         for changed, stamp in batch:
-            version = find_version(run.connection, stamp.path, stamp.file_hash, run.rules_of(stamp.language))
+            version = find_version(
+                run.connection, stamp.path, stamp.file_hash, run.rules_of(stamp.language)
+            )
             if version and is_sound(run.connection, stamp.path, version):
                 adopted[stamp] = version
             else:
@@ -129,14 +142,18 @@ def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterato
                 yield ParseJob(stamp, text, info.st_mtime_ns, *rules)
 
 
-def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
+def _read(
+    run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result
+) -> tuple[FileStamp, str] | None:
     known, file_hash, reason = run.stamps.get(path), "", "unreadable"
     size, mtime_ns = info.st_size, settled_ns(info, now=run.now)
     try:
         data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
         file_hash = file_digest(data)
         if known is not None and known.file_hash == file_hash and not known.excluded:
-            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = info.st_mtime_ns / 1e9
+            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = (
+                info.st_mtime_ns / 1e9
+            )
             return None
         return FileStamp(path, size, mtime_ns, file_hash, ""), run.rules.text_of(data, path)
     except FileRefused as refusal:

@@ -1,7 +1,7 @@
 """Find the methods of classes: of their own, in the files that may add some, and of their bases.
 
-Bases are searched breadth first, which differs from Python's order only in diamonds, and at most `MAX_BASES` of them.
-What the bases of a class are is left to `class_names`.
+Bases are searched breadth first, which differs from Python's order only in diamonds, and at most
+`MAX_BASES` of them. What the bases of a class are is left to `class_names`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,24 +31,30 @@ class MemberIndex(ReachIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last part of a name."""
+        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
+        part of a name."""
         super().__init__(languages, mentions, self.defines_nothing)
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))
-        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
+        self._named = cache(
+            lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)]
+        )
         self._overloads = cache(self._find_overloads)
         self._bases = cache(self._find_bases)
         self._with_bases = cache(self._find_with_bases)
         self._class_here = cache(self._find_class_here)
 
     def defines_nothing(self, path: str) -> bool:
-        """Whether a file has no functions and classes of its own, and only passes on those of others."""
+        """Whether a file has no functions and classes of its own, and only passes on those of
+        others."""
         return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
 
     def names_reached(self, paths: set[str]) -> set[str]:
         """Return the last names of everything that is within reach through these files."""
         files = self.reached_from(paths)
-        return {last_name(entity.entity) for file in files for entity in self._in_file(file).values()}
+        return {
+            last_name(entity.entity) for file in files for entity in self._in_file(file).values()
+        }
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         raise NotImplementedError
@@ -56,7 +62,8 @@ class MemberIndex(ReachIndex):
     def _inherited(
         self, holder: EntityRow | None, name: str, *, skips_first: bool = False, count: int = -1
     ) -> EntityRow | None:
-        """Return the nearest definition of a method in a class and its bases. count: of arguments, -1: any."""
+        """Return the nearest definition of a method in a class and its bases. count: of arguments,
+        -1: any."""
         nearest: EntityRow | None = None
         for this in self._with_bases(holder) if holder is not None else ():
             is_skipped = skips_first and holder is not None and self._is_part(this, holder)
@@ -74,7 +81,8 @@ class MemberIndex(ReachIndex):
         return row.plain == holder.plain and (is_open or row.path == holder.path)
 
     def _overload(self, row: EntityRow, count: int) -> EntityRow | None:
-        """Return the first definition of a method's name in its class that takes a number of arguments.
+        """Return the first definition of a method's name in its class that takes a number of
+        arguments.
 
         Where headers state what callers may leave out, a definition may take more.
         """
@@ -85,16 +93,25 @@ class MemberIndex(ReachIndex):
         return next((one for one in overloads if self._parameters(one) > count), None)
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
-        """Return the definitions of one kind and name in a file that take a number of arguments, else the row alone.
+        """Return the definitions of one kind and name in a file that take a number of arguments,
+        else the row alone.
 
-        The row alone, too, where there are more than `MOST_TWINS`: of eleven `impl From` a call means one.
+        The row alone, too, where there are more than `MOST_TWINS`: of eleven `impl From` a call
+        means one.
         """
-        same_name = [overload for overload in self._overloads(row.path)[row.plain] if overload.kind is row.kind]
+        same_name = [
+            overload
+            for overload in self._overloads(row.path)[row.plain]
+            if overload.kind is row.kind
+        ]
         taking = [overload for overload in same_name if count < 0 or self._takes(overload, count)]
         return taking if 0 < len(taking) <= MOST_TWINS else [row]
 
     def _takes(self, row: EntityRow, count: int) -> bool:
-        return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in ("", str(count))
+        return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in (
+            "",
+            str(count),
+        )
 
     def _parameters(self, row: EntityRow) -> int:
         return int(self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS) or 0)
@@ -117,7 +134,8 @@ class MemberIndex(ReachIndex):
         return [*seen.values()]
 
     def _own_member(self, holder: EntityRow, name: str) -> EntityRow | None:
-        """Return what a class itself defines under a name, in its file or, in some languages, in others."""
+        """Return what a class itself defines under a name, in its file or, in some languages, in
+        others."""
         plain = f"{holder.plain}.{name}"
         found = self._in_file(holder.path).get(plain)
         if found is not None or not self._row(holder.path).has_open_classes:
@@ -131,29 +149,42 @@ class MemberIndex(ReachIndex):
         return self._nearest_of(rows, holder.path) if rows else None
 
     def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
-        """Return the class whose methods stand in this file, though it may be defined in another."""
+        """Return the class whose methods stand in this file, though it may be defined in
+        another."""
         own = self._in_file(path).get(owner)
         if own is not None or not self._row(path).has_open_classes:
             return own
         named = self._named(last_name(owner))
-        return self._nearest_of([t for t in named if t.kind is Kind.CLASS and t.plain == owner], path)
+        return self._nearest_of(
+            [t for t in named if t.kind is Kind.CLASS and t.plain == owner], path
+        )
 
     def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
-        """Return the one of these that a file means: in itself, in its folder, or the only one of its family."""
+        """Return the one of these that a file means: in itself, in its folder, or the only one of
+        its family."""
         family = family_of(self._languages.get(path, ""))
         rows = [t for t in rows if family_of(t.language) == family]
         beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
         nearest = (
-            only_entity([t for t in rows if t.path == path]) or only_entity(beside, by_folder=True) or only_entity(rows)
+            only_entity([t for t in rows if t.path == path])
+            or only_entity(beside, by_folder=True)
+            or only_entity(rows)
         )
         return nearest or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
-        """Return the first definition of a class that has several in files anywhere; None: they are no such class."""
+        """Return the first definition of a class that has several in files anywhere; None: they are
+        no such class."""
         is_one = len({row.plain for row in rows}) == 1 and rows[0].kind is Kind.CLASS
         language = self._row(rows[0].path) if is_one else None
-        is_open = language is not None and language.has_open_classes and language.has_implicit_receiver
-        return rows[0] if is_open and language is not None and language.reach is Reach.REPOSITORY else None
+        is_open = (
+            language is not None and language.has_open_classes and language.has_implicit_receiver
+        )
+        return (
+            rows[0]
+            if is_open and language is not None and language.reach is Reach.REPOSITORY
+            else None
+        )
 
 
 def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
@@ -162,7 +193,8 @@ def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
 
 
 def only_entity(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
-    """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
+    """Return the last definition if all define one entity, else None. by_folder: in any file of one
+    folder."""
     last, meant = None, ("", "")
     for last in found:
         one = folder_of(last.path) if by_folder else last.path, last.plain

@@ -1,8 +1,9 @@
 """Find the class that a name means, and the bases of a class.
 
-A name means the class of the innermost class or namespace around it, then one of the file, of its package, of what it
-imports all of, or the only one of the repository. In some languages a class has several definitions, which count as
-one. Trade-off: a class in a file of tests is a test to all others, and is known here by its members.
+A name means the class of the innermost class or namespace around it, then one of the file, of its
+package, of what it imports all of, or the only one of the repository. In some languages a class has
+several definitions, which count as one. Trade-off: a class in a file of tests is a test to all
+others, and is known here by its members.
 """
 
 from functools import cached_property
@@ -21,11 +22,16 @@ class ClassNameIndex(NameIndex):
     """Resolves names to classes."""
 
     def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
-        """Return the class that a bare name means in a file. within: the class or namespace where it stands."""
+        """Return the class that a bare name means in a file. within: the class or namespace where
+        it stands."""
         while within:
             within = within.rpartition(".")[0]
             plain = f"{within}.{name}" if within else name
-            beside = [t for t in self._named(name.rpartition(".")[2]) if t.plain == plain and self._is_class(t)]
+            beside = [
+                t
+                for t in self._named(name.rpartition(".")[2])
+                if t.plain == plain and self._is_class(t)
+            ]
             found = self._nearest_of(beside, path)
             if found is not None:
                 return found
@@ -45,7 +51,11 @@ class ClassNameIndex(NameIndex):
             return starred
         if self._row(path).module_separator == "/":
             # What a module neither defines nor imports is of the language, or all scripts have it.
-            classes = [t for t in classes if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)]
+            classes = [
+                t
+                for t in classes
+                if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)
+            ]
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
 
@@ -60,7 +70,10 @@ class ClassNameIndex(NameIndex):
             if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
                 stated += bases[id_]
         found = [self._base(holder, name, hint) for _, name, hint in stated]
-        return [*self._parts(holder), *(base for base in found if base is not None and self._is_class(base))]
+        return [
+            *self._parts(holder),
+            *(base for base in found if base is not None and self._is_class(base)),
+        ]
 
     def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
         if hint.startswith("mod:"):
@@ -70,27 +83,39 @@ class ClassNameIndex(NameIndex):
         return self._class_named(written, holder.path, within=holder.plain)
 
     def _parts(self, holder: EntityRow) -> list[EntityRow]:
-        """Return the other definitions of a class: in its file, and in others where a language allows that."""
+        """Return the other definitions of a class: in its file, and in others where a language
+        allows that."""
         if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
             here = self._overloads(holder.path).get(holder.plain, [])
             return [t for t in here if t.id != holder.id and self._is_class(t)]
         named = self._named(last_name(holder.entity))
-        return [t for t in named if t.plain == holder.plain and t.language == holder.language and self._is_class(t)]
+        return [
+            t
+            for t in named
+            if t.plain == holder.plain and t.language == holder.language and self._is_class(t)
+        ]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
 
-    def _extension(self, written: str, name: str, path: str, *, within: str = "") -> EntityRow | None:
+    def _extension(
+        self, written: str, name: str, path: str, *, within: str = ""
+    ) -> EntityRow | None:
         """Return a method that a file gives to a type outside of the repository.
 
-        written: the type, empty: any. within: the folder of that file, empty: any.
+        written: the type, empty: any.
+        within: the folder of that file, empty: any.
         """
         language = self._row(path)
         if not (language.has_open_classes and language.has_implicit_receiver):
             return None
         type_, _, argument = written.partition("<")
         owner = f"[{argument[:-1]}]" if type_ == INDEXED else last_name(type_.rpartition("!")[2])
-        rows = [t for t in self._named(name) if t.kind is Kind.METHOD and folder_of(t.path).startswith(within)]
+        rows = [
+            t
+            for t in self._named(name)
+            if t.kind is Kind.METHOD and folder_of(t.path).startswith(within)
+        ]
         rows = [t for t in rows if self._is_given_outside(t, owner)]
         return self._nearest_of(rows, path) if rows else None
 
@@ -99,8 +124,11 @@ class ClassNameIndex(NameIndex):
         return given == (owner or given) and not any(map(self._is_class, self._named(given)))
 
     def _is_class(self, row: EntityRow) -> bool:
-        """Whether an entity is a class; one of a file of tests counts as a test and is known by its members."""
-        return row.kind is Kind.CLASS or (row.kind is Kind.TEST and row.plain in self._holders(row.path))
+        """Whether an entity is a class; one of a file of tests counts as a test and is known by its
+        members."""
+        return row.kind is Kind.CLASS or (
+            row.kind is Kind.TEST and row.plain in self._holders(row.path)
+        )
 
     def _holders(self, path: str) -> set[str]:
         """Return the names of those entities of a file that have members."""
@@ -109,7 +137,9 @@ class ClassNameIndex(NameIndex):
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
             no_members = {"", PARAMETERS}
-            self._known_holders[path] = names | {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
+            self._known_holders[path] = names | {
+                row.plain for row in rows if types.get(row.id, {}).keys() - no_members
+            }
         return self._known_holders[path]
 
     @cached_property

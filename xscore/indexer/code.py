@@ -1,14 +1,14 @@
 """Source code cut into functions, methods, classes, tests, and the blocks between them.
 
-A class (or a test suite, or an object that holds functions) keeps its header, docstring and fields, and one line for
-each member, which has its own draft. Every row of the file is in some draft. A test also gets a card: its name, its
-docstring, and what it calls. The judge reads the card instead of the body; test bodies would be two fifths of its
-input.
+A class (or a test suite, or an object that holds functions) keeps its header, docstring and fields,
+and one line for each member, which has its own draft. Every row of the file is in some draft. A
+test also gets a card: its name, its docstring, and what it calls. The judge reads the card instead
+of the body; test bodies would be two fifths of its input.
 
-What a test exercises is read from its calls, judged by their receiver and not by their last part: `axios.get` counts
-where `axios` is imported, `names.get` does not. Left out are tools of testing, the language's own library, fixtures,
-and functions that the tests define for themselves. Trade-off: what a variable holds is known only where the test
-itself makes it from a subject.
+What a test exercises is read from its calls, judged by their receiver and not by their last part:
+`axios.get` counts where `axios` is imported, `names.get` does not. Left out are tools of testing,
+the language's own library, fixtures, and functions that the tests define for themselves. Trade-off:
+what a variable holds is known only where the test itself makes it from a subject.
 """
 
 import re
@@ -38,7 +38,9 @@ _DOC_CHARS = 300
 _HEADING_CHARS = 200
 
 
-def with_test_card(draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str] = ()) -> MemoryDraft:
+def with_test_card(
+    draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str] = ()
+) -> MemoryDraft:
     """Return the draft, with a card if it is a test and the card is shorter than its text."""
     if draft.kind is not Kind.TEST:
         return draft
@@ -48,7 +50,9 @@ def with_test_card(draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str]
     heading = " ".join(" ".join(lines).split())[:_HEADING_CHARS].rstrip(":")
     parts = [heading or draft.entity, *([said] if said else [])]
     if cases:
-        parts.append("Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else ""))
+        parts.append(
+            "Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else "")
+        )
     if called:
         parts.append("Calls: " + ", ".join(called))
     card = "\n".join(parts)
@@ -58,7 +62,19 @@ def with_test_card(draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str]
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
 _TITLE_CHARS = 160
 _IDLE_WORDS = frozenset(
-    {"else", "try", "finally", "pass", "return", "export", "default", "module", "exports", "use", "strict"}
+    {
+        "else",
+        "try",
+        "finally",
+        "pass",
+        "return",
+        "export",
+        "default",
+        "module",
+        "exports",
+        "use",
+        "strict",
+    }
 )
 """Words of a run that is not a memory of its own."""
 _ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
@@ -68,7 +84,8 @@ _LOGGERS = frozenset({"log", "logger"})
 
 
 def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
-    """Cut one file of code into drafts, in source order; also return the uses of the file itself."""
+    """Cut one file of code into drafts, in source order; also return the uses of the file
+    itself."""
     facts = FileFacts(source, found)
     entities = outline(found, facts.lines, is_test=source.is_test)
     tops = [entity for entity in entities if entity.parent is None]
@@ -104,12 +121,17 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
 
 
 def _neighbour(
-    facts: FileFacts, run: tuple[int, int], idle: frozenset[str], last: Entity | None, following: Entity | None
+    facts: FileFacts,
+    run: tuple[int, int],
+    idle: frozenset[str],
+    last: Entity | None,
+    following: Entity | None,
 ) -> Entity | None:
     """Return the entity that takes a run without content of its own; None: the run is a memory.
 
-    Not a memory: only brackets, keywords (`else:`), entity names (`export default Name`), or a heading comment of one
-    row; in a file of tests, where the judge reads cards, also code that calls nothing (imports).
+    Not a memory: only brackets, keywords (`else:`), entity names (`export default Name`), or a
+    heading comment of one row; in a file of tests, where the judge reads cards, also code that
+    calls nothing (imports).
     """
     (start, end), text = run, "\n".join(facts.lines[run[0] : run[1] + 1])
     words = set(re.findall(r"\w+", text)) - facts.namespace_words
@@ -118,26 +140,38 @@ def _neighbour(
     is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
     if following is not None and (is_comment or words <= _IDLE_WORDS):
         return following
-    calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1]) if facts.source.is_test else ["something"]
+    calls = (
+        facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
+        if facts.source.is_test
+        else ["something"]
+    )
     is_short = end - start < facts.source.window_lines
     return following if is_short and not set(calls) - {"require"} else None
 
 
-def _entity_draft(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> MemoryDraft:
+def _entity_draft(
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
     calls = facts.calls(d.start_byte, d.end_byte, holes)
-    text = _skeleton(facts, entity) if entity.members else "\n".join(facts.lines[entity.start : entity.end + 1])
+    text = (
+        _skeleton(facts, entity)
+        if entity.members
+        else "\n".join(facts.lines[entity.start : entity.end + 1])
+    )
     known = CodeFacts(
         signature=facts.signature(entity),
         docstring=facts.docstring(entity),
         imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
         dependencies=tuple(calls),
-        complexity=0
-        if entity.is_container or d.kind in {"type", "alias"}
-        else facts.complexity(d.start_byte, d.end_byte),
+        complexity=(
+            0
+            if entity.is_container or d.kind in {"type", "alias"}
+            else facts.complexity(d.start_byte, d.end_byte)
+        ),
         defines=(entity.name,) if d.kind == "scope" else (),
     )
     scope = scopes[entity.name]
@@ -159,14 +193,20 @@ def _entity_draft(facts: FileFacts, entity: Entity, receivers: Receivers, scopes
     return with_test_card(draft, facts, cases=cases)
 
 
-def _types(facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]) -> dict[str, str]:
+def _types(
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+) -> dict[str, str]:
     scope = scopes[entity.name]
     if entity.definition.kind in {"class", "extension", "type", "alias"}:
-        members = receivers.members_of(entity, scope, [scopes[member.name] for member in entity.members])
+        members = receivers.members_of(
+            entity, scope, [scopes[member.name] for member in entity.members]
+        )
         alias = receivers.alias_of(entity)
         return {"": alias, **members} if alias else members
     if entity.definition.kind == "scope":  # `const store = new Store({ … })`
-        between = receivers.variables_between(entity.definition.start_byte, entity.definition.end_byte)
+        between = receivers.variables_between(
+            entity.definition.start_byte, entity.definition.end_byte
+        )
         return {name: given for name, given in between.items() if name == entity.name}
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
@@ -210,7 +250,9 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
             rows.pop(row, None)
         head = facts.lines[d.inner_start]
         stub = f"{facts.signature(member)} {facts.source.language.placeholder}"
-        rows[member.start] = textwrap.indent(stub, " " * (len(head) - len(head.lstrip())), lambda line: line != "\n")
+        rows[member.start] = textwrap.indent(
+            stub, " " * (len(head) - len(head.lstrip())), lambda line: line != "\n"
+        )
     kept: list[str] = []
     for _, text in sorted(rows.items()):
         if text.strip() or (kept and kept[-1].strip()):
@@ -230,9 +272,17 @@ def _blocks(
             return statements[last]
         following = statements[last + 1] if last + 1 < len(statements) else len(lines)
         # A statement that is not much longer stays whole; another is cut where its parts begin.
-        return following if following - start <= LONG_STATEMENT * window else _part_border(lines, start, window)
+        return (
+            following
+            if following - start <= LONG_STATEMENT * window
+            else _part_border(lines, start, window)
+        )
 
-    spans = [span for run in runs for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)]
+    spans = [
+        span
+        for run in runs
+        for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)
+    ]
     ends = [-1, *(top.end for top in tops)]
     above = [None, *tops]  # the entity that ends on each of these rows
     defined = [facts.values(*span) for span in spans]
@@ -259,7 +309,10 @@ def _blocks(
             text=text,
             title=_code_title(name, known),
             facts=known,
-            uses=(*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)),
+            uses=(
+                *receivers.uses(receivers.scope_between(*place), *place),
+                *facts.value_uses(*place),
+            ),
             types=receivers.variables_between(*place),
         )
         drafts.append(with_test_card(draft, facts))
@@ -267,7 +320,8 @@ def _blocks(
 
 
 def _part_border(lines: Sequence[str], start: int, window: int) -> int:
-    """Return the last of the least indented rows in the second half of a window: the next part of an object."""
+    """Return the last of the least indented rows in the second half of a window: the next part of
+    an object."""
     indents: dict[int, int] = {}
     for row in range(start + max(1, window // 2), start + window + 1):
         text = lines[row]
@@ -276,10 +330,17 @@ def _part_border(lines: Sequence[str], start: int, window: int) -> int:
     return indents[min(indents)] if indents else start + window
 
 
-def _block_name(found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None) -> str:
-    """Name a block by the first value that it defines, by its imports, or by the entity above it."""
+def _block_name(
+    found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
+) -> str:
+    """Name a block by the first value that it defines, by its imports, or by the entity above
+    it."""
     start, end = span
-    telling = (one for one in defined if len(one) > 1 and one[:2] != "__" and one.strip("_").lower() not in _LOGGERS)
+    telling = (
+        one
+        for one in defined
+        if len(one) > 1 and one[:2] != "__" and one.strip("_").lower() not in _LOGGERS
+    )
     if first := next(telling, ""):
         return first
     imported = bisect_left(found.imports, start, key=lambda one: one.row)
@@ -291,7 +352,9 @@ def _block_name(found: Syntax, span: tuple[int, int], defined: Sequence[str], ab
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
-    stated = [line for line in facts.signature.split("\n") if not line.lstrip().startswith(("@", "#["))]
+    stated = [
+        line for line in facts.signature.split("\n") if not line.lstrip().startswith(("@", "#["))
+    ]
     said = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
     return (f"{name}: {said}" if said and facts.docstring else said or name)[:_TITLE_CHARS]
 
@@ -300,18 +363,19 @@ MAX_SUBJECTS = 12
 MAX_KEYWORDS = 4
 _TOOLS = frozenset(
     """
-    pytest unittest mock mocker patch hypothesis given settings strategies st monkeypatch assert assume expect should
-    describe context it test suite specify before after beforeEach afterEach beforeAll afterAll jest vi vitest sinon
-    jasmine chai ava tap t done console cy screen capsys capfd caplog recwarn request tmp_path tmpdir pytester testdir
-    snapshot benchmark setTimeout clearTimeout setImmediate process window document super nock supertest
-    """.split()  # noqa: SIM905  read as a list of words
+    pytest unittest mock mocker patch hypothesis given settings strategies st monkeypatch assert
+    assume expect should describe context it test suite specify before after beforeEach afterEach
+    beforeAll afterAll jest vi vitest sinon jasmine chai ava tap t done console cy screen capsys
+    capfd caplog recwarn request tmp_path tmpdir pytester testdir snapshot benchmark setTimeout
+    clearTimeout setImmediate process window document super nock supertest
+    """.split()
 )
 """Modules and names that drive or check a test."""
 _NODE_MODULES = frozenset(
     """
-    assert buffer child_process crypto events fs http http2 https net os path querystring readline stream timers tls url
-    util zlib
-    """.split()  # noqa: SIM905  read as a list of words
+    assert buffer child_process crypto events fs http http2 https net os path querystring readline
+    stream timers tls url util zlib
+    """.split()
 )
 _TOKEN = re.compile(
     r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*+"|'(?:\\.|[^'\\\n])*+'|[(\[{]|[)\]}]|\b(\w++)\s*+=(?!=)""",
@@ -324,28 +388,44 @@ _OPENED, _PART_OF_NAME = re.compile(r"\s*\("), re.compile(r"[\w.]")
 def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
     """Return what a test calls of the code under test, with the names of keyword arguments."""
     python = facts.source.language.module_separator == "."
-    parameters = set(re.findall(r"\w+", draft.facts.signature.partition("(")[2])) if python else set[str]()
+    parameters = (
+        set(re.findall(r"\w+", draft.facts.signature.partition("(")[2])) if python else set[str]()
+    )
     strong: dict[str, None] = {}
     weak: dict[str, None] = {}
     for call in draft.facts.dependencies:
         head, *rest = call.split(".")
-        if head in _TOOLS or head == "?" or (head in facts.source.language.receivers and len(rest) < 2):
+        if (
+            head in _TOOLS
+            or head == "?"
+            or (head in facts.source.language.receivers and len(rest) < 2)
+        ):
             continue
         if head in facts.imported:
             if not _is_ambient(facts, head):
                 strong[call] = None
         elif rest and (rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong):
             (weak if head in parameters else strong)[call] = None
-        elif not rest and head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names:
+        elif (
+            not rest
+            and head not in BUILTIN_NAMES
+            and head not in parameters
+            and head not in facts.own_names
+        ):
             strong[call] = None
-    return [_with_keywords(name, draft.text) if python else name for name in list(strong or weak)[:MAX_SUBJECTS]]
+    return [
+        _with_keywords(name, draft.text) if python else name
+        for name in list(strong or weak)[:MAX_SUBJECTS]
+    ]
 
 
 def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
     imported = facts.imported[head]
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
-    library = sys.stdlib_module_names if facts.source.language.module_separator == "." else _NODE_MODULES
+    library = (
+        sys.stdlib_module_names if facts.source.language.module_separator == "." else _NODE_MODULES
+    )
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
     return top in library or top in _TOOLS or is_test_path(path, facts.source.language)
 
@@ -354,7 +434,9 @@ def _with_keywords(call: str, text: str) -> str:
     """`AsyncClient` -> `AsyncClient(app=, timeout=)`, by the first call in the text."""
     opened = _after_call(call, text)
     keywords = list(dict.fromkeys(_keywords(text, opened))) if opened else []
-    return f"{call}({', '.join(f'{name}=' for name in keywords[:MAX_KEYWORDS])})" if keywords else call
+    return (
+        f"{call}({', '.join(f'{name}=' for name in keywords[:MAX_KEYWORDS])})" if keywords else call
+    )
 
 
 def _after_call(call: str, text: str) -> int:

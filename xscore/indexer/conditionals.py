@@ -1,6 +1,7 @@
 """Make C readable where `#if` cuts a definition in two: the grammar reads all branches at once.
 
-A conditional is resolved if it stands in the middle of a statement, or if a branch of it is no whole
+A conditional is resolved if it stands in the middle of a statement, or if a branch of it is no
+whole
 one: a brace is opened and not closed, or its last character ends nothing. Then its first branch
 stays, and the others and the directives are blanked; rows and bytes stay where they are. Trade-off:
 no condition is evaluated but `0` and `__cplusplus`: of any other the first branch is taken, and the
@@ -12,8 +13,14 @@ import re
 from msgspec import Struct, field
 
 _DIRECTIVE = re.compile(rb"(?m)^[ \t]*+#[ \t]*+(\w++)((?:[^\n\\]|\\[\s\S])*+)")
-_OPENS, _GOES_ON, _CLOSES = (b"if", b"ifdef", b"ifndef"), (b"elif", b"elifdef", b"elifndef", b"else"), b"endif"
-_UNREAD = re.compile(rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?")
+_OPENS, _GOES_ON, _CLOSES = (
+    (b"if", b"ifdef", b"ifndef"),
+    (b"elif", b"elifdef", b"elifndef", b"else"),
+    b"endif",
+)
+_UNREAD = re.compile(
+    rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
+)
 """A comment or a string."""
 _DEFINED = re.compile(rb"!?[ \t]*+defined[ \t]*+\(?[ \t]*+(\w++)[ \t]*+\)?")
 _FALSE = (b"0", b"__cplusplus")
@@ -48,7 +55,10 @@ def with_whole_definitions(data: bytes) -> bytes:
     if b"#" not in data or b"endif" not in data:
         return data
     readable = bytearray(_UNREAD.sub(lambda found: found[0].translate(_BLANK), data))
-    directives = [(found.start(), found.end(), found[1], found[2]) for found in _DIRECTIVE.finditer(bytes(readable))]
+    directives = [
+        (found.start(), found.end(), found[1], found[2])
+        for found in _DIRECTIVE.finditer(bytes(readable))
+    ]
     for start, end, *_ in directives:
         readable[start:end] = readable[start:end].translate(_BLANK)
     result = bytearray(data)
@@ -95,8 +105,11 @@ def _asked(word: bytes, condition: bytes) -> tuple[bytes, bool]:
     return condition, word == b"ifndef"
 
 
-def _resolve(conditional: _Conditional, end: int, texts: tuple[bytearray, bytearray], *, is_first: bool) -> None:
-    """Keep one branch, and blank all else up to `end`. is_first: the first branch, else the second."""
+def _resolve(
+    conditional: _Conditional, end: int, texts: tuple[bytearray, bytearray], *, is_first: bool
+) -> None:
+    """Keep one branch, and blank all else up to `end`. is_first: the first branch, else the
+    second."""
     eligible = conditional.bodies if is_first else conditional.bodies[1:]
     first, last = eligible[0] if eligible else (end, end)
     for text in texts:

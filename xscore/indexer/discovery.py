@@ -1,9 +1,10 @@
 """List the files of a repository; which of them are indexed is `admission`'s.
 
-The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed, submodules and nested
-repositories keep their own stores. What is left out has a reason: nested_repository · outside · unreadable ·
-dependencies · system. Every look on the way is guarded: a folder may be closed to this user, or its path longer than
-the system takes. Trade-off: a plain folder is walked whole before its first file is read.
+The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed,
+submodules and nested repositories keep their own stores. What is left out has a reason:
+nested_repository · outside · unreadable · dependencies · system. Every look on the way is guarded:
+a folder may be closed to this user, or its path longer than the system takes. Trade-off: a plain
+folder is walked whole before its first file is read.
 """
 
 import os
@@ -31,19 +32,33 @@ LISTING_S = 10.0
 """How long git may work on a list of files: it matches a glob of many stars in exponential time."""
 PRUNED = frozenset(
     """
-    .git .hg .svn .jj .xscore node_modules bower_components __pycache__ .venv venv .tox .nox .mypy_cache .pytest_cache
-    .ruff_cache .hypothesis .eggs .gradle .terraform .next .nuxt .cache .parcel-cache site-packages
-    """.split()  # noqa: SIM905  read as a list of words
+    .git .hg .svn .jj .xscore node_modules bower_components __pycache__ .venv venv .tox .nox
+    .mypy_cache .pytest_cache .ruff_cache .hypothesis .eggs .gradle .terraform .next .nuxt .cache
+    .parcel-cache site-packages
+    """.split()
 )
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
 SYSTEM_FOLDERS = frozenset({"proc", "sys", "dev", "run"})
 """Below `/` the kernel shows itself and its devices there as files without end."""
 _UNUSUAL = (  # plain search is fast
-    *("../", "..\0", ".git/", ".git\0", ".git ", ".git.", ".git:", "git~1", "\\", "\0/", *IGNORED_IN_NAMES),
+    *(
+        "../",
+        "..\0",
+        ".git/",
+        ".git\0",
+        ".git ",
+        ".git.",
+        ".git:",
+        "git~1",
+        "\\",
+        "\0/",
+        *IGNORED_IN_NAMES,
+    ),
     *("/\0", "\0.xscore/"),
 )
-"""A list with a path that leads out, a nested repository or our own folder contains one of these."""
+"""A list with a path that leads out, a nested repository or our own folder contains one of
+these."""
 
 
 class FileListing(Struct):
@@ -61,10 +76,14 @@ _too_slow: set[Path] = set()
 """Roots where git ran out of time; this process does not ask it there again."""
 
 
-def discover_files(root: RepositoryRoot, *, git: bool = True, until: float | None = None) -> FileListing:
-    """List the files of a root: by git where it is a worktree, else by walking; none of xscore's own.
+def discover_files(
+    root: RepositoryRoot, *, git: bool = True, until: float | None = None
+) -> FileListing:
+    """List the files of a root: by git where it is a worktree, else by walking; none of xscore's
+    own.
 
-    until: when to stop walking, in seconds of `time.monotonic`; git has a limit of its own (`LISTING_S`).
+    until: when to stop walking, in seconds of `time.monotonic`; git has a limit of its own
+        (`LISTING_S`).
     """
     listing = _list_files(root, git=git, until=until)
     # A home folder, or a repository of dotfiles, holds the user's secret file, stores and copies.
@@ -77,34 +96,45 @@ def discover_files(root: RepositoryRoot, *, git: bool = True, until: float | Non
 def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> FileListing:
     if root.is_git and git and root.path not in _too_slow:
         began = monotonic()
-        printed = run_git(root.path, "ls-files", "-co", "--exclude-standard", "-z", timeout_s=LISTING_S)
+        printed = run_git(
+            root.path, "ls-files", "-co", "--exclude-standard", "-z", timeout_s=LISTING_S
+        )
         if printed is not None:
             return _listed(printed)
         if monotonic() - began >= LISTING_S:
             _too_slow.add(root.path)
     if bare_repository(root.path):
-        return FileListing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
+        return FileListing(
+            notes=["this is git's own folder, or a bare repository: it holds no files to remember"]
+        )
     listing = walk_folder(root.path, until=until)
     if not listing.is_whole:
-        listing.notes.append("the time was up before all files were listed, so the index was left as it was")
+        listing.notes.append(
+            "the time was up before all files were listed, so the index was left as it was"
+        )
     if root.is_git and git:
         failed = f"took more than {LISTING_S:g} s to" if root.path in _too_slow else "could not"
-        listing.notes.append(f"git {failed} list the files of this repository; its ignore rules were read without it")
+        listing.notes.append(
+            f"git {failed} list the files of this repository; its ignore rules were read without it"
+        )
     elif git and claims_git(root.path):
         listing.notes.append(
-            "the .git here leads out of this folder (by a link, shared objects or an included file):"
-            " git is not asked, and the folder was read as a plain one"
+            "the .git here leads out of this folder (by a link, shared objects or an included"
+            " file): git is not asked, and the folder was read as a plain one"
         )
     return listing
 
 
 def _listed(printed: str) -> FileListing:
-    """Parse git's list: a trailing slash is a nested repository; a path may occur twice during a merge.
+    """Parse git's list: a trailing slash is a nested repository; a path may occur twice during a
+    merge.
 
-    A crafted index can name files outside the root or inside `.git`, and git prints them, so they are checked here.
+    A crafted index can name files outside the root or inside `.git`, and git prints them, so they
+    are checked here.
     """
     names = list(filter(None, dict.fromkeys(printed.split("\0"))))
-    if not any(map(f"\0{printed}".lower().__contains__, _UNUSUAL)):  # nearly always: checking every name takes longer
+    # Nearly always: checking every name takes longer.
+    if not any(map(f"\0{printed}".lower().__contains__, _UNUSUAL)):
         return FileListing(names)
     listing = FileListing()
     for name in names:
@@ -148,7 +178,8 @@ def walk_folder(top: Path, *, until: float | None = None) -> FileListing:
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    """Return whether it is a folder; one that cannot be looked at is taken for a file, and refused as one."""
+    """Return whether it is a folder; one that cannot be looked at is taken for a file, and refused
+    as one."""
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
@@ -171,7 +202,8 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
 
 
 def read_ignore_rules(file: Path) -> list[str]:
-    """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot be read."""
+    """Return the lines of a .gitignore file, as many as may be read; none of a link or what cannot
+    be read."""
     if not is_there(file, stat.S_ISREG, follow=False):
         return []
     try:
@@ -179,7 +211,8 @@ def read_ignore_rules(file: Path) -> list[str]:
             read = opened.read(MAX_RULES_BYTES + 1)
     except OSError:
         return []
-    if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
+    # Without the line that was cut: the rest of it would be another rule.
+    if len(read) > MAX_RULES_BYTES:
         read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
     return read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
 
@@ -193,7 +226,8 @@ def _ignore_rules(file: Path) -> "GlobList | None":
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):
-        return GlobList(filter(is_glob, lines), below=False)  # as in git, a line that is no glob ignores nothing
+        # As in git, a line that is no glob ignores nothing.
+        return GlobList(filter(is_glob, lines), below=False)
 
 
 def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
@@ -206,10 +240,11 @@ def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
 
 
 class TakenBack:
-    """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says vendored.
+    """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says
+    vendored.
 
-    `!vendor/mine/` says that somebody chose to keep it. Only the file at the top is read, and only what git tracks
-    counts.
+    `!vendor/mine/` says that somebody chose to keep it. Only the file at the top is read, and only
+    what git tracks counts.
     """
 
     def __init__(self, root: RepositoryRoot, *, git: bool) -> None:

@@ -1,9 +1,9 @@
 """Cut files that hold other languages: scripts in HTML, Vue and Svelte, and the cells of notebooks.
 
-Each part is cut by its own language and keeps its rows in the file. The rest of a page (markup, styles) becomes windows
-of lines. A notebook is read as a script whose cells begin with `# %%`; outputs are dropped first, and sources keep
-their rows. Trade-off: rows match the file only if it has one source line per row, as Jupyter writes it; otherwise they
-are the rows of that script.
+Each part is cut by its own language and keeps its rows in the file. The rest of a page (markup,
+styles) becomes windows of lines. A notebook is read as a script whose cells begin with `# %%`;
+outputs are dropped first, and sources keep their rows. Trade-off: rows match the file only if it
+has one source line per row, as Jupyter writes it; otherwise they are the rows of that script.
 """
 
 import json
@@ -16,13 +16,24 @@ from msgspec.structs import replace
 from xscore.indexer.code import cut_code
 from xscore.indexer.languages import language_named
 from xscore.indexer.sections import cut_prose, cut_rows
-from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, number_names, parse_syntax
+from xscore.indexer.syntax import (
+    GrammarGaveUp,
+    MemoryDraft,
+    NameUse,
+    SourceFile,
+    number_names,
+    parse_syntax,
+)
 
 _SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
 _SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""\b(lang|type)\s{0,20}=\s{0,20}["']?([\w/+.-]+)""", re.IGNORECASE)
 _SCRIPTS = ("", "js", "jsx", "module", "text/javascript", "application/javascript", "text/babel")
-_LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {"ts": "typescript", "tsx": "tsx", "text/typescript": "typescript"}
+_LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {
+    "ts": "typescript",
+    "tsx": "tsx",
+    "text/typescript": "typescript",
+}
 """What `lang` or `type` of a script says -> the language; data and templates are none."""
 CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
 _CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')
@@ -47,7 +58,8 @@ def cut_page(source: SourceFile) -> Cut:
 
 
 def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the language, and the start and end in characters, of each script with more than one row."""
+    """Yield the language, and the start and end in characters, of each script with more than one
+    row."""
     at = 0
     while opened := _SCRIPT.search(text, at):
         closed = _SCRIPT_END.search(text, opened.end())
@@ -61,7 +73,8 @@ def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _cut_part(part: SourceFile, language: str) -> Cut | None:
-    """Cut one part, whose rows are those of the file, as code of this language; None if the grammar gives up."""
+    """Cut one part, whose rows are those of the file, as code of this language; None if the grammar
+    gives up."""
     part = replace(part, language=language_named(language))
     try:
         return cut_code(part, parse_syntax(part.text.encode(), part.language))
@@ -70,7 +83,8 @@ def _cut_part(part: SourceFile, language: str) -> Cut | None:
 
 
 def notebook_text(text: str) -> str:
-    """Return a notebook as a script: `# %%` where a cell begins, then its source. Raises ValueError.
+    """Return a notebook as a script: `# %%` where a cell begins, then its source. Raises
+    ValueError.
 
     Where every row holds one line of source at most, rows stay where they are in the file.
     """
@@ -99,7 +113,8 @@ def _cell_lines(cell: Mapping[str, Any]) -> list[str]:
 
 
 def _rows_in_place(text: str) -> list[str]:
-    """Return each row's part of the script, as Jupyter lays notebooks out: sorted keys, one string a row."""
+    """Return each row's part of the script, as Jupyter lays notebooks out: sorted keys, one string
+    a row."""
     rows: list[str] = []
     in_source = False
     for row in text.split("\n"):

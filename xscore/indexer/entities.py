@@ -1,7 +1,9 @@
-"""Turn definitions into entities with their names and lines; `file_facts` says what stands in those.
+"""Turn definitions into entities with their names and lines; `file_facts` says what stands in
+those.
 
-Nested functions belong to the outermost one; classes, test suites and objects qualify the names of their members; a
-repeated name gets `#2`, `#3`. Pure: byte ranges in, entities out, one pass with an explicit stack.
+Nested functions belong to the outermost one; classes, test suites and objects qualify the names of
+their members; a repeated name gets `#2`, `#3`. Pure: byte ranges in, entities out, one pass with an
+explicit stack.
 """
 
 import re
@@ -62,13 +64,16 @@ class Entity(Struct):
 
 
 def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
-    """Return the entities of a file in source order, members after their container, without empty objects.
+    """Return the entities of a file in source order, members after their container, without empty
+    objects.
 
     is_test: the file holds tests, where a type on one row is no memory.
     """
     entities = _without_namespaces(_with_bindings(_nested(found, lines, is_test=is_test)))
     entities = _without_idle_scopes(entities)
-    for entity, name in zip(entities, number_names([entity.name for entity in entities]), strict=True):
+    for entity, name in zip(
+        entities, number_names([entity.name for entity in entities]), strict=True
+    ):
         entity.name = name
     return entities
 
@@ -87,13 +92,16 @@ def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entit
             continue
         if parent is not None and parent.definition.kind in _CLOSED:
             if parent.name in NAMELESS and definition.body_byte == parent.definition.body_byte:
-                parent.name = definition.name  # `module.exports = function render …` is named render
+                # `module.exports = function render …` is named render.
+                parent.name = definition.name
             continue
         if _is_slight(definition, parent, is_test=is_test):
             continue
         floor = -1  # the last row already taken
         if entities:
-            floor = entities[-1].definition.inner_start if entities[-1] is parent else entities[-1].end
+            floor = (
+                entities[-1].definition.inner_start if entities[-1] is parent else entities[-1].end
+            )
         own = tuple(_leads_above(definition.start, leads, lines, floor=floor))
         start = own[0].start if own else definition.start
         name = _qualified(parent, definition)
@@ -117,7 +125,11 @@ def _leads_above(
 ) -> list[LeadingComment]:
     own: list[LeadingComment] = []
     row = start - 1
-    if row - 1 in leads and not lines[row].strip() and lines[leads[row - 1].start].lstrip().startswith("/**"):
+    if (
+        row - 1 in leads
+        and not lines[row].strip()
+        and lines[leads[row - 1].start].lstrip().startswith("/**")
+    ):
         row -= 1  # a documentation comment may be separated by one blank line
     while row in leads and leads[row].start > floor and start - leads[row].start <= LEAD_ROWS:
         own.insert(0, leads[row])
@@ -126,7 +138,8 @@ def _leads_above(
 
 
 def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
-    """Merge overload signatures into the implementation right below them; without one, the last stands for it."""
+    """Merge overload signatures into the implementation right below them; without one, the last
+    stands for it."""
     joined: list[Definition] = []
     for definition in definitions:
         last = joined[-1] if joined else definition
@@ -136,7 +149,9 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
         else:
             joined.append(definition)
     has_body = [d.kind == "overload" and d.body_byte < d.end_byte for d in joined]
-    return [replace(d, kind="function") if only else d for d, only in zip(joined, has_body, strict=True)]
+    return [
+        replace(d, kind="function") if only else d for d, only in zip(joined, has_body, strict=True)
+    ]
 
 
 def _qualified(parent: Entity | None, definition: Definition) -> str:
@@ -163,7 +178,8 @@ def _title(definition: Definition) -> str:
 
 
 def _with_bindings(entities: list[Entity]) -> list[Entity]:
-    """Turn what a call makes of an object into a function, if the object holds one, else into a scope."""
+    """Turn what a call makes of an object into a function, if the object holds one, else into a
+    scope."""
     held: Counter[int] = Counter()
     for entity in entities:
         outer = entity.parent
@@ -179,7 +195,9 @@ def _with_bindings(entities: list[Entity]) -> list[Entity]:
             continue
         if entity.definition.kind == "binding":
             is_function = held[id(entity)] == 1
-            entity.definition = replace(entity.definition, kind="function" if is_function else "scope")
+            entity.definition = replace(
+                entity.definition, kind="function" if is_function else "scope"
+            )
             if is_function:
                 whole.add(id(entity))
         kept.append(entity)
@@ -195,16 +213,23 @@ def _without_namespaces(entities: list[Entity]) -> list[Entity]:
 
 
 def _without_idle_scopes(entities: list[Entity]) -> list[Entity]:
-    """Drop objects without a function of two or more lines, and attach members to the outermost object."""
+    """Drop objects without a function of two or more lines, and attach members to the outermost
+    object."""
     busy: set[int] = set()
     for entity in reversed(entities):
-        counts = entity.definition.end > entity.definition.start and (not entity.is_scope or id(entity) in busy)
+        counts = entity.definition.end > entity.definition.start and (
+            not entity.is_scope or id(entity) in busy
+        )
         if counts and entity.parent is not None and entity.parent.is_scope:
             busy.add(id(entity.parent))
     kept = []
     for entity in entities:
         in_scope = entity.parent is not None and entity.parent.is_scope
-        while entity.parent is not None and entity.parent.is_scope and entity.parent.parent is not None:
+        while (
+            entity.parent is not None
+            and entity.parent.is_scope
+            and entity.parent.parent is not None
+        ):
             entity.parent = entity.parent.parent
         if entity.is_scope:
             stays = id(entity) in busy and entity.parent is None

@@ -1,9 +1,11 @@
-"""Find the methods that a language gives to a type apart from its class, by their first parameter, as C# does.
+"""Find the methods that a language gives to a type apart from its class, by their first parameter,
+as C# does.
 
-`static bool IsName(this Token token)` may be called on any `Token`, and on what inherits from it. Several classes may
-have one of that name: the one whose parameter is nearest to the object counts, and of an object of which nothing is
-known only a name that no other such method has. Trade-off: whether the file uses the namespace is not asked, so a name
-that two namespaces give to one type has no edge.
+`static bool IsName(this Token token)` may be called on any `Token`, and on what inherits from it.
+Several classes may have one of that name: the one whose parameter is nearest to the object counts,
+and of an object of which nothing is known only a name that no other such method has. Trade-off:
+whether the file uses the namespace is not asked, so a name that two namespaces give to one type has
+no edge.
 """
 
 from functools import cached_property
@@ -18,9 +20,13 @@ from xscore.store.written_rows import last_name
 
 ANY_TYPES = frozenset({"?", "object", "dynamic", "Object"})
 """Types that everything is of."""
-_SEQUENCES = frozenset({"IEnumerable", "ICollection", "IList", "IReadOnlyCollection", "IReadOnlyList"})
+_SEQUENCES = frozenset(
+    {"IEnumerable", "ICollection", "IList", "IReadOnlyCollection", "IReadOnlyList"}
+)
 """Types that containers of the library are of."""
-_NO_SEQUENCES = frozenset({"bool", "int", "long", "double", "Task", "Func", "Action", "Type", "Nullable"})
+_NO_SEQUENCES = frozenset(
+    {"bool", "int", "long", "double", "Task", "Func", "Action", "Type", "Nullable"}
+)
 SAME, RELATED, ANY = 3, 2, 1
 """How near the first parameter of such a method is to an object."""
 
@@ -51,14 +57,19 @@ class ExtensionIndex(ClassNameIndex):
             own = self._in_file(row.path).get(holder)
             types = {} if own is None else self._mentions(row.path).types.get(own.id, {})
             if name + EXTENDS in types:
-                methods[row.plain] = ExtensionMethod(row, tuple(types[name + EXTENDS].split(ALTERNATIVE)))
+                methods[row.plain] = ExtensionMethod(
+                    row, tuple(types[name + EXTENDS].split(ALTERNATIVE))
+                )
         self._known_extensions[name, language] = [*methods.values()]
         return self._known_extensions[name, language]
 
-    def _extension_of(self, row: EntityRow | None, written: str, name: str, path: str) -> EntityRow | None:
+    def _extension_of(
+        self, row: EntityRow | None, written: str, name: str, path: str
+    ) -> EntityRow | None:
         """Return the method that extends a class, or a type outside of the repository.
 
-        row: the class. written: the type, as `read_type` has it; both empty: nothing is known of the object.
+        row: the class.
+        written: the type, as `read_type` has it; both empty: nothing is known of the object.
         """
         if not self._row(path).has_extension_methods:
             return None
@@ -67,7 +78,11 @@ class ExtensionIndex(ClassNameIndex):
         if not methods or is_usual:
             return None
         if row is None and not written:
-            others = [one for one in self._named(name) if one.kind is Kind.METHOD and one.plain != methods[0].row.plain]
+            others = [
+                one
+                for one in self._named(name)
+                if one.kind is Kind.METHOD and one.plain != methods[0].row.plain
+            ]
             return methods[0].row if not others else None
         ranked = [(self._nearness(method, row, written), method) for method in methods]
         best = max((rank for rank, _ in ranked), default=0)
@@ -76,7 +91,9 @@ class ExtensionIndex(ClassNameIndex):
 
     def _nearness(self, method: ExtensionMethod, row: EntityRow | None, written: str) -> int:
         """Return how near a method is to an object; 0: it is none of its methods."""
-        return max(self._nearness_of(stated, method.row.path, row, written) for stated in method.types)
+        return max(
+            self._nearness_of(stated, method.row.path, row, written) for stated in method.types
+        )
 
     def _nearness_of(self, stated: str, path: str, row: EntityRow | None, written: str) -> int:
         type_ = _bare(stated.lstrip(TYPE_MARK))
@@ -86,7 +103,11 @@ class ExtensionIndex(ClassNameIndex):
             own = _bare(written)
             if own == type_:
                 return SAME
-            is_sequence = type_ in _SEQUENCES and own not in _NO_SEQUENCES and ("<" in written or own == "string")
+            is_sequence = (
+                type_ in _SEQUENCES
+                and own not in _NO_SEQUENCES
+                and ("<" in written or own == "string")
+            )
             return RELATED if is_sequence else 0
         extended = self._class_named(type_, path)
         if extended is None:

@@ -1,8 +1,10 @@
-"""What a file states about each entity: signature, docstring, bases, imports, calls, and their uses.
+"""What a file states about each entity: signature, docstring, bases, imports, calls, and their
+uses.
 
-Everything is looked up by place in what the grammar found, which is sorted. It decides neither what an entity is
-(`entities`) nor of what type an object is (`receivers`) nor where a use leads (`links`). Trade-off: what made a
-variable, for the card of a test, is found by patterns at the places of its name.
+Everything is looked up by place in what the grammar found, which is sorted. It decides neither what
+an entity is (`entities`) nor of what type an object is (`receivers`) nor where a use leads
+(`links`). Trade-off: what made a variable, for the card of a test, is found by patterns at the
+places of its name.
 """
 
 import inspect
@@ -31,12 +33,16 @@ _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
 _LAST_NAME = re.compile(r"(?<![\w$])[\w$]+\Z")
-_NAMESPACE_WORDS = frozenset({"namespace", "inline", "extern", "mod", "pub", "crate", "cfg", "test"})
+_NAMESPACE_WORDS = frozenset(
+    {"namespace", "inline", "extern", "mod", "pub", "crate", "cfg", "test"}
+)
 _QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 _COMMENT_MARKS = re.compile(
-    r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$", re.MULTILINE
+    r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$",
+    re.MULTILINE,
 )
-"""The marks of a comment, or blanks: a run of them is read once, and stays where no mark follows."""
+"""The marks of a comment, or blanks: a run of them is read once, and stays where no mark
+follows."""
 
 
 Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
@@ -51,7 +57,9 @@ class FileFacts:
         self.found: Syntax = found
         self.lines: list[str] = source.lines
         self.data: bytes = source.text.encode()
-        self.row_bytes: list[int] = list(accumulate((len(line.encode()) + 1 for line in self.lines), initial=0))
+        self.row_bytes: list[int] = list(
+            accumulate((len(line.encode()) + 1 for line in self.lines), initial=0)
+        )
         """First byte of each row, and of a row after the last."""
         self._last_byte = len(self.data)
         self._signature = cache(self._find_signature)
@@ -65,7 +73,9 @@ class FileFacts:
             self.imported.setdefault(local_name(imported, source.language), imported)
         self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
-        self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        self.namespace_words: set[str] = (
+            {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
+        )
         suites = [(d.start_byte, d.end_byte) for d in found.definitions if d.kind == "suite"]
         functions = [d for d in found.definitions if d.kind == "function"] if suites else []
         self.suite_names: frozenset[str] = frozenset(
@@ -76,16 +86,26 @@ class FileFacts:
         self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
-        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"})]
-        self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
+        values = [
+            *found.constants,
+            *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"}),
+        ]
+        self._values: list[tuple[int, str]] = sorted(
+            one for one in values if one[1] not in self.imported
+        )
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
         """Return the module-level values and types that begin on these rows."""
-        return tuple(dict.fromkeys(name for _, name in _between(self._values, start, end + 1)))[:MAX_NAMES]
+        return tuple(dict.fromkeys(name for _, name in _between(self._values, start, end + 1)))[
+            :MAX_NAMES
+        ]
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
-        """Return the names called between two bytes, as written, each once. holes: spans to leave out."""
-        names = dict.fromkeys(_call_name(call) for _, call in self.outside(holes, self.found.calls, start, end))
+        """Return the names called between two bytes, as written, each once. holes: spans to leave
+        out."""
+        names = dict.fromkeys(
+            _call_name(call) for _, call in self.outside(holes, self.found.calls, start, end)
+        )
         names.pop("", None)
         return list(names)[:MAX_NAMES]
 
@@ -103,16 +123,22 @@ class FileFacts:
             if place[0] >= ends[bisect_right(begins, (place[0], self._last_byte))]:
                 yield place
 
-    def value_uses(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
-        """Return what is imported and used between two bytes other than by a call; a value, if `links` finds one."""
+    def value_uses(
+        self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()
+    ) -> list[NameUse]:
+        """Return what is imported and used between two bytes other than by a call; a value, if
+        `links` finds one."""
         if not self.found.values:
             return []
         places = self.outside(holes, self.found.values, start, end)
         found = dict.fromkeys(self._value_use(written) for _, written in places)
-        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][:MAX_NAMES]
+        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][
+            :MAX_NAMES
+        ]
 
     def _value_use(self, written: str) -> tuple[str, str]:
-        """Return the name and where it is defined, empty if that is outside: `LIMIT` and `REF#config`."""
+        """Return the name and where it is defined, empty if that is outside: `LIMIT` and
+        `REF#config`."""
         head, *rest = words = written.split(".")
         if rest and self.source.language.module_separator == "::":
             name, hint = self.path_of(words)
@@ -121,7 +147,11 @@ class FileFacts:
         module, target = imported.module.split("."), self.reference(imported.module)
         if imported.name:
             is_default = imported.name == "default"
-            return (rest[0], f"{target}#{imported.name}") if rest else (imported.name, "" if is_default else target)
+            return (
+                (rest[0], f"{target}#{imported.name}")
+                if rest
+                else (imported.name, "" if is_default else target)
+            )
         if not imported.alias and self.source.language.module_separator == ".":
             rest = words[len(module) :] if words[: len(module)] == module else []
         return (rest[0], target) if rest else (head, "")
@@ -133,14 +163,24 @@ class FileFacts:
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
-        holes = [(member.definition.start_byte, member.definition.end_byte) for member in entity.members]
+        holes = [
+            (member.definition.start_byte, member.definition.end_byte) for member in entity.members
+        ]
         return [
-            name for _, name in self.outside(holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1))
+            name
+            for _, name in self.outside(
+                holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1)
+            )
         ]
 
     def docstring(self, entity: Entity | None = None) -> str:
-        """Return the first string of the body, or the comment above; without an entity, that of the file."""
-        body, end = (entity.definition.body_byte, entity.definition.end_byte) if entity else (0, len(self.data))
+        """Return the first string of the body, or the comment above; without an entity, that of the
+        file."""
+        body, end = (
+            (entity.definition.body_byte, entity.definition.end_byte)
+            if entity
+            else (0, len(self.data))
+        )
         first = bisect_left(self.found.docs, (body, ""))
         for byte, written in self.found.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
@@ -150,7 +190,9 @@ class FileFacts:
             return ""
         above = "\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads)
         unmarked = _COMMENT_MARKS.sub(_blanks_alone, above).split("\n")
-        return inspect.cleandoc("\n".join(line for line in unmarked if not line.startswith("@")).strip())
+        return inspect.cleandoc(
+            "\n".join(line for line in unmarked if not line.startswith("@")).strip()
+        )
 
     def _decode(self, start: int, end: int) -> str:
         return self.data[start:end].decode("utf-8", "replace")
@@ -160,7 +202,11 @@ class FileFacts:
         return self._signature(entity.definition)
 
     def _find_signature(self, d: Definition) -> str:
-        decorators = self.lines[d.start : d.inner_start] if d.inner_start - d.start <= MAX_DECORATOR_ROWS else []
+        decorators = (
+            self.lines[d.start : d.inner_start]
+            if d.inner_start - d.start <= MAX_DECORATOR_ROWS
+            else []
+        )
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]
         before = row[: row.find(head.split("\n", 1)[0])] if head else ""
@@ -176,17 +222,30 @@ class FileFacts:
         end = definition.body_byte
         before = bisect_left(self.found.leads, end, key=lambda lead: lead.start_byte)
         for lead in reversed(self.found.leads[:before]):
-            if lead.start_byte < definition.inner_start_byte or self.data[lead.end_byte : end].strip():
+            if (
+                lead.start_byte < definition.inner_start_byte
+                or self.data[lead.end_byte : end].strip()
+            ):
                 break
             end = lead.start_byte
         return end
 
     def imports(self, first: int, last: int, *, shown: str | None = None) -> tuple[str, ...]:
-        """Return what the file imports and these rows use. shown: their text, where some of it is left out."""
-        named = {name for _, name in _between(self.found.places, self.row_bytes[first], self.row_bytes[last + 1])}
+        """Return what the file imports and these rows use. shown: their text, where some of it is
+        left out."""
+        named = {
+            name
+            for _, name in _between(
+                self.found.places, self.row_bytes[first], self.row_bytes[last + 1]
+            )
+        }
         named = named.intersection(_WORD.findall(shown)) if named and shown is not None else named
-        used = [imported for name, imported in self.imported.items() if name in named] if named else []
-        return tuple(dict.fromkeys(_import_name(i, self.source.language.module_separator) for i in used))
+        used = (
+            [imported for name, imported in self.imported.items() if name in named] if named else []
+        )
+        return tuple(
+            dict.fromkeys(_import_name(i, self.source.language.module_separator) for i in used)
+        )
 
     def file_uses(self) -> list[NameUse]:
         """Return one use per import statement of the file: file -> module."""
@@ -198,9 +257,16 @@ class FileFacts:
                 continue
             target = self.reference(imported.module)
             if target:
-                renamed = f"#{imported.alias}" if imported.name and imported.alias != imported.name else ""
+                renamed = (
+                    f"#{imported.alias}"
+                    if imported.name and imported.alias != imported.name
+                    else ""
+                )
                 uses.setdefault(
-                    NameUse(imported.name or target.rpartition("/")[2], f"import:{target}{renamed.rstrip('#')}")
+                    NameUse(
+                        imported.name or target.rpartition("/")[2],
+                        f"import:{target}{renamed.rstrip('#')}",
+                    )
                 )
         if "#" not in self.source.path:
             for name, alias in self.found.exports[:MAX_NAMES]:
@@ -213,13 +279,17 @@ class FileFacts:
         return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
 
     def _base_use(self, base: str) -> tuple[str, str] | None:
-        """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless that is imported."""
+        """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless
+        that is imported."""
         above, _, name = base.rpartition(".")
         is_nested = "." in above and above.partition(".")[0] not in self.imported
         return (name, f"typed:{above}") if is_nested else self.named_use(base, "")
 
-    def named_use(self, call: str, owner: str, *, is_path: bool | None = None) -> tuple[str, str] | None:
-        """Return the name and the hint of a call as written; None: it says nothing about this repository.
+    def named_use(
+        self, call: str, owner: str, *, is_path: bool | None = None
+    ) -> tuple[str, str] | None:
+        """Return the name and the hint of a call as written; None: it says nothing about this
+        repository.
 
         is_path: whether Rust writes it with `::`; None: see the text.
         """
@@ -235,16 +305,26 @@ class FileFacts:
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
             return None if is_foreign else (name, f"typed:{head}")
-        is_usual = name in BUILTIN_NAMES or (len(name) < 2 and not name.isupper()) or (rest and name in self._library)
-        may_be_own = not rest and (name in self.defined_names or self.source.language.has_folder_modules)
+        is_usual = (
+            name in BUILTIN_NAMES
+            or (len(name) < 2 and not name.isupper())
+            or (rest and name in self._library)
+        )
+        may_be_own = not rest and (
+            name in self.defined_names or self.source.language.has_folder_modules
+        )
         if is_usual and not may_be_own:  # in Go, another file of the package may define it
             return None
         hint = "of:" + head if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""
 
     def _is_path(self, call: str) -> bool:
-        """Whether Rust writes this call with `::`, so that its head is a module or a type and no variable."""
-        return self.source.language.module_separator == "::" and call.replace(".", "::") in self.source.text
+        """Whether Rust writes this call with `::`, so that its head is a module or a type and no
+        variable."""
+        return (
+            self.source.language.module_separator == "::"
+            and call.replace(".", "::") in self.source.text
+        )
 
     def path_of(self, parts: list[str]) -> tuple[str, str]:
         """`walk::Walker::new` -> `new` of `Walker` in the module that `walk` means here."""
@@ -309,7 +389,8 @@ def _has_code(data: bytes) -> bool:
 
 _WORD_CHAR = re.compile(r"\w")
 _BEHIND = frozenset(" \t\n\r\f\v?:=,;)")
-"""What may follow a name that is given a value there; most names have a dot behind them and are passed over."""
+"""What may follow a name that is given a value there; most names have a dot behind them and are
+passed over."""
 _MADE = re.compile(r"\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(")
 """Behind the name: `store = Store(`."""
 _OPENED_AS = re.compile(r"\bwith\s+([\w.]+)\(.*\)\s+as\s+\Z")
@@ -319,7 +400,8 @@ _OPENED_CHARS = 400
 
 
 def made_by(name: str, text: str) -> str:
-    """Return what last made a variable: `Store` of `store = Store(…)` or of `with Store(…) as store`; else nothing."""
+    """Return what last made a variable: `Store` of `store = Store(…)` or of `with Store(…) as
+    store`; else nothing."""
     maker = ""
     for place, end in _places(text, name):
         line_start = text.rfind("\n", max(0, place - _OPENED_CHARS), place) + 1

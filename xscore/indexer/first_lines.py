@@ -1,7 +1,9 @@
-"""What the first lines of a file say of it: the interpreter of a script, and the encoding of its text.
+"""What the first lines of a file say of it: the interpreter of a script, and the encoding of its
+text.
 
 Both are looked for where nothing better is known: an interpreter where the name tells no language,
-an encoding where the bytes are no UTF-8. A file may be anyone's, so a few hundred bytes are read and
+an encoding where the bytes are no UTF-8. A file may be anyone's, so a few hundred bytes are read
+and
 only encodings of human languages are decoded. Trade-off: no line in the style of an editor
 (`-*- mode: ruby -*-`) is read for a language.
 """
@@ -29,22 +31,28 @@ _INTERPRETERS = {
     "swift": "swift",
     "make": "make",
 }
-_LANGUAGE_OF = {program: language for language, programs in _INTERPRETERS.items() for program in programs.split()}
+_LANGUAGE_OF = {
+    program: language
+    for language, programs in _INTERPRETERS.items()
+    for program in programs.split()
+}
 _ENCODING = re.compile(rb"(?:coding|charset)[ \t]{0,9}[:=][ \t]{0,9}[\"']?([A-Za-z][\w.-]{1,30})")
 _ENCODING_BYTES = 1_000
 """How far into a file it may say how it is encoded."""
 _ENCODINGS = frozenset(
     """
-    shift_jis shift_jis_2004 cp932 euc_jp iso2022_jp iso2022_jp_1 iso2022_jp_2 gb2312 gbk gb18030 hz big5 big5hkscs
-    euc_kr cp949 johab cp437 cp850 cp852 cp855 cp866 cp874 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257
-    cp1258 koi8-r koi8-u mac-roman mac-cyrillic tis-620 iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6
-    iso8859-7 iso8859-8 iso8859-9 iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16
-    """.split()  # noqa: SIM905  read as a list of words
+    shift_jis shift_jis_2004 cp932 euc_jp iso2022_jp iso2022_jp_1 iso2022_jp_2 gb2312 gbk gb18030 hz
+    big5 big5hkscs euc_kr cp949 johab cp437 cp850 cp852 cp855 cp866 cp874 cp1250 cp1251 cp1252
+    cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 koi8-r koi8-u mac-roman mac-cyrillic tis-620 iso8859-1
+    iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10
+    iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16
+    """.split()
 )
 
 
 def language_of_file(path: str, text: str) -> Language:
-    """Return the language of a file by its name, or of a script by its first line. text: its beginning suffices."""
+    """Return the language of a file by its name, or of a script by its first line. text: its
+    beginning suffices."""
     named = language_of(path)
     if named is not PLAIN_TEXT or not text.startswith("#!"):
         return named
@@ -57,7 +65,8 @@ def language_of_file(path: str, text: str) -> Language:
 
 
 def declared_encoding(data: bytes) -> str:
-    """Return the encoding that the first lines of a file declare; empty: none, or none that is known."""
+    """Return the encoding that the first lines of a file declare; empty: none, or none that is
+    known."""
     declared = _ENCODING.search(data[:_ENCODING_BYTES])
     if declared is None:
         return ""

@@ -1,7 +1,8 @@
 """Tell whether a Go file belongs to a usual build, by its build constraint and its name.
 
-A package may define one name in several files, each for builds of its own: what the usual build has is meant. Usual is
-Linux on amd64 without tags of the project. Trade-off: a constraint of more than `MAX_TOKENS` words counts as met.
+A package may define one name in several files, each for builds of its own: what the usual build has
+is meant. Usual is Linux on amd64 without tags of the project. Trade-off: a constraint of more than
+`MAX_TOKENS` words counts as met.
 """
 
 import re
@@ -10,9 +11,9 @@ _TAGS = frozenset({"linux", "amd64", "unix", "gc", "cgo"})
 """Tags that hold in a usual build, besides those of Go's versions."""
 _PLATFORMS = frozenset(
     """
-    aix android darwin dragonfly freebsd illumos ios js netbsd openbsd plan9 solaris wasip1 windows zos
-    386 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm
-    """.split()  # noqa: SIM905  read as a list of words
+    aix android darwin dragonfly freebsd illumos ios js netbsd openbsd plan9 solaris wasip1 windows
+    zos 386 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm
+    """.split()
 )
 _CONSTRAINT = re.compile(r"^//go:build[ \t]+([^\n]{1,400})", re.MULTILINE)
 _OLD_CONSTRAINT = re.compile(r"^// ?\+build[ \t]+([^\n]{1,400})", re.MULTILINE)

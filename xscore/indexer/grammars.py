@@ -1,6 +1,8 @@
-"""Load the grammar of a language from its wheel, or say why it cannot be loaded; blank what a grammar cannot place.
+"""Load the grammar of a language from its wheel, or say why it cannot be loaded; blank what a
+grammar cannot place.
 
-It parses nothing. Trade-off: a grammar counts as usable once it loads; that it fits our query shows at the first file.
+It parses nothing. Trade-off: a grammar counts as usable once it loads; that it fits our query shows
+at the first file.
 """
 
 import re
@@ -24,15 +26,19 @@ NOT_INSTALLED = "the grammar is not installed"
 _MACRO = (
     rb"(?m)^[ \t]*#(?:[^\n\\]++|\\[\s\S])*+"
     rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
-    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)(?!\s{1,80}(?!(?:if|for|while|switch)\b)\w++\s{0,80}\([^;{}()]{0,300}\)\s{0,80}\{)"
+    rb"(?=[ \t]+[A-Za-z_~]|["
+    rb" \t]*$)(?!\s{1,80}(?!(?:if|for|while|switch)\b)\w++\s{0,80}\([^;{}()]{0,300}\)\s{0,80}\{)"
     rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
 )
-"""A line of the preprocessor, which stays, or a macro to blank; what a function behind it returns is none."""
+"""A line of the preprocessor, which stays, or a macro to blank; what a function behind it returns
+is none."""
 _KOTLIN_MODIFIER = (
     rb"\b(?:actual|annotation|data|enum|expect|inner|value)(?=(?:[ \t]+[a-z]+){0,6}[ \t]+"
     rb"(?:class|constructor|fun|interface|object|typealias|va[lr])\b)"
 )
-_KOTLIN_CONSTRUCTOR = rb"(?<=[\w>`])\n((?:[ \t]|(?:internal|private|protected|public|@\w+)\b)+)constructor\("
+_KOTLIN_CONSTRUCTOR = (
+    rb"(?<=[\w>`])\n((?:[ \t]|(?:internal|private|protected|public|@\w+)\b)+)constructor\("
+)
 
 
 def load_parser(language: Language) -> "tuple[Parser, Grammar]":
@@ -48,7 +54,8 @@ def load_parser(language: Language) -> "tuple[Parser, Grammar]":
 
 
 def _compiled_part(package: str) -> ModuleType | None:
-    """Import only the compiled module of a grammar: the package around it also loads code that reads its queries."""
+    """Import only the compiled module of a grammar: the package around it also loads code that
+    reads its queries."""
     name, found = f"{package}._binding", find_spec(package)
     if name not in sys.modules and found is not None and found.submodule_search_locations:
         spec = PathFinder.find_spec(name, found.submodule_search_locations)
@@ -71,7 +78,8 @@ def _is_installed(language: Language) -> bool:
 
 @cache
 def grammar_problem(language: Language) -> str:
-    """Return why the grammar of a language cannot be used; empty: it can, or the language has none."""
+    """Return why the grammar of a language cannot be used; empty: it can, or the language has
+    none."""
     if not language.grammar:
         return ""
     if not _is_installed(language):
@@ -89,7 +97,8 @@ def has_grammar(language: Language) -> bool:
 
 
 def without_grammar(languages: Iterable[str]) -> list[str]:
-    """Return those of these languages whose grammar cannot be used, so that their files are read as text."""
+    """Return those of these languages whose grammar cannot be used, so that their files are read as
+    text."""
     return [name for name in languages if grammar_problem(language_named(name))]
 
 
@@ -100,7 +109,8 @@ def for_grammar(data: bytes, language: Language) -> bytes:
 
 
 def _without_macros(data: bytes) -> bytes:
-    """Blank macros before a declaration, behind its parameters or alone on a row, which the grammars cannot place.
+    """Blank macros before a declaration, behind its parameters or alone on a row, which the
+    grammars cannot place.
 
     `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
     """
@@ -113,9 +123,11 @@ def _without_macros(data: bytes) -> bytes:
 
 
 def _in_plain_kotlin(data: bytes) -> bytes:
-    """Blank what the grammar takes for names: modifiers behind an annotation, those of a constructor on its own row.
+    """Blank what the grammar takes for names: modifiers behind an annotation, those of a
+    constructor on its own row.
 
-    Such a constructor joins the row of its class, and the end of that row follows its `(`: no other row moves.
+    Such a constructor joins the row of its class, and the end of that row follows its `(`: no other
+    row moves.
     """
     data = re.sub(_KOTLIN_MODIFIER, lambda found: b" " * len(found[0]), data)
     return re.sub(_KOTLIN_CONSTRUCTOR, lambda found: b" " * len(found[1]) + b"constructor(\n", data)

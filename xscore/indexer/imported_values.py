@@ -1,9 +1,11 @@
-"""Where a file uses what it imports other than by calling it, so that `links` can tell which of it are values.
+"""Where a file uses what it imports other than by calling it, so that `links` can tell which of it
+are values.
 
-Only imported names are looked up in the tree, each place on its own: a query for every identifier would cost as much
-as all others. A name that a definition binds again (a parameter, a local variable) is no use there. Trade-off:
-a binding counts for the whole definition around it, and one at module level for the whole file; names in CapWords count
-as classes, so a type alias has no users.
+Only imported names are looked up in the tree, each place on its own: a query for every identifier
+would cost as much as all others. A name that a definition binds again (a parameter, a local
+variable) is no use there. Trade-off:
+a binding counts for the whole definition around it, and one at module level for the whole file;
+names in CapWords count as classes, so a type alias has no users.
 """
 
 import re
@@ -23,12 +25,18 @@ _ATTRIBUTES = {
 }
 _CALLS = {"call": "function", "call_expression": "function", "new_expression": "constructor"}
 _BOUND_IN = {
-    "left": """
-        assignment augmented_assignment for_statement for_in_clause for_in_statement assignment_expression
-        assignment_pattern augmented_assignment_expression""",
-    "name": """
-        default_parameter typed_default_parameter named_expression variable_declarator parameter_declaration var_spec
-        const_spec""",
+    "left": (
+        """
+        assignment augmented_assignment for_statement for_in_clause for_in_statement
+        assignment_expression
+        assignment_pattern augmented_assignment_expression"""
+    ),
+    "name": (
+        """
+        default_parameter typed_default_parameter named_expression variable_declarator
+        parameter_declaration var_spec
+        const_spec"""
+    ),
     "parameter": "arrow_function catch_clause",
     "pattern": "required_parameter optional_parameter",
     "value": "pair_pattern",
@@ -37,17 +45,19 @@ _BINDING = {node: field for field, nodes in _BOUND_IN.items() for node in nodes.
 """A node, and the field in which a name is bound by it."""
 _PATTERNS = frozenset(
     """
-    parameters lambda_parameters typed_parameter list_splat_pattern dictionary_splat_pattern tuple_pattern list_pattern
-    pattern_list as_pattern_target formal_parameters rest_pattern array_pattern object_pattern
-    """.split()  # noqa: SIM905  read as a list of words
+    parameters lambda_parameters typed_parameter list_splat_pattern dictionary_splat_pattern
+    tuple_pattern list_pattern pattern_list as_pattern_target formal_parameters rest_pattern
+    array_pattern object_pattern
+    """.split()
 )
 """Nodes that bind every name right inside them."""
 _NO_USE = frozenset(
     """
-    dotted_name aliased_import import_statement import_from_statement import_specifier import_clause namespace_import
-    export_specifier package_clause import_spec global_statement nonlocal_statement labeled_statement use_declaration
-    use_list scoped_use_list use_as_clause mod_item type_parameter const_item static_item scoped_identifier
-    """.split()  # noqa: SIM905  read as a list of words
+    dotted_name aliased_import import_statement import_from_statement import_specifier import_clause
+    namespace_import export_specifier package_clause import_spec global_statement nonlocal_statement
+    labeled_statement use_declaration use_list scoped_use_list use_as_clause mod_item type_parameter
+    const_item static_item scoped_identifier
+    """.split()
 )
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "crate", "self", "super"})
 _SHORT = "shorthand_property_identifier_pattern"
@@ -56,7 +66,8 @@ _WORD = re.compile(rb"[\w$\x80-\xff]+")
 _IMPORTS = (b"import ", b"from ", b"use ", b"pub use ")
 _NO_HEAD = (b".", b"@")
 _RUST_PATH = re.compile(rb"\b(?:[a-z_]\w*+::)++([A-Z][A-Z0-9_]*\b(?!\s*+[:(!]))?")
-"""A path of modules, and the constant at its end: without one the path is read all the same, so each is read once."""
+"""A path of modules, and the constant at its end: without one the path is read all the same, so
+each is read once."""
 
 
 def is_class_name(name: str) -> bool:
@@ -67,22 +78,36 @@ def is_class_name(name: str) -> bool:
 def name_places(data: bytes, names: Iterable[str]) -> list[tuple[int, str]]:
     """Return each byte where one of these names stands as a word, in order."""
     words = {name.encode(): name for name in names if _NAME.fullmatch(name)}
-    return [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words] if words else []
+    return (
+        [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words]
+        if words
+        else []
+    )
 
 
 def imported_values(
-    root: "Node", data: bytes, places: Iterable[tuple[int, str]], spans: Sequence[Span], *, is_rust: bool = False
+    root: "Node",
+    data: bytes,
+    places: Iterable[tuple[int, str]],
+    spans: Sequence[Span],
+    *,
+    is_rust: bool = False,
 ) -> list[tuple[int, str]]:
     """Return the byte and the words (`config.LIMIT`) of each use that is no call, in order.
 
-    places: those of imported names. spans: of all definitions, in order of their starts.
+    places: those of imported names.
+    spans: of all definitions, in order of their starts.
     """
     found, hidden = list[tuple[int, str]](), defaultdict[str, list[tuple[int, int]]](list)
     for at, name in places:
         end = at + len(name.encode())
         if data.startswith(_IMPORTS, data.rfind(b"\n", 0, at) + 1):
             continue
-        is_head = data[at - 1 : at] not in _NO_HEAD and data[end : end + 1] != b"(" and (name.isupper() or not is_rust)
+        is_head = (
+            data[at - 1 : at] not in _NO_HEAD
+            and data[end : end + 1] != b"("
+            and (name.isupper() or not is_rust)
+        )
         node = _leaf(root, at, name) if is_head else None
         if node is None or node.parent is None:
             continue
@@ -90,7 +115,11 @@ def imported_values(
             hidden[name].append(_scope(node, spans))
         elif node.parent.type not in _NO_USE and (written := _written(node, name, data)):
             found.append((at, written))
-    uses = [use for use in found if not any(a <= use[0] < b for a, b in hidden.get(use[1].partition(".")[0], ()))]
+    uses = [
+        use
+        for use in found
+        if not any(a <= use[0] < b for a, b in hidden.get(use[1].partition(".")[0], ()))
+    ]
     return sorted([*uses, *_rust_paths(root, data)]) if is_rust else uses
 
 
@@ -110,14 +139,25 @@ def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
 def _leaf(root: "Node", at: int, name: str) -> "Node | None":
     """Return the name at this byte; None: it is in a comment or a string, or a key."""
     node = root.descendant_for_byte_range(at, at + len(name.encode()))
-    return node if node is not None and node.child_count == 0 and (node.type in _NAMES or node.type == _SHORT) else None
+    return (
+        node
+        if node is not None
+        and node.child_count == 0
+        and (node.type in _NAMES or node.type == _SHORT)
+        else None
+    )
 
 
 def _is_bound(node: "Node", parent: "Node") -> bool:
     if parent.type == "expression_list" and parent.parent is not None:  # `a, b := f()` in Go
-        return parent.parent.child_by_field_name("left") == parent and "return" not in parent.parent.type
+        return (
+            parent.parent.child_by_field_name("left") == parent
+            and "return" not in parent.parent.type
+        )
     field = _BINDING.get(parent.type)
-    return parent.type in _PATTERNS or (field is not None and node in parent.children_by_field_name(field))
+    return parent.type in _PATTERNS or (
+        field is not None and node in parent.children_by_field_name(field)
+    )
 
 
 def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
@@ -129,7 +169,11 @@ def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
 def _written(node: "Node", name: str, data: bytes) -> str:
     """`config.LIMIT` of `config.LIMIT.get()`; empty: it is only called, or a keyword."""
     words, outer = [name], node.parent
-    if outer is not None and outer.type == "keyword_argument" and outer.child_by_field_name("name") == node:
+    if (
+        outer is not None
+        and outer.type == "keyword_argument"
+        and outer.child_by_field_name("name") == node
+    ):
         return ""
     while outer is not None and outer.type in _ATTRIBUTES:
         inner, attribute = map(outer.child_by_field_name, _ATTRIBUTES[outer.type])
@@ -137,6 +181,10 @@ def _written(node: "Node", name: str, data: bytes) -> str:
             break
         words.append(data[attribute.start_byte : attribute.end_byte].decode("utf-8", "replace"))
         node, outer = outer, outer.parent
-    if outer is not None and outer.type in _CALLS and outer.child_by_field_name(_CALLS[outer.type]) == node:
+    if (
+        outer is not None
+        and outer.type in _CALLS
+        and outer.child_by_field_name(_CALLS[outer.type]) == node
+    ):
         words.pop()
     return ".".join(words)

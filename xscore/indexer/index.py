@@ -1,9 +1,11 @@
-"""Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what changed.
+"""Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what
+changed.
 
-An unchanged file costs one stat: equal size and time of change skip the read, unless that time was within the
-resolution of timestamps at the last run (`settled_ns`). Parsed files are written in batches, one transaction each, with
-their pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues.
-Trade-off: such a first run leaves memories without edges.
+An unchanged file costs one stat: equal size and time of change skip the read, unless that time was
+within the resolution of timestamps at the last run (`settled_ns`). Parsed files are written in
+batches, one transaction each, with their pending links, so a run that is killed or meets its
+deadline leaves a consistent store and the next one continues. Trade-off: such a first run leaves
+memories without edges.
 """
 
 import os
@@ -26,7 +28,14 @@ from xscore.platform.errors import StoreError
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
+from xscore.records.memory import (
+    Excluded,
+    ExcludedCounts,
+    FileCounts,
+    FileStamp,
+    IndexReport,
+    MemoryCounts,
+)
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 from xscore.store.worktrees import enter_worktree, removed_worktrees
@@ -38,7 +47,8 @@ if TYPE_CHECKING:
     from xscore.store.encoded_files import EncodedFile
 
 INDEX_VERSION = "24"
-"""Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
+"""Increase it when the same bytes would be cut, named or linked differently: all files are parsed
+again."""
 _SAMPLE = 1_000
 _FIRST_LOOK = 200
 """How many files are admitted at a time to find one that can be read."""
@@ -63,11 +73,14 @@ def index_repository(
 ) -> IndexReport:
     """Index what changed under `root` since the last run, and report on every file.
 
-    allow_pii: keep personal data of configuration. until: when to stop, in seconds of `time.monotonic`; what is left is
-    counted (`files_left`) and the next run goes on from there. siblings: finds stores that a new one may begin from.
-    languages: those of other packages. progress: told how many of how many files are read. Raises StoreError,
-    StoreDamaged. A file that cannot be read or parsed never fails the run: it is excluded with its reason, or cut into
-    windows with a note.
+    allow_pii: keep personal data of configuration.
+    until: when to stop, in seconds of `time.monotonic`; what is left is counted (`files_left`) and
+        the next run goes on from there.
+    siblings: finds stores that a new one may begin from.
+    languages: those of other packages.
+    progress: told how many of how many files are read.
+    Raises StoreError, StoreDamaged. A file that cannot be read or parsed never fails the run: it is
+    excluded with its reason, or cut into windows with a note.
     """
     started = time.perf_counter()
     enter_worktree(connection, root.worktree)
@@ -86,12 +99,17 @@ def index_repository(
         except StoreError as error:
             if until is None or not is_busy(error):
                 raise
-            run.notes.append("another process is writing to the store, so the index was left as it is")
+            run.notes.append(
+                "another process is writing to the store, so the index was left as it is"
+            )
         return run.report(duration_s=time.perf_counter() - started)
 
 
-def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: float) -> IndexReport | None:
-    """Return the report of a folder in which no file would be indexed; None if there is one. Stores nothing.
+def nothing_to_read(
+    root: RepositoryRoot, settings: "IndexSettings", *, now: float
+) -> IndexReport | None:
+    """Return the report of a folder in which no file would be indexed; None if there is one. Stores
+    nothing.
 
     It reads until the first file that is text, so it costs little more than the listing.
     """
@@ -151,9 +169,16 @@ class IndexRun(Struct, dict=True):
     def profile(self) -> str:
         """A digest of every rule and setting that decides how bytes become memories."""
         settings = self.settings
-        relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
+        relevant = (
+            settings.include,
+            settings.exclude,
+            settings.max_file_bytes,
+            settings.max_line_chars,
+        )
         names = ["secrets.json"] if self.allow_pii else ["secrets.json", "pii.json"]
-        rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
+        rules = "".join(
+            file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names
+        )
         decisive = relevant + self.languages + self.taken_back.rules
         return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))
 
@@ -180,7 +205,8 @@ class IndexRun(Struct, dict=True):
         return len(self.changed) - self.indexed - len(self.touched) - len(self.refused)
 
     def rules_behind(self, file: "EncodedFile") -> str:
-        """Return a short digest of all that decided how this file was parsed, its grammar included."""
+        """Return a short digest of all that decided how this file was parsed, its grammar
+        included."""
         return self._rules(lacks_grammar=file.lacks_grammar)
 
     def _rules(self, *, lacks_grammar: bool) -> str:
@@ -190,8 +216,8 @@ class IndexRun(Struct, dict=True):
     def rules_of(self, language: str) -> str:
         """Return the digest for a file of this language as it would be parsed now.
 
-        No grammar is loaded in this process, so one that is installed and does not load counts as usable: its files
-        are parsed again instead of adopted.
+        No grammar is loaded in this process, so one that is installed and does not load counts as
+        usable: its files are parsed again instead of adopted.
         """
         if language not in self.rules_by_language:
             from xscore.indexer.grammars import lacks_package  # lazy: in most turns nothing changed
@@ -210,7 +236,9 @@ class IndexRun(Struct, dict=True):
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
         """Begin with the index of another worktree, or of a clone; return a note of it."""
         indexed_by = index_rows.read_index_meta(self.connection, index_rows.PROFILE)
-        if indexed_by and (indexed_by != self.profile or not index_rows.files_left(self.connection)):
+        if indexed_by and (
+            indexed_by != self.profile or not index_rows.files_left(self.connection)
+        ):
             return []
         from xscore.indexer.takeover import begin_from_worktree, take_over_index
 
@@ -219,7 +247,9 @@ class IndexRun(Struct, dict=True):
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
         connection = self.connection
-        if index_rows.read_index_meta(connection, index_rows.PROFILE) != self.profile or _has_new_grammar(connection):
+        if index_rows.read_index_meta(
+            connection, index_rows.PROFILE
+        ) != self.profile or _has_new_grammar(connection):
             with transaction(connection):
                 index_rows.invalidate_stamps(connection)
                 index_rows.write_index_meta(connection, index_rows.PROFILE, self.profile)
@@ -244,9 +274,14 @@ class IndexRun(Struct, dict=True):
             link_changes(connection)
 
     def compare_with_stamps(self) -> tuple[set[str], list[ChangedFile]]:
-        """List the files; return the paths of those that are as they were, and the files that are new or changed."""
+        """List the files; return the paths of those that are as they were, and the files that are
+        new or changed."""
         listing = discover_files(self.root, git=self.settings.git, until=self.until)
-        self.excluded, self.notes, self.is_listed = list(listing.excluded), listing.notes, listing.is_whole
+        self.excluded, self.notes, self.is_listed = (
+            list(listing.excluded),
+            listing.notes,
+            listing.is_whole,
+        )
         present: set[str] = set()
         new_files: list[ChangedFile] = []
         prefix = os.fspath(self.root.path) + "/"
@@ -256,11 +291,16 @@ class IndexRun(Struct, dict=True):
                 info = os.lstat(prefix + name)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # listed by git's index, deleted from disk
-            except OSError:  # its folder may not be searched, or its path is longer than the system takes
+            # Its folder may not be searched, or its path is longer than the system takes.
+            except OSError:
                 self.excluded.append(Excluded(path, "unreadable"))
                 continue
             stamp = self.stamps.get(path)
-            if stamp is not None and stamp.mtime_ns == changed_ns(info) and stamp.size == info.st_size:
+            if (
+                stamp is not None
+                and stamp.mtime_ns == changed_ns(info)
+                and stamp.size == info.st_size
+            ):
                 present.add(path)
                 if stamp.excluded:
                     self.excluded.append(Excluded(path, stamp.excluded))
@@ -271,19 +311,24 @@ class IndexRun(Struct, dict=True):
         return present, new_files
 
     def admit(self, new_files: Sequence[ChangedFile]) -> set[str]:
-        """Decide which new or changed files are read; return the paths whose stamps will be replaced."""
+        """Decide which new or changed files are read; return the paths whose stamps will be
+        replaced."""
         if not new_files:
             return set()
         from xscore.store.redaction import find_literals  # lazy: in most turns nothing changed
 
-        # All paths are searched for secrets at once: path by path it took half of a first look at a large folder.
+        # All paths are searched for secrets at once: path by path it took half of a first look at a
+        # large folder.
         literals = find_literals((path for path, _, _ in new_files), prose=False)
         replaced: set[str] = set()
         for path, name, info in new_files:
             if reason := self.rules.refusal(path, info, literals):
                 self.excluded.append(Excluded(path, reason))
-                if reason != "secret" and stat.S_ISREG(info.st_mode):  # a path that is a secret is not stored
-                    self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
+                # A path that is a secret is not stored.
+                if reason != "secret" and stat.S_ISREG(info.st_mode):
+                    self.unread.append(
+                        FileStamp(path, info.st_size, changed_ns(info), "", "", reason)
+                    )
                     stamp = self.stamps.get(path)
                     if stamp is not None and stamp.excluded:
                         replaced.add(path)
@@ -312,10 +357,15 @@ class IndexRun(Struct, dict=True):
                 indexed=self.indexed + self.adopted,
                 unchanged=self.unchanged,
                 removed=self.removed,
-                excluded=ExcludedCounts(by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])),
+                excluded=ExcludedCounts(
+                    by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])
+                ),
             ),
             memories=MemoryCounts(
-                total=sum(by_kind.values()), by_kind=by_kind, by_language=by_language, **asdict(self.changes)
+                total=sum(by_kind.values()),
+                by_kind=by_kind,
+                by_language=by_language,
+                **asdict(self.changes),
             ),
             edges=edges,
             secrets_redacted=self.secrets,

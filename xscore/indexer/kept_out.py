@@ -1,8 +1,9 @@
 """Find out why a path has no memories: the file was kept out, or the folder that it is in.
 
-Files refused for what they hold or for their size are in the store with the reason. Folders kept out as a whole,
-links and secret files are not, so the listing is made anew. Only `explain` asks, for a name that stands for nothing.
-Trade-off: it says what holds now, not what held in an earlier turn.
+Files refused for what they hold or for their size are in the store with the reason. Folders kept
+out as a whole,
+links and secret files are not, so the listing is made anew. Only `explain` asks, for a name that
+stands for nothing. Trade-off: it says what holds now, not what held in an earlier turn.
 """
 
 import os
@@ -29,7 +30,10 @@ _MEANINGS = {
     "submodule": ("it is a submodule", _ASK_THERE),
     "too_large": ("it is larger than index.max_file_bytes", "Raise that setting."),
     "long_lines": ("its lines are longer than index.max_line_chars", "Raise that setting."),
-    "ignored": ("a .gitignore leaves it out", "Take it out of the .gitignore, or let git track it."),
+    "ignored": (
+        "a .gitignore leaves it out",
+        "Take it out of the .gitignore, or let git track it.",
+    ),
     "not_included": ("index.include does not name it", "Add it there."),
     "excluded": ("index.exclude names it", "Take it out there."),
     "secret": ("its name says that it holds secrets, which are never read", ""),
@@ -42,13 +46,17 @@ _MEANINGS = {
 }
 """Reason -> what it means, and what to do; of the others the word says enough."""
 _STORED = "SELECT path, excluded FROM file WHERE excluded <> '' AND path = ?"
-_STORED_CUT = "SELECT path, excluded FROM file WHERE excluded <> '' AND substr(path, -length(?1) - 1) = '/' || ?1"
+_STORED_CUT = (
+    "SELECT path, excluded FROM file WHERE excluded <> '' AND substr(path, -length(?1) - 1) = '/'"
+    " || ?1"
+)
 
 
 def kept_out_error(
     connection: sqlite3.Connection, root: RepositoryRoot, settings: IndexSettings, path: str
 ) -> NothingMatched | None:
-    """Return the error that says what was kept out and why; None: this path was not. path: see `find_kept_out`."""
+    """Return the error that says what was kept out and why; None: this path was not. path: see
+    `find_kept_out`."""
     excluded = find_kept_out(connection, root, settings, path)
     if excluded is None:
         return None
@@ -61,9 +69,11 @@ def kept_out_error(
 def find_kept_out(
     connection: sqlite3.Connection, root: RepositoryRoot, settings: IndexSettings, path: str
 ) -> Excluded | None:
-    """Return the file or folder that was kept out and that this path names or lies in; None: it was not kept out.
+    """Return the file or folder that was kept out and that this path names or lies in; None: it was
+    not kept out.
 
-    path: as in the store, relative to the root; it may be cut at its front, if only one file ends so.
+    path: as in the store, relative to the root; it may be cut at its front, if only one file ends
+        so.
     """
     # The root itself is no part of it, and `.git` holds no files of it.
     if path in ("", ".") or leads_out(path):
@@ -97,7 +107,9 @@ def _holds_file(place: Path) -> bool:
     """Whether it is a file, or a folder with one at any depth: git knows no empty folders."""
     if is_there(place, stat.S_ISREG, follow=False):
         return True
-    return is_there(place, stat.S_ISDIR, follow=False) and any(files for _, _, files in os.walk(place))
+    return is_there(place, stat.S_ISDIR, follow=False) and any(
+        files for _, _, files in os.walk(place)
+    )
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """The table of languages: how a file of each is cut, and by what it is known.
 
-A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
-lists. One without a grammar may have a pattern of the lines that begin its blocks. All other files are cut into windows
-of lines. Trade-off: a file is known by its name; `first_lines` knows scripts whose name tells nothing.
+A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that
+`queries/README.md` lists. One without a grammar may have a pattern of the lines that begin its
+blocks. All other files are cut into windows of lines. Trade-off: a file is known by its name;
+`first_lines` knows scripts whose name tells nothing.
 """
 
 import re
@@ -68,7 +69,8 @@ class Language(Struct, frozen=True, kw_only=True):
     module_suffixes: tuple[str, ...] = ()
     """Possible endings of a module's path, best first: `.py`, `/__init__.py`."""
     module_separator: str = "/"
-    """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is named by its file."""
+    """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is
+    named by its file."""
     has_folder_modules: bool = False
     """A module is a folder, and is called by the last part of its name."""
     reach: Reach = Reach.REPOSITORY
@@ -96,7 +98,8 @@ class Language(Struct, frozen=True, kw_only=True):
     quote: str = ""
     """Regular expression over the marks around quoted text, in which no block begins."""
     query: str = ""
-    """Text of the query for the grammar, for a language of another package; empty: that of the files."""
+    """Text of the query for the grammar, for a language of another package; empty: that of the
+    files."""
 
     @property
     def path_ends(self) -> tuple[str, ...]:
@@ -132,7 +135,8 @@ def _code(name: str, claims: str, **own: Any) -> Language:
 
 _PYTHON = _code(
     "python",
-    ".py .pyi .pyw .bzl .star SConstruct SConscript wscript BUILD.bazel WORKSPACE.bazel MODULE.bazel",
+    ".py .pyi .pyw .bzl .star SConstruct SConscript wscript BUILD.bazel WORKSPACE.bazel"
+    " MODULE.bazel",
     module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
     module_separator=".",
     reach=Reach.IMPORTS,
@@ -155,7 +159,13 @@ _JAVASCRIPT = _code(
     library=library_names.JAVASCRIPT,
 )
 _TYPESCRIPT = tuple(
-    replace(_JAVASCRIPT, name=name, claims=claims, grammar=f"tree_sitter_typescript:language_{name}", queries=queries)
+    replace(
+        _JAVASCRIPT,
+        name=name,
+        claims=claims,
+        grammar=f"tree_sitter_typescript:language_{name}",
+        queries=queries,
+    )
     for name, claims, queries in (
         ("typescript", ".ts .mts .cts", "ecmascript typescript"),
         ("tsx", ".tsx", "ecmascript typescript jsx"),
@@ -169,7 +179,14 @@ _CLASSES = {
 }
 _PACKAGED = _CLASSES | {"reach": Reach.PACKAGE}
 _MORE_CODE = (
-    _code("go", ".go", has_folder_modules=True, has_open_classes=True, reach=Reach.PACKAGE, test_files=r"_test\.go$"),
+    _code(
+        "go",
+        ".go",
+        has_folder_modules=True,
+        has_open_classes=True,
+        reach=Reach.PACKAGE,
+        test_files=r"_test\.go$",
+    ),
     _code(
         "rust",
         ".rs",
@@ -230,8 +247,19 @@ _MORE_CODE = (
         receivers=("$this", "self", "static", "parent"),
         test_files=r"Test\.php$",
     ),
-    _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
-    _code("kotlin", ".kt .kts", **_PACKAGED, has_open_classes=True, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
+    _code(
+        "shell",
+        ".sh .bash .zsh",
+        grammar="tree_sitter_bash:language",
+        module_suffixes=(".sh", ".bash"),
+    ),
+    _code(
+        "kotlin",
+        ".kt .kts",
+        **_PACKAGED,
+        has_open_classes=True,
+        test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$",
+    ),
     _code(
         "swift",
         ".swift",
@@ -242,7 +270,12 @@ _MORE_CODE = (
     ),
     _code("scala", ".scala .sc", **_PACKAGED, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
     _code(
-        "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."
+        "lua",
+        ".lua",
+        module_separator=".",
+        receivers=("self",),
+        test_files=r"_(spec|test)\.lua$",
+        placeholder="...",
     ),
     _code("elixir", ".ex .exs", module_separator=".", test_files=r"_test\.exs$", placeholder="..."),
 )
@@ -252,7 +285,10 @@ def _blocks(name: str, claims: str, begins: str, quote: str = "") -> Language:
     return Language(name=name, shape=FileShape.BLOCKS, claims=claims, begins=begins, quote=quote)
 
 
-_SQL_OBJECTS = "table view index function procedure trigger type schema sequence policy role extension domain database"
+_SQL_OBJECTS = (
+    "table view index function procedure trigger type schema sequence policy role extension domain"
+    " database"
+)
 _BY_LINES = (
     _blocks(
         "sql",
@@ -269,8 +305,12 @@ _BY_LINES = (
         r"(?:extend\s+)?(type|input|enum|interface|union|scalar|directive|schema|query|mutation|subscription|fragment)\b"
         r"\s*(@?\w*)",
     ),
-    _blocks("hcl", ".tf .tfvars .hcl .nomad", r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)'),
-    _blocks("dockerfile", ".dockerfile Dockerfile Containerfile", r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?"),
+    _blocks(
+        "hcl", ".tf .tfvars .hcl .nomad", r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)'
+    ),
+    _blocks(
+        "dockerfile", ".dockerfile Dockerfile Containerfile", r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?"
+    ),
     _blocks(
         "make",
         ".mk .mak Makefile makefile GNUmakefile",
@@ -279,7 +319,7 @@ _BY_LINES = (
     _blocks(
         "groovy",
         ".groovy .gradle Jenkinsfile",
-        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"
+        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"  # noqa: E501  its lines are read by others
         r"|(?:(?:public|private|static|final)\s+)*(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
         r"|(task)\s+(\w+)|(\w+)\s*\{",
         quote=r"'''|\"\"\"",
@@ -290,7 +330,9 @@ _PAGES = tuple(
     replace(_JAVASCRIPT, name=name, shape=FileShape.PAGE, claims=claims, grammar="")
     for name, claims in (("html", ".html .htm"), ("vue", ".vue"), ("svelte", ".svelte"))
 )
-_NOTEBOOK = replace(_PYTHON, name="notebook", shape=FileShape.CELLS, claims=".ipynb", grammar="", family="python")
+_NOTEBOOK = replace(
+    _PYTHON, name="notebook", shape=FileShape.CELLS, claims=".ipynb", grammar="", family="python"
+)
 
 
 def _other(shape: str, name: str, wheel: str, claims: str) -> Language:
@@ -311,11 +353,20 @@ _OTHER_ROWS = """
     text xml - .xml .xsd
     text cython - .pyx .pxd
     text gomod - go.mod
-"""
+"""  # noqa: E501  its lines are read by others
 """Shape, name, whether a grammar wheel has that name, claims."""
 _OTHERS = [_other(*row.split(maxsplit=3)) for row in _OTHER_ROWS.strip().splitlines()]
 
-LANGUAGES = (_PYTHON, _JAVASCRIPT, *_TYPESCRIPT, *_MORE_CODE, *_BY_LINES, *_PAGES, _NOTEBOOK, *_OTHERS)
+LANGUAGES = (
+    _PYTHON,
+    _JAVASCRIPT,
+    *_TYPESCRIPT,
+    *_MORE_CODE,
+    *_BY_LINES,
+    *_PAGES,
+    _NOTEBOOK,
+    *_OTHERS,
+)
 PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 """The row for all other files."""
 
@@ -336,9 +387,14 @@ def add_languages(rows: Sequence[Language]) -> None:
     for row in rows:
         if row in _added:
             continue
-        if not isinstance(row, Language) or row.name in {known.name for known in (*all_languages(), PLAIN_TEXT)}:
+        if not isinstance(row, Language) or row.name in {
+            known.name for known in (*all_languages(), PLAIN_TEXT)
+        }:
             hint = "Tell its author, or take it out of plugins.enabled."
-            raise UsageError(f"a plugin's language is no `Language` with a name of its own: {row!r:.200}", hint=hint)
+            raise UsageError(
+                f"a plugin's language is no `Language` with a name of its own: {row!r:.200}",
+                hint=hint,
+            )
         _added.append(row)
         for known in (_claims, language_named, path_ends_of, module_suffixes):
             known.cache_clear()
@@ -358,20 +414,26 @@ def names_in(names: str) -> frozenset[str]:
 @cache
 def path_ends_of(family: str) -> tuple[str, ...]:
     """Return the endings of module paths of a family's languages."""
-    return tuple(end for row in all_languages() if family_of(row.name) == family for end in row.path_ends)
+    return tuple(
+        end for row in all_languages() if family_of(row.name) == family for end in row.path_ends
+    )
 
 
 @cache
 def module_suffixes() -> tuple[str, ...]:
     """Return the suffixes of files that are modules, longest first."""
     named_by_files = (
-        row for row in all_languages() if row.grammar and row.module_separator and not row.has_folder_modules
+        row
+        for row in all_languages()
+        if row.grammar and row.module_separator and not row.has_folder_modules
     )
     suffixes = {suffix for row in named_by_files for suffix in row.path_ends if "." in suffix}
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 
-_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile", "Jenkinsfile"})
+_NAMED_VARIANTS = frozenset(
+    {"Dockerfile", "Containerfile", "Makefile", "GNUmakefile", "Jenkinsfile"}
+)
 
 
 @cache
@@ -396,4 +458,6 @@ def family_of(language: str) -> str:
 
 def is_test_path(path: str, language: Language) -> bool:
     """Whether a file holds tests, by its folder or name."""
-    return any(pattern and re.search(pattern, path) for pattern in (_TEST_FOLDERS, language.test_files))
+    return any(
+        pattern and re.search(pattern, path) for pattern in (_TEST_FOLDERS, language.test_files)
+    )

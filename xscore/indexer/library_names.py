@@ -1,22 +1,24 @@
-"""Names that say nothing about a repository: built-ins, and what the objects of every program have. Data alone.
+"""Names that say nothing about a repository: built-ins, and what the objects of every program have.
+Data alone.
 
-A method called on an object of unknown type is linked if one entity has the name, but not by a name of these, which any
-object of the language may mean. Where the type is known, it decides. Trade-off: a class of the repository that has
-such a method is found only where its type is known.
+A method called on an object of unknown type is linked if one entity has the name, but not by a name
+of these, which any object of the language may mean. Where the type is known, it decides. Trade-off:
+a class of the repository that has such a method is found only where its type is known.
 """
 
 BUILTIN_NAMES = frozenset(
     """
-    abs all any append apply assert bind bool bytes call catch clear concat copy create defineProperty dict encode
-    decode endswith enumerate entries every expect extend filter find finally float forEach format freeze frozenset
-    from get getattr hasattr has id includes indexOf index insert int isArray isinstance issubclass items iter join
-    keys len list log lower lstrip map match max min next open pop print property push raises range read reduce
-    remove replace repr require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
-    splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim tuple type update
-    upper values vars write zip String Number Boolean Object Array Map Set Promise Error Date Symbol RegExp JSON
-    Math Reflect
-    ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
-    """.split()  # noqa: SIM905  read as a list of words
+    abs all any append apply assert bind bool bytes call catch clear concat copy create
+    defineProperty dict encode decode endswith enumerate entries every expect extend filter find
+    finally float forEach format freeze frozenset from get getattr hasattr has id includes indexOf
+    index insert int isArray isinstance issubclass items iter join keys len list log lower lstrip
+    map match max min next open pop print property push raises range read reduce remove replace repr
+    require resolve reversed rstrip round search set setattr setdefault slice some sort sorted
+    splice split startswith startsWith str strip sub sum super test then toBe toEqual toString trim
+    tuple type update upper values vars write zip String Number Boolean Object Array Map Set Promise
+    Error Date Symbol RegExp JSON Math Reflect ValueError TypeError KeyError RuntimeError
+    AttributeError Exception NotImplementedError IndexError describe it
+    """.split()
 )
 """Names of built-ins and common container methods, which say nothing about this repository."""
 
@@ -109,7 +111,8 @@ RUBY = """
     unshift untaint untrust untrusted? upcase upcase! update upto valid_encoding? value?
     values_at yield yield_self zero? zip | ~
 """
-"""Methods of `Object`, `Kernel`, `Hash`, `Array`, `String`, `Symbol`, `Integer`, `Proc`, `Range` and `Exception`."""
+"""Methods of `Object`, `Kernel`, `Hash`, `Array`, `String`, `Symbol`, `Integer`, `Proc`, `Range`
+and `Exception`."""
 
 JAVA = """
     addSuppressed allMatch anyMatch builder checkBoundsBeginEnd checkBoundsOffCount checkIndex
@@ -130,7 +133,8 @@ JAVA = """
     stripIndent stripLeading stripTrailing subList subSequence takeWhile toCharArray toLowerCase
     toString toUpperCase transform translateEscapes trim valueOf valueOfCodePoint
 """
-"""Methods of `Object`, `String`, `Throwable`, enums, collections, maps, optional values and streams."""
+"""Methods of `Object`, `String`, `Throwable`, enums, collections, maps, optional values and
+streams."""
 
 KOTLIN = """
     also any apply associate associateBy associateWith chunked component1 component2 containsAll

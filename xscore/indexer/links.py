@@ -1,9 +1,11 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
-An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has, if it is within `reach`; in Go, a name of the package. What has several
-definitions in a file means all, or of overloads those that take the number of arguments. A Go file imports the
-files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
+An edge needs an unambiguous target: a name of the same file, an imported name (followed through
+re-exports), or a name that only one entity of the repository has, if it is within `reach`; in Go, a
+name of the package. What has several definitions in a file means all, or of overloads those that
+take the number of arguments. A Go file imports the
+files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get
+no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
 
@@ -20,10 +22,11 @@ Hints of a mention, as `file_facts` and `sections` write them:
     value:REF        a value in the module REF         module:…      what a manifest calls its folder: see `manifests`
     value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
-REF is a reference (see `languages`). What classes are, and what chains lead to, is for `class_names` and
-`receiver_types`. Trade-off: a method called on an object of which nothing is known is linked only if its name is unique
-and within reach, and no method that any object of the language has (`library_names`).
-"""
+REF is a reference (see `languages`). What classes are, and what chains lead to, is for
+`class_names` and `receiver_types`. Trade-off: a method called on an object of which nothing is
+known is linked only if its name is unique and within reach, and no method that any object of the
+language has (`library_names`).
+"""  # noqa: E501  its lines are read by others
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -54,9 +57,11 @@ class NameIndex(MemberIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last part of a name.
+        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
+        part of a name.
 
-        Each is asked once for what the mentions lead to, so that linking one file does not read the others.
+        Each is asked once for what the mentions lead to, so that linking one file does not read the
+        others.
         """
         super().__init__(languages, mentions, in_file, named)
         self._stars = cache(self._find_stars)
@@ -68,7 +73,11 @@ class NameIndex(MemberIndex):
         """Return every edge of this file."""
         own = self._in_file(path)
         by_id = {target.id: target for target in own.values()}
-        edges = [_belonging(target, own) for target in by_id.values() if not target.entity.startswith(BLOCK_NAME)]
+        edges = [
+            _belonging(target, own)
+            for target in by_id.values()
+            if not target.entity.startswith(BLOCK_NAME)
+        ]
         edges += self._test_of(path)
         targets: dict[tuple[str, str], list[EntityRow | str]] = {}
         for mention in self._mentions(path).of(path):
@@ -76,7 +85,9 @@ class NameIndex(MemberIndex):
             if said not in targets:
                 targets[said] = self._targets(*said, path)
             edges += self._edges(path, mention, targets[said])
-        return list({(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values())
+        return list(
+            {(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values()
+        )
 
     def _test_of(self, path: str) -> list[Edge]:
         """`tests/test_app.py` -> `src/app.py`, if only one file has that name."""
@@ -90,7 +101,8 @@ class NameIndex(MemberIndex):
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
 
     def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
-        """Return the entity that a mention means, with its twins, or the path of the file; empty: it is not known."""
+        """Return the entity that a mention means, with its twins, or the path of the file; empty:
+        it is not known."""
         kind, _, rest = hint.partition(":")
         if kind == "value":
             return [*self._values(name, rest, path)]
@@ -98,16 +110,27 @@ class NameIndex(MemberIndex):
             return [*filter(None, (self.file_imported(name, hint, path),))]
         hint, count = split_count(hint)
         rest = hint.partition(":")[2]
-        entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path, count)
+        entity = (
+            self._documented(name, rest)
+            if kind == "doc"
+            else self._resolved(name, hint, path, count)
+        )
         if entity is None and kind == "mod" and "#" not in rest:
-            return [*self._values(name, rest, path)]  # what a call made and a name holds: `const Card = memo(Inner)`
+            # What a call made and a name holds: `const Card = memo(Inner)`.
+            return [*self._values(name, rest, path)]
         return [] if entity is None else [*self._twins(entity, count)]
 
-    def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
+    def _edges(
+        self, path: str, mention: Mention, targets: Sequence[EntityRow | str]
+    ) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
-        calls_itself = any(isinstance(one, EntityRow) and one.id == mention.source for one in targets)
+        calls_itself = any(
+            isinstance(one, EntityRow) and one.id == mention.source for one in targets
+        )
         if len(targets) > 1 and calls_itself and not self._row(path).has_implicit_receiver:
-            return  # what calls itself calls none of its twins, but where several of one name live side by side
+            # What calls itself calls none of its twins, but where several of one name live side by
+            # side.
+            return
         for target in targets:
             if isinstance(target, str):
                 yield Edge(mention.source, file_id(target), mention.relation)
@@ -120,29 +143,37 @@ class NameIndex(MemberIndex):
     def _twins(self, entity: EntityRow, count: int) -> list[EntityRow]:
         """Return every definition of an entity that a call may mean.
 
-        A file may have one for each platform; a Go package has them in files of their own. Of overloads, those that
-        take this number of arguments. -1: any number.
+        A file may have one for each platform; a Go package has them in files of their own. Of
+        overloads, those that take this number of arguments. -1: any number.
         """
         if not self._has_packages(entity.path):
             return self._overloads_taking(entity, count)
         return [
             t
             for t in self._named(last_name(entity.entity))
-            if (folder_of(t.path), t.plain, t.kind) == (folder_of(entity.path), entity.plain, entity.kind)
+            if (folder_of(t.path), t.plain, t.kind)
+            == (folder_of(entity.path), entity.plain, entity.kind)
             and self._has_packages(t.path)
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
-        found = [t for t in self._named(name) if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain]
+        found = [
+            t
+            for t in self._named(name)
+            if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain
+        ]
         return only_entity(
-            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True
+            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)],
+            by_folder=True,
         )
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind is not Kind.TEST]
         if owner:
             found = [t for t in found if t.plain == f"{owner}.{name}"] or [
-                t for t in found if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
+                t
+                for t in found
+                if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
             ]
         elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
             return None
@@ -160,7 +191,13 @@ class NameIndex(MemberIndex):
             case "of" | "typed":
                 return (self._of if kind == "of" else self._typed)(name, rest, path)
             case "in" | "at" | "new":
-                find = self._own_or_bare if kind == "in" else self._reached if kind == "at" else self._made
+                find = (
+                    self._own_or_bare
+                    if kind == "in"
+                    else self._reached
+                    if kind == "at"
+                    else self._made
+                )
                 return find(name, rest, path, count)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
@@ -186,7 +223,8 @@ class NameIndex(MemberIndex):
         raise NotImplementedError
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
-        """Return a method of a class, its bases or a class around it, else what the bare name means."""
+        """Return a method of a class, its bases or a class around it, else what the bare name
+        means."""
         raise NotImplementedError
 
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
@@ -207,7 +245,8 @@ class NameIndex(MemberIndex):
         within: str = "",
         dotted: bool | None = None,
     ) -> EntityRow | None:
-        """Return the only entity of this name that `importer` could mean. dotted: whether it must have an owner."""
+        """Return the only entity of this name that `importer` could mean. dotted: whether it must
+        have an owner."""
         family = family_of(self._languages.get(importer, ""))
         found = only_entity(
             t
@@ -224,10 +263,15 @@ class NameIndex(MemberIndex):
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         is_usual = name in BUILTIN_NAMES or name in names_in(self._row(path).library)
         found = None if is_usual else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
-        return None if found is None or found.overrides or not self._sees(path, found.path) else found
+        return (
+            None if found is None or found.overrides or not self._sees(path, found.path) else found
+        )
 
-    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
-        """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
+    def _method(
+        self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
+    ) -> EntityRow | None:
+        """Return a method of a class or its bases (not is_own: of its bases), else the only one
+        with the name."""
         own = self._in_file(path)
         while is_own and owner:
             found = self._inherited(self._class_here(owner, path), name, count=count)
@@ -236,12 +280,20 @@ class NameIndex(MemberIndex):
             if found or own.get(plain):
                 return found or own[plain]
             owner = owner.rpartition(".")[0]
-        found = None if is_own else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
+        found = (
+            None
+            if is_own
+            else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
+        )
         only = found or self._attribute(name, path)
         return None if not is_own and only is own.get(f"{owner}.{name}") else only
 
     def _find_stars(self, path: str) -> list[str]:
-        return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
+        return [
+            self.resolve(_module_of(hint), path)
+            for name, hint in self._mentions(path).imports
+            if name == "*"
+        ]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
@@ -251,7 +303,8 @@ class NameIndex(MemberIndex):
         return unique if starred or (unique and self._sees_bare(path, unique.path)) else None
 
     def _static_star(self, name: str, path: str) -> EntityRow | None:
-        """Return a member of a class all of whose members a file imports, as `import static a.Store.*` does."""
+        """Return a member of a class all of whose members a file imports, as `import static
+        a.Store.*` does."""
         for file in self._stars(path) if self._row(path).has_implicit_receiver else ():
             found = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
             if found is not None:
@@ -259,12 +312,17 @@ class NameIndex(MemberIndex):
         return None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
-        """Return the first file with this name of those that a file imports all of; empty if there is none."""
+        """Return the first file with this name of those that a file imports all of; empty if there
+        is none."""
         known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
-        return next((file for file in self._all_stars(path) if any(name in names(file) for names in known)), "")
+        return next(
+            (file for file in self._all_stars(path) if any(name in names(file) for names in known)),
+            "",
+        )
 
     def _find_all_stars(self, path: str) -> list[str]:
-        """Return the files that a file imports all of, and those that these import all of: barrels of barrels."""
+        """Return the files that a file imports all of, and those that these import all of: barrels
+        of barrels."""
         reached: dict[str, None] = {}
         waiting = self._stars(path)
         for _ in range(REEXPORT_STEPS):
@@ -279,10 +337,16 @@ class NameIndex(MemberIndex):
         if held_by and held_by != "default":
             submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
-                return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
+                return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(
+                    name, submodule
+                )
             in_object = self._in_file(file).get(f"{held_by}.{name}") if file else None
             held = self._exported(held_by, file) if file and in_object is None else None
-            return in_object or self._inherited(held, name) or self._of_value(name, held_by, target, path)
+            return (
+                in_object
+                or self._inherited(held, name)
+                or self._of_value(name, held_by, target, path)
+            )
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
@@ -291,11 +355,13 @@ class NameIndex(MemberIndex):
             return self._exported(name, own) if own else None
         if held_by:
             return self._default_export(name, file)
-        of_class = self._in_file(file).get(f"{target.rpartition('/')[2]}.{name}")  # `import static a.Store.open`
+        # `import static a.Store.open`.
+        of_class = self._in_file(file).get(f"{target.rpartition('/')[2]}.{name}")
         return of_class or self._exported(name, file)
 
     def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
-        """Return the only entity that a path in the same Rust crate may mean: re-exports and inner modules hide it."""
+        """Return the only entity that a path in the same Rust crate may mean: re-exports and inner
+        modules hide it."""
         place, _, held_by = hint.partition("#")
         if not self._is_rust(path) or not self._in_named_crate(place, path).startswith("./"):
             return None
@@ -322,17 +388,21 @@ class NameIndex(MemberIndex):
         return self._unique(name, file, within=package + "/" if package else "")
 
     def _values(self, name: str, hint: str, path: str) -> list[EntityRow]:
-        """Return the blocks that define a value of a module; in Go, there may be one for each platform."""
+        """Return the blocks that define a value of a module; in Go, there may be one for each
+        platform."""
         target, _, held_by = hint.partition("#")
         if held_by and (submodule := self.resolve(f"{target}/{held_by}", path)):
             return self._value(name, submodule)
         if file := self.resolve(target, path):
             return self._value(held_by or name, file)
         folder = self._package(target) if self._has_packages(path) else None
-        return [block for one in self._package_files.get(folder, ()) for block in self._value(name, one)]
+        return [
+            block for one in self._package_files.get(folder, ()) for block in self._value(name, one)
+        ]
 
     def _value(self, name: str, file: str) -> list[EntityRow]:
-        """Return the block that defines what a module exports under a name, if that is a value; at most one."""
+        """Return the block that defines what a module exports under a name, if that is a value; at
+        most one."""
         for _ in range(REEXPORT_STEPS):
             if name in self._in_file(file) or not file:
                 break  # a function or a class
@@ -348,14 +418,16 @@ class NameIndex(MemberIndex):
         return {name: blocks[id_] for id_ in reversed([*blocks]) for name in defines.get(id_, ())}
 
     def _reexporter(self, name: str, file: str, *, has_values: bool = False) -> tuple[str, str]:
-        """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
+        """Return under which name another file has what this one exports as `name`, and that file;
+        or an empty path."""
         imported = self._imported(file).get(name)
         if imported:
             return imported[0], self.resolve(imported[1], file)
         return name, self._star(name, file, has_values=has_values)
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
-        """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
+        """Return what `import alias from file` means: `default`, the same name, or the only
+        top-level entity."""
         own = self._in_file(file)
         stated, module = self._imported(file).get("default", ("", ""))
         if stated in own and self.resolve(module, file) == file:
@@ -363,13 +435,19 @@ class NameIndex(MemberIndex):
         for name in ("default", alias, "module.exports"):
             if name in own:
                 return own[name]
-        tops = {t.id: t for t in own.values() if "." not in t.plain and not t.entity.startswith(BLOCK_NAME)}
+        tops = {
+            t.id: t
+            for t in own.values()
+            if "." not in t.plain and not t.entity.startswith(BLOCK_NAME)
+        }
         return next(iter(tops.values())) if len(tops) == 1 else None
 
 
 def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the name and the module of the first import under each name."""
-    return {hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)}
+    return {
+        hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)
+    }
 
 
 def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:

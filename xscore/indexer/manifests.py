@@ -1,4 +1,5 @@
-"""What manifests call the modules of their folder: `go.mod`, `Cargo.toml`, `package.json`, `tsconfig.json` and others.
+"""What manifests call the modules of their folder: `go.mod`, `Cargo.toml`, `package.json`,
+`tsconfig.json` and others.
 
 Each fact is a mention whose hint begins with `module:`; `modules` and `script_packages` read them.
 
@@ -12,7 +13,7 @@ Each fact is a mention whose hint begins with `module:`; `modules` and `script_p
 
 A manifest may be anyone's: it is as long as an indexed file may be, and what is read of it is
 counted. Trade-off: which condition of `exports` holds is not asked; every path that exists counts.
-"""
+"""  # noqa: E501  its lines are read by others
 
 import json
 import posixpath
@@ -31,7 +32,9 @@ MOST_GLOBS = 100
 MOST_CHARS = 300
 """Of a name, a path or a glob."""
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
-_CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)
+_CRATE = re.compile(
+    r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE
+)
 _PACKAGES_KEY = re.compile(r"packages[ \t]*:[ \t]*")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 """A comment, or a string, which may hold the marks of one."""
@@ -83,7 +86,8 @@ def _script_package(text: str) -> Iterator[NameUse]:
 
 
 def _script_aliases(text: str) -> Iterator[NameUse]:
-    """Yield what the `paths` of a `tsconfig.json` say, which may have comments and commas before brackets."""
+    """Yield what the `paths` of a `tsconfig.json` say, which may have comments and commas before
+    brackets."""
     bare = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
     try:
         options = json.loads(_LAST_COMMA.sub(r"\1", bare))["compilerOptions"]
@@ -98,7 +102,8 @@ def _script_aliases(text: str) -> Iterator[NameUse]:
 
 
 def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what may be imported of a package (`.`, `./sub`, `:private`) and a path that it means."""
+    """Yield what may be imported of a package (`.`, `./sub`, `:private`) and a path that it
+    means."""
     exports = manifest.get("exports")
     if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
         for place, target in exports.items():
@@ -144,7 +149,8 @@ def _file_stem(path: str) -> str:
 
 
 def _listed_globs(text: str) -> list[str]:
-    """Return the list under the key `packages`, as YAML writes it: a dash a line, or in brackets."""
+    """Return the list under the key `packages`, as YAML writes it: a dash a line, or in
+    brackets."""
     globs: list[str] = []
     is_inside = False
     for line in text.split("\n"):

@@ -1,7 +1,8 @@
 """Turn the text of any file into its memories and mentions.
 
-The language's row says how to cut; if a grammar gives up, the file is cut into windows of lines, with a note. It runs
-in the parsing processes: all expensive work per file, redaction included, happens before the store is involved.
+The language's row says how to cut; if a grammar gives up, the file is cut into windows of lines,
+with a note. It runs in the parsing processes: all expensive work per file, redaction included,
+happens before the store is involved.
 """
 
 from collections import Counter
@@ -40,8 +41,11 @@ def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:
     return SourceFile(path, text, language, is_test_path(path, language), window_lines)
 
 
-def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[MemoryDraft], list[NameUse], str]:
-    """Return the drafts of a file, the uses of the file itself, and a note if the grammar could not be used."""
+def cut_file(
+    source: SourceFile, *, without_grammar: str = ""
+) -> tuple[list[MemoryDraft], list[NameUse], str]:
+    """Return the drafts of a file, the uses of the file itself, and a note if the grammar could not
+    be used."""
     if without_grammar or not source.text.strip():
         return sections.cut_windows(source) if without_grammar else [], [], without_grammar
     language, found = source.language, None
@@ -56,7 +60,9 @@ def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[Mem
     return drafts, uses, ""
 
 
-def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[MemoryDraft], list[NameUse]]:
+def _cut_by_shape(
+    source: SourceFile, found: Syntax | None
+) -> tuple[list[MemoryDraft], list[NameUse]]:
     match source.language.shape:
         case FileShape.PAGE:
             return embedded.cut_page(source)
@@ -73,7 +79,11 @@ def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[Memory
 
 
 def _encoded(
-    job: ParseJob, source: SourceFile, drafts: Sequence[MemoryDraft], uses: Iterable[NameUse], note: str
+    job: ParseJob,
+    source: SourceFile,
+    drafts: Sequence[MemoryDraft],
+    uses: Iterable[NameUse],
+    note: str,
 ) -> EncodedFile:
     memories: list[Memory] = []
     mentions: list[Mention] = []
@@ -81,11 +91,14 @@ def _encoded(
     redacted = 0
     literals = find_literals(
         (text for draft in drafts for text in _texts_of(draft)),
-        prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
+        prose=source.path.endswith(memory_writer.SETTINGS_FILES)
+        or any(draft.kind is Kind.CONFIG for draft in drafts),
     )
     types: dict[str, dict[str, str]] = {}
     for draft in drafts:
-        memory, secrets = _make_memory(job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals)
+        memory, secrets = _make_memory(
+            job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals
+        )
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
@@ -110,7 +123,8 @@ def _encoded(
 def _make_memory(
     job: ParseJob, source: SourceFile, draft: MemoryDraft, *, ordinal: int, literals: FoundLiterals
 ) -> tuple[Memory, int]:
-    """Return the memory of a draft, redacted, and how many secrets that took. literals: those of the whole file."""
+    """Return the memory of a draft, redacted, and how many secrets that took. literals: those of
+    the whole file."""
     return memory_writer.make_memory(
         layer=Layer.GRAPH if draft.kind in CODE_KINDS else Layer.VECTOR,
         kind=draft.kind,
@@ -135,14 +149,25 @@ def _make_memory(
 def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     """Return every text of a draft that is redacted."""
     facts = draft.facts
-    headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(memory_writer.WITHIN, "\n")
-    return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies, *facts.defines)
+    headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(
+        memory_writer.WITHIN, "\n"
+    )
+    return (
+        draft.text,
+        draft.card,
+        headings,
+        facts.docstring,
+        *facts.imports,
+        *facts.dependencies,
+        *facts.defines,
+    )
 
 
 def _namable(
     mentions: Sequence[Mention], types: dict[str, dict[str, str]]
 ) -> tuple[tuple[Mention, ...], dict[str, dict[str, str]]]:
-    """Drop mentions and types with a secret in their name; check them one by one only if all together have one."""
+    """Drop mentions and types with a secret in their name; check them one by one only if all
+    together have one."""
     words = {word for mention in mentions for word in (mention.name, mention.hint)}
     for members in types.values():
         words.update(members)
@@ -151,11 +176,17 @@ def _namable(
         return tuple(mentions), types
     safe = {word for word in words if is_safe_name(word)}
     kept = tuple(mention for mention in mentions if mention.name in safe and mention.hint in safe)
-    return kept, {id_: one for id_, one in types.items() if safe.issuperset(one) and safe.issuperset(one.values())}
+    return kept, {
+        id_: one
+        for id_, one in types.items()
+        if safe.issuperset(one) and safe.issuperset(one.values())
+    }
 
 
 def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:
     if memory is None or use.hint.startswith("import:"):
         return Mention(file_id(path), Relation.IMPORTS, use.name, use.hint)
     relation = Relation.TESTS if memory.kind is Kind.TEST else Relation.CALLS
-    return Mention(memory.id, Relation.REFERENCES if use.is_reference else relation, use.name, use.hint)
+    return Mention(
+        memory.id, Relation.REFERENCES if use.is_reference else relation, use.name, use.hint
+    )

@@ -1,9 +1,10 @@
 """Resolve module names to files.
 
-A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a name that some path
-may end in, `/x` one that is no package's, `:x` what a script package calls `#x` itself. `ModuleIndex` resolves it by
-the paths, and by what manifests call their modules (see `manifests`). Trade-off: path aliases of bundlers alone and
-installed packages are not known; a module that cannot be resolved counts as external.
+A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a
+name that some path may end in, `/x` one that is no package's, `:x` what a script package calls `#x`
+itself. `ModuleIndex` resolves it by the paths, and by what manifests call their modules (see
+`manifests`). Trade-off: path aliases of bundlers alone and installed packages are not known; a
+module that cannot be resolved counts as external.
 """
 
 import posixpath
@@ -11,7 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
-from xscore.indexer.languages import Language, family_of, language_named, module_suffixes, path_ends_of
+from xscore.indexer.languages import (
+    Language,
+    family_of,
+    language_named,
+    module_suffixes,
+    path_ends_of,
+)
 from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages, is_paths_file
 from xscore.store.encoded_files import FileMentions
 
@@ -23,8 +30,11 @@ _PYTHON_FILES = (".py", ".pyi")
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
-def module_reference(module: str, *, path: str, separator: str = "/", is_relative: bool = False) -> str:
-    """Return the reference for a module that the file `path` imports; empty if it is outside the repository."""
+def module_reference(
+    module: str, *, path: str, separator: str = "/", is_relative: bool = False
+) -> str:
+    """Return the reference for a module that the file `path` imports; empty if it is outside the
+    repository."""
     if separator == ".":
         return _dotted(module, path)
     if separator == "::":
@@ -42,13 +52,18 @@ def module_reference(module: str, *, path: str, separator: str = "/", is_relativ
 
 
 def _in_crate(module: str, path: str) -> str:
-    """`crate::a::b` -> `./src/a/b`; `self::` counts from the module of the file, `super::` from the one above."""
+    """`crate::a::b` -> `./src/a/b`; `self::` counts from the module of the file, `super::` from the
+    one above."""
     first, *rest = module.split("::")
     folder, _, name = path.rpartition("/")
     match first:
         case "crate":
             above = f"/{folder}/".rpartition("/src/")
-            return posixpath.join("./" + f"{above[0]}/src".strip("/"), *rest) if above[1] else "/".join(rest)
+            return (
+                posixpath.join("./" + f"{above[0]}/src".strip("/"), *rest)
+                if above[1]
+                else "/".join(rest)
+            )
         case "self":
             is_root = name in _CRATE_ROOTS or folder.rpartition("/")[2] in _CRATE_FOLDERS
             return "./" + posixpath.join(folder if is_root else path.removesuffix(".rs"), *rest)
@@ -87,12 +102,15 @@ def _tails(target: str) -> Iterator[str]:
 class ModuleIndex:
     """Finds the file or folder of the repository that a reference means."""
 
-    def __init__(self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]) -> None:
+    def __init__(
+        self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]
+    ) -> None:
         """languages: of all files. mentions: of a path."""
         self._languages, self._mentions = languages, cache(mentions)
         self._at = cache(self._find_at)
         self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules
-        self._below = cache(self._find_below)  # looked for at each import, an index would take time by the square
+        # Looked for at each import, an index would take time by the square.
+        self._below = cache(self._find_below)
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
         for path in languages:
             stem = _stem(path)
@@ -100,12 +118,15 @@ class ModuleIndex:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
     def resolve(self, target: str, importer: str) -> str:
-        """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
+        """Return the file that a reference in `importer` means; empty if there is none, or if
+        several fit equally."""
         target, row = self._in_named_crate(target, importer), self._row(importer)
         folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
         if target.startswith("./"):
             is_script = family == "javascript"
-            return self._at(target[2:], row.path_ends) or (self._script_packages.main(target[2:]) if is_script else "")
+            return self._at(target[2:], row.path_ends) or (
+                self._script_packages.main(target[2:]) if is_script else ""
+            )
         if family == "javascript" and (aliased := self._script_packages.aliased(target, importer)):
             return aliased
         if target.startswith("/"):
@@ -113,22 +134,32 @@ class ModuleIndex:
         elif family == "javascript":
             own = self._script_packages.resolve(target, importer)
             is_package = target.startswith(("@", ":")) or "/" not in target
-            if own is not None or is_package:  # a name that no package of this repository has is another's
+            # A name that no package of this repository has is another's.
+            if own is not None or is_package:
                 return own or ""
         if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
-            return next(filter(None, (self._nearest(end, folder, family) for end in _tails(target))), "")
+            return next(
+                filter(None, (self._nearest(end, folder, family) for end in _tails(target))), ""
+            )
         return self._nearest(target, folder, family)
 
     def find_beside(self, name: str, path: str) -> str:
-        """Return the module of this name that is nearest to a file; empty if there is none, or several fit equally."""
-        return self._nearest(name, folder_of(path), family_of(self._languages.get(path, "")), is_import=False)
+        """Return the module of this name that is nearest to a file; empty if there is none, or
+        several fit equally."""
+        return self._nearest(
+            name, folder_of(path), family_of(self._languages.get(path, "")), is_import=False
+        )
 
-    def _find_nearest(self, target: str, folder: str, family: str, *, is_import: bool = True) -> str:
+    def _find_nearest(
+        self, target: str, folder: str, family: str, *, is_import: bool = True
+    ) -> str:
         below = self._below(target, family)
         for place in (*_with_those_above(folder), ""):
             nearest = below.get(place, [])
             if is_import:
-                nearest = [found for found in nearest if self._is_importable(*found, target, folder)]
+                nearest = [
+                    found for found in nearest if self._is_importable(*found, target, folder)
+                ]
             if nearest:
                 return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
         return ""
@@ -136,18 +167,21 @@ class ModuleIndex:
     def _is_importable(self, stem: str, path: str, target: str, folder: str) -> bool:
         """Whether a file may be what a module of this name means in a folder.
 
-        In a package of Python it has the name of the package before its own, and a name of Python's library means that
-        library. A script in the package, or below, may name its neighbours.
+        In a package of Python it has the name of the package before its own, and a name of Python's
+        library means that library. A script in the package, or below, may name its neighbours.
         """
         top = stem[: -len(target)].rstrip("/")
         if not top or f"{folder}/".startswith(f"{top}/"):
             return True
         in_package = any(f"{top}/{name}" in self._languages for name in _PACKAGE_FILES)
-        is_library = path.endswith(_PYTHON_FILES) and target.partition("/")[0] in sys.stdlib_module_names
+        is_library = (
+            path.endswith(_PYTHON_FILES) and target.partition("/")[0] in sys.stdlib_module_names
+        )
         return not (in_package or is_library)
 
     def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
-        """Return for each folder the stems and paths below it that end in a name, those of the shortest stem."""
+        """Return for each folder the stems and paths below it that end in a name, those of the
+        shortest stem."""
         found: dict[str, list[tuple[str, str]]] = {}
         for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
             if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
@@ -162,15 +196,21 @@ class ModuleIndex:
     def _find_at(self, place: str, path_ends: tuple[str, ...]) -> str:
         if place in self._languages:
             return place
-        bare = [place, *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix))]
-        paths = ((stem + end).removeprefix("/").removeprefix("./") for stem in bare for end in path_ends)
+        bare = [
+            place,
+            *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix)),
+        ]
+        paths = (
+            (stem + end).removeprefix("/").removeprefix("./") for stem in bare for end in path_ends
+        )
         return next((path for path in paths if path in self._languages), "")
 
     def _row(self, path: str) -> Language:
         return language_named(self._languages.get(path, ""))
 
     def _in_named_crate(self, target: str, importer: str) -> str:
-        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as it was."""
+        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as
+        it was."""
         crate, _, rest = target.partition("/")
         if crate not in self._crates or not self._is_rust(importer):
             return target
@@ -185,12 +225,17 @@ class ModuleIndex:
     @cached_property
     def _go_modules(self) -> list[tuple[str, str]]:
         """The name and folder of each Go module, innermost first."""
-        return sorted(self._modules_of(path for path, name in self._languages.items() if name == "gomod"), reverse=True)
+        return sorted(
+            self._modules_of(path for path, name in self._languages.items() if name == "gomod"),
+            reverse=True,
+        )
 
     @cached_property
     def _crates(self) -> dict[str, str]:
         """The folder of each Rust crate, by its name in code."""
-        return dict(self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml")))
+        return dict(
+            self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml"))
+        )
 
     @cached_property
     def _script_packages(self) -> ScriptPackages:
@@ -198,7 +243,10 @@ class ModuleIndex:
         names = (MANIFEST, *WORKSPACE_FILES)
         paths = ((path, path.rpartition("/")[2]) for path in self._languages)
         manifests = [path for path, name in paths if name in names or is_paths_file(name)]
-        hints = [(folder_of(path), [hint for _, hint in self._mentions(path).imports]) for path in manifests]
+        hints = [
+            (folder_of(path), [hint for _, hint in self._mentions(path).imports])
+            for path in manifests
+        ]
         return ScriptPackages(hints, lambda place: self._at(place, path_ends_of("javascript")))
 
     def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -211,7 +259,11 @@ class ModuleIndex:
         for module, folder in self._go_modules:
             if target == module or target.startswith(module + "/"):
                 return "/".join(filter(None, (folder, target.removeprefix(module).lstrip("/"))))
-        return None if self._go_modules else next((end for end in _tails(target) if end in self._folders), None)
+        return (
+            None
+            if self._go_modules
+            else next((end for end in _tails(target) if end in self._folders), None)
+        )
 
     @cached_property
     def _folders(self) -> set[str]:

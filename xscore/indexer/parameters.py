@@ -1,8 +1,12 @@
-"""Count the parameters in a signature, by which overloads of one name differ. Pure text, read once from the left."""
+"""Count the parameters in a signature, by which overloads of one name differ.
+
+Pure text, read once from the left.
+"""
 
 
 def parameter_count(signature: str, name: str) -> str:
-    """Return how many parameters a signature has; empty: callers may leave some out, or give more."""
+    """Return how many parameters a signature has; empty: callers may leave some out, or give
+    more."""
     if "params " in signature:
         return ""
     depth, count, has_any = 0, 1, False
@@ -22,7 +26,8 @@ def parameter_count(signature: str, name: str) -> str:
 
 
 def _after_bracket(signature: str, name: str) -> int:
-    """Return where the parameters of a function begin; annotations and types may have brackets too."""
+    """Return where the parameters of a function begin; annotations and types may have brackets
+    too."""
     at = signature.find(f"{name}(")
     if at < 0:
         opened = signature.find(f"{name}<")

@@ -1,4 +1,5 @@
-"""What crosses the pipe to a parsing process and back: jobs, results, frames, and what a file may cost.
+"""What crosses the pipe to a parsing process and back: jobs, results, frames, and what a file may
+cost.
 
 Both ends import it, so it loads neither a grammar nor a cutter. Trade-off: a frame is read whole
 before it is decoded.
@@ -14,7 +15,8 @@ from xscore.indexer.languages import Language
 from xscore.records.memory import FileStamp
 
 MEMORY_BYTES = 240 << 20
-"""Memory of a parsing process besides the files it maps: some inputs of 4 kB would take gigabytes."""
+"""Memory of a parsing process besides the files it maps: some inputs of 4 kB would take
+gigabytes."""
 CPU_SECONDS = 0.8
 """CPU time that any file may take; ordinary code takes a tenth of it for `USUAL_BYTES`."""
 USUAL_BYTES = 64_000
@@ -75,7 +77,10 @@ class FrameReader:
         return frame
 
     def fill(self) -> bool:
-        """Read what is there; return False at the end of the pipe. Raises BlockingIOError if nothing is."""
+        """Read what is there; return False at the end of the pipe.
+
+        Raises BlockingIOError if nothing is.
+        """
         chunk = os.read(self._descriptor, _CHUNK_BYTES)
         self._received += chunk
         return bool(chunk)

@@ -1,4 +1,5 @@
-"""A parsing process: it cuts the files that come through standard input, within bounds that the kernel keeps.
+"""A parsing process: it cuts the files that come through standard input, within bounds that the
+kernel keeps.
 
 A grammar holds the interpreter's lock, so no thread could stop it. Memory beyond the limit cannot
 be had, and CPU time beyond a file's limit ends the process by a signal that nothing handles;
@@ -15,7 +16,16 @@ from xscore.indexer.first_lines import language_of_file
 from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import add_languages
 from xscore.indexer.memories import parse_file
-from xscore.indexer.parse_jobs import ENCODER, JOBS, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
+from xscore.indexer.parse_jobs import (
+    ENCODER,
+    JOBS,
+    MEMORY_BYTES,
+    FrameReader,
+    ParseJob,
+    cpu_limit_s,
+    framed,
+    write_all,
+)
 from xscore.indexer.syntax import load_queries
 from xscore.store.encoded_files import EncodedFile
 
@@ -32,7 +42,8 @@ def serve_jobs() -> None:
     gc.freeze()
     gc.set_threshold(GARBAGE_FROM)
     gc.enable()
-    with suppress(EOFError, ConnectionError, MemoryError):  # the parent is done or gone, or the file is too much
+    # The parent is done or gone, or the file is too much.
+    with suppress(EOFError, ConnectionError, MemoryError):
         write_all(results, framed(READY))
         while True:
             for job in JOBS.decode(jobs.read()):
@@ -41,7 +52,8 @@ def serve_jobs() -> None:
 
 def set_limits() -> None:
     """Have the kernel bound this process, from now until it ends."""
-    limits = {resource.RLIMIT_DATA: MEMORY_BYTES, resource.RLIMIT_CORE: 0}  # the memory of a crash is of no use
+    # The memory of a crash is of no use.
+    limits = {resource.RLIMIT_DATA: MEMORY_BYTES, resource.RLIMIT_CORE: 0}
     for limit, most in limits.items():
         with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
             resource.setrlimit(limit, (most, most))
@@ -63,7 +75,8 @@ def parse_within_limits(job: ParseJob) -> EncodedFile:
 
 
 def _only_results() -> int:
-    """Return where results are written; whatever else is printed, by the package of a grammar, goes nowhere."""
+    """Return where results are written; whatever else is printed, by the package of a grammar, goes
+    nowhere."""
     results = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

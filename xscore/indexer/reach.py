@@ -1,4 +1,5 @@
-"""Which files a file may hold objects of, so that a name alone makes an edge only where the language allows it.
+"""Which files a file may hold objects of, so that a name alone makes an edge only where the
+language allows it.
 
 A method called on an object of unknown class, or a name that nothing states, is followed if one
 entity of the repository has the name and its file is within reach: imported, or imported by an
@@ -29,7 +30,8 @@ class ReachIndex(ModuleIndex):
         mentions: Callable[[str], FileMentions],
         is_barrel: Callable[[str], bool],
     ) -> None:
-        """languages: of all files. mentions: of a path. is_barrel: whether a file defines nothing itself."""
+        """languages: of all files. mentions: of a path. is_barrel: whether a file defines nothing
+        itself."""
         super().__init__(languages, mentions)
         self._is_barrel = cache(is_barrel)
         self._imports = cache(self._find_imports)
@@ -45,11 +47,15 @@ class ReachIndex(ModuleIndex):
             case Reach.IMPORTS:
                 return other in self._within_reach(path)
             case Reach.PACKAGE:
-                return self._sees_package(path, folder_of(other)) or other in self._within_reach(path)
+                return self._sees_package(path, folder_of(other)) or other in self._within_reach(
+                    path
+                )
             case Reach.HEADERS:
                 return self._shares_header(path, other)
             case Reach.CRATE:
-                return self._crate_of(path) == self._crate_of(other) or other in self._within_reach(path)
+                return self._crate_of(path) == self._crate_of(other) or other in self._within_reach(
+                    path
+                )
             case _:
                 return True
 
@@ -69,11 +75,17 @@ class ReachIndex(ModuleIndex):
         return folder.rpartition("/")[2] in self._packages(path)
 
     def _find_packages(self, path: str) -> frozenset[str]:
-        """Return the folders of the packages that a file imports, and its own; the last part alone but in Go."""
-        references = [hint.removeprefix("import:").partition("#")[0] for _, hint in self._mentions(path).imports]
+        """Return the folders of the packages that a file imports, and its own; the last part alone
+        but in Go."""
+        references = [
+            hint.removeprefix("import:").partition("#")[0]
+            for _, hint in self._mentions(path).imports
+        ]
         if self._has_packages(path):
             folders = (self._package(reference) for reference in references)
-            return frozenset({folder_of(path), *(folder for folder in folders if folder is not None)})
+            return frozenset(
+                {folder_of(path), *(folder for folder in folders if folder is not None)}
+            )
         parts = [reference.rsplit("/", 2) for reference in references]
         names = {part for ends in parts for part in ends[-2:]}
         return frozenset({folder_of(path).rpartition("/")[2], *names})
@@ -86,7 +98,11 @@ class ReachIndex(ModuleIndex):
 
     def _crate_of(self, path: str) -> str:
         """Return the folder of the crate that a Rust file belongs to."""
-        around = [folder for folder in self._crates.values() if not folder or path.startswith(folder + "/")]
+        around = [
+            folder
+            for folder in self._crates.values()
+            if not folder or path.startswith(folder + "/")
+        ]
         return max(around, key=len, default="")
 
     def _find_within_reach(self, path: str) -> frozenset[str]:
@@ -110,7 +126,9 @@ class ReachIndex(ModuleIndex):
         return reached
 
     def _find_imports(self, path: str) -> frozenset[str]:
-        targets = (self.file_imported(name, hint, path) for name, hint in self._mentions(path).imports)
+        targets = (
+            self.file_imported(name, hint, path) for name, hint in self._mentions(path).imports
+        )
         return frozenset(target for target in targets if target)
 
     def file_imported(self, name: str, hint: str, path: str) -> str:
@@ -121,14 +139,19 @@ class ReachIndex(ModuleIndex):
         return self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
 
     def _imported_file(self, name: str, module: str, path: str) -> str:
-        return self.resolve(f"{module}/{name}", path) or self.resolve(module, path) or self._package_file(module, path)
+        return (
+            self.resolve(f"{module}/{name}", path)
+            or self.resolve(module, path)
+            or self._package_file(module, path)
+        )
 
     def _named_file(self, place: str, path: str) -> str:
         beside = path.rpartition("/")[0]
         for candidate in (place, f"{beside}/{place}" if beside else place):
             if candidate in self._languages:
                 return candidate
-        is_telling = "/" in place or self._row(path).reach is Reach.HEADERS  # the folders of headers are not stated
+        # The folders of headers are not stated.
+        is_telling = "/" in place or self._row(path).reach is Reach.HEADERS
         named = self._by_file_name.get(place.rpartition("/")[2], ()) if is_telling else ()
         ending = [p for p in named if p.endswith("/" + place)]
         return ending[0] if len(ending) == 1 else ""
@@ -145,7 +168,11 @@ class ReachIndex(ModuleIndex):
         if not is_test_path(path, self._row(path)):
             return []
         folders = [f"{folder}/" for folder in _upward(folder_of(path))]
-        return [found for folder in (*folders, "") if (found := f"{folder}{FIXTURES}") in self._languages]
+        return [
+            found
+            for folder in (*folders, "")
+            if (found := f"{folder}{FIXTURES}") in self._languages
+        ]
 
 
 def _upward(folder: str) -> list[str]:

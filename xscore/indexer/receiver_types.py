@@ -1,9 +1,11 @@
-"""Follow the chain of a call's object to its class, through what files state of results, members and variables.
+"""Follow the chain of a call's object to its class, through what files state of results, members
+and variables.
 
-A class of this repository has methods and members; of a type that is none of it only the arguments are known, so that
-`Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside gets no edge; where nothing is known,
-the rule of unique names decides (`links`). Bounded: each chain is followed once, at most `MAX_FOLLOWED` deep.
-Trade-off: arguments of generic classes of the repository itself are not followed.
+A class of this repository has methods and members; of a type that is none of it only the arguments
+are known, so that `Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside
+gets no edge; where nothing is known, the rule of unique names decides (`links`). Bounded: each
+chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off: arguments of generic classes of the
+repository itself are not followed.
 """
 
 from functools import cached_property
@@ -45,37 +47,55 @@ class ReceiverIndex(VariableIndex):
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         held = self._in_file(path).get(f"{chain}.{name}")
-        if held is not None and self._in_file(path).get(chain) is None:  # of an object, which is no class
+        # Of an object, which is no class.
+        if held is not None and self._in_file(path).get(chain) is None:
             return held
         value = self._value_of(chain, path)
         if value is None:
-            if self._row(path).has_extension_methods and STEP not in chain and chain.rpartition("!")[2][:1].isupper():
+            if (
+                self._row(path).has_extension_methods
+                and STEP not in chain
+                and chain.rpartition("!")[2][:1].isupper()
+            ):
                 return None  # a class of the library
             extending = self._extension_of(None, "", name, path)
             return extending or (None if len(name) < 2 else self._of_unknown(name, path))
         if name == "super" and value.row is not None:
-            holders = (base for base in self._with_bases(value.row) if self._own_member(base, "constructor"))
+            holders = (
+                base
+                for base in self._with_bases(value.row)
+                if self._own_member(base, "constructor")
+            )
             return next(holders, None)
         found = self._step(value, name, count=count)
         if found is None or (value.module is None and found.holder is None):
             # A member that holds a function, or something outside.
             is_outside = value == OUTSIDE
-            return self._extension_of(None, "", name, path) or (self._extension("", name, path) if is_outside else None)
+            return self._extension_of(None, "", name, path) or (
+                self._extension("", name, path) if is_outside else None
+            )
         return found.row
 
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
         """Return the only method of a name, or the interface of its class that declares it.
 
-        Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`, and else none.
+        Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`,
+        and else none.
         """
         found = self._attribute(name, path, dotted=True)
         if found is None or not self._row(path).has_extension_methods:
             return found
         holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
         bases = self._with_bases(holder)[1:] if holder is not None else []
-        declaring = (base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {}))
+        declaring = (
+            base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {})
+        )
         interface = next(declaring, None)
-        if holder is None or interface is None or last_name(holder.plain) in last_name(interface.plain):
+        if (
+            holder is None
+            or interface is None
+            or last_name(holder.plain) in last_name(interface.plain)
+        ):
             return found
         return interface if last_name(interface.plain) in last_name(holder.plain) else None
 
@@ -106,7 +126,9 @@ class ReceiverIndex(VariableIndex):
             if value is None:
                 return None
             value = self._step(
-                value, step, count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
+                value,
+                step,
+                count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED,
             )
         return value
 
@@ -167,13 +189,19 @@ class ReceiverIndex(VariableIndex):
         return Value(written=written, path=path)
 
     def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
-        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is none."""
+        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is
+        none."""
         arguments = type_arguments(written)
-        if not arguments[0] or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
+        if (
+            not arguments[0]
+            or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN
+        ):
             return None
         return Value(written=f"Optional<{arguments[0]}>", path=path)
 
-    def _method(self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1) -> EntityRow | None:
+    def _method(
+        self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
+    ) -> EntityRow | None:
         own = self._class_here(owner, path) if is_own else None
         found = None if own is None else self._member(Value(own), name, count=count)
         if found is not None and found.holder is not None:
@@ -183,17 +211,25 @@ class ReceiverIndex(VariableIndex):
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         held = owner
         if not self._named(name) and not self._row(path).has_overloads:
-            return None  # no language without overloads has methods that are only declared, and no receiver
+            # No language without overloads has methods that are only declared, and no receiver.
+            return None
         has_receiver = self._row(path).has_implicit_receiver
-        while held and not (has_receiver and last_name(held) == name):  # a constructor has the name of its class
+        # A constructor has the name of its class.
+        while held and not (has_receiver and last_name(held) == name):
             own = self._class_here(held, path)
-            found = self._member(Value(own), name, count=count) if own is not None and has_receiver else None
+            found = (
+                self._member(Value(own), name, count=count)
+                if own is not None and has_receiver
+                else None
+            )
             if found is not None and found.holder is not None:
                 return found.row
             if own is not None and self._reads(own, name):
                 return None
             here = self._in_file(path)
-            beside = here.get(f"{held} > {name}") or (here.get(f"{held}.{name}") if own is None else None)
+            beside = here.get(f"{held} > {name}") or (
+                here.get(f"{held}.{name}") if own is None else None
+            )
             if beside is not None:
                 return beside
             held = held.rpartition(" > ")[0] or held.rpartition(".")[0]
@@ -201,7 +237,9 @@ class ReceiverIndex(VariableIndex):
         if own is not None or name in BUILTIN_NAMES:
             return own
         spaces = [t for t in self._named(name) if t.plain == f"{owner.partition('.')[0]}.{name}"]
-        beside = self._nearest_of([t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path)
+        beside = self._nearest_of(
+            [t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path
+        )
         return beside or self._bare(name, path) or self._mixed_in(name, owner, path)
 
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
@@ -223,13 +261,18 @@ class ReceiverIndex(VariableIndex):
         if value.module is not None:
             return self._of_module(value, step, count)
         return (
-            self._of_foreign(value, step, count) if value.row is None else self._of_row(value, value.row, step, count)
+            self._of_foreign(value, step, count)
+            if value.row is None
+            else self._of_row(value, value.row, step, count)
         )
 
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
-        if not self._is_class(row):  # a property, or a method that a language calls without brackets
+        # A property, or a method that a language calls without brackets.
+        if not self._is_class(row):
             given = self._called(value, 0)
-            return None if given is None or given.row is row else self._step(given, step, count=count)
+            return (
+                None if given is None or given.row is row else self._step(given, step, count=count)
+            )
         found = None if step == INDEXED else self._member(value, step, count=count)
         if found is not None:
             return found
@@ -242,7 +285,8 @@ class ReceiverIndex(VariableIndex):
         extending = self._extension_of(row, "", step, row.path) if count != NOT_CALLED else None
         if extending is not None:
             return Value(extending, holder=extending)
-        # A member without a known type may be anything; a method that no class defines belongs to none.
+        # A member without a known type may be anything; a method that no class defines belongs to
+        # none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
     def _of_module(self, value: Value, step: str, count: int) -> Value | None:
@@ -289,7 +333,9 @@ class ReceiverIndex(VariableIndex):
         for chain in stated.split(ALTERNATIVE):
             head = chain.partition("<")[0]
             if chain.startswith("@") and STEP not in chain:
-                return Value(holder) if value.holder is not None else self._value_of(chain, row.path)
+                return (
+                    Value(holder) if value.holder is not None else self._value_of(chain, row.path)
+                )
             if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
                 return Value(holder) if value.holder is not None else None
             found = self._value_of(chain, row.path)
@@ -301,7 +347,9 @@ class ReceiverIndex(VariableIndex):
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
         if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(holder.plain if part == "Self" else part for part in type_arguments(value.written))
+            written = ",".join(
+                holder.plain if part == "Self" else part for part in type_arguments(value.written)
+            )
             return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
         return value
 
@@ -320,19 +368,28 @@ class ReceiverIndex(VariableIndex):
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
             if chain:
-                return self._value_of(chain, this.path) or object_of(self._alike(name.lstrip("@"), this.path))
+                return self._value_of(chain, this.path) or object_of(
+                    self._alike(name.lstrip("@"), this.path)
+                )
             if name + DECLARED in members:
                 # What an interface declares is in its class, whatever the number of arguments says.
-                if nearest is not None and nearest.row is not None and nearest.row.plain != f"{this.plain}.{name}":
+                if (
+                    nearest is not None
+                    and nearest.row is not None
+                    and nearest.row.plain != f"{this.plain}.{name}"
+                ):
                     return nearest
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
         return nearest
 
     def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
-        """Return what is known of a member of a type outside of the repository: what its arguments say."""
+        """Return what is known of a member of a type outside of the repository: what its arguments
+        say."""
         name, _, rest = value.written.partition("<")
         given = self._extension(value.written, step, value.path) if name else None
-        given = given or (self._extension_of(None, value.written, step, value.path) if name else None)
+        given = given or (
+            self._extension_of(None, value.written, step, value.path) if name else None
+        )
         if given is not None or not rest:
             return OUTSIDE if given is None else Value(given, holder=given)
         arguments = type_arguments(value.written)

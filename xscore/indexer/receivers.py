@@ -1,14 +1,17 @@
-"""What a file says of the objects that methods are called on: calls with the chain of their object, and stated types.
+"""What a file says of the objects that methods are called on: calls with the chain of their object,
+and stated types.
 
-A local variable is replaced here by what it was last given, so that a chain begins with what other files can look up:
+A local variable is replaced here by what it was last given, so that a chain begins with what other
+files can look up:
 
     :T              an object of the type T             @C      the object itself, in the class C
     mod:REF!x       x of the module REF                 ^C      the same, as its bases have it
     mod:REF!        the module REF                      x       a name of this file or package
     in:C!x          a member x of the class C, or a name of this file
 
-The names in a type are looked up the same way. `receiver_types` follows the chains; `links` knows the hints. Trade-off:
-a variable has at each place what was last assigned above it, whatever the branches around are.
+The names in a type are looked up the same way. `receiver_types` follows the chains; `links` knows
+the hints. Trade-off: a variable has at each place what was last assigned above it, whatever the
+branches around are.
 """
 
 from bisect import bisect_left
@@ -50,10 +53,11 @@ MAX_FACTS = 200
 """Members whose types are kept of one class, or of one file."""
 FOREIGN_TYPES = frozenset(
     """
-    any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32 float64 i128 i16
-    i32 i64 i8 int int16 int32 int64 int8 isize list long number object rune set short size_t str string tuple u128
-    u16 u32 u64 u8 uint uint16 uint32 uint64 uint8 uintptr unknown usize void
-    """.split()  # noqa: SIM905  read as a list of words
+    any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32
+    float64 i128 i16 i32 i64 i8 int int16 int32 int64 int8 isize list long number object rune set
+    short size_t str string tuple u128 u16 u32 u64 u8 uint uint16 uint32 uint64 uint8 uintptr
+    unknown usize void
+    """.split()
 )
 """Types of every program of a language: a method of one is never of this repository."""
 _Bound = dict[str, list[tuple[int, str]]]
@@ -68,7 +72,9 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
-        functions = ((d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function")
+        functions = (
+            (d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"
+        )
         self._functions = sorted([*facts.found.closures, *functions])
         self._closures = sorted([*self._functions, *facts.found.narrowed])
         generics: _Bound = {}
@@ -78,12 +84,15 @@ class Receivers:
                 generics.setdefault(name[1:-1], []).append((at, chain))
         self._types: dict[tuple[str, int], str] = {}
         self._generics = generics
-        """The types that a parameter of a type stands for, by its name; without a bound an empty chain."""
+        """The types that a parameter of a type stands for, by its name; without a bound an empty
+        chain."""
         self._library = names_in(self._language.library)
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
         self._super = {name.rstrip("()") for name in self._language.receivers}
 
-    def uses(self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
+    def uses(
+        self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()
+    ) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
         seen = set[tuple[str, int, int]]()
@@ -97,10 +106,14 @@ class Receivers:
             use = self._use(chain, at, scope, bound)
             if use is not None:
                 has_count = count >= 0 and self._language.has_overloads
-                uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = None
+                uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = (
+                    None
+                )
         return list(uses)
 
-    def _use(self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None") -> tuple[str, str] | None:
+    def _use(
+        self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None"
+    ) -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
         head = held[0] if held else ""
         if not held:
@@ -114,14 +127,19 @@ class Receivers:
         expression = self.expand(STEP.join(held), at, scope)
         if not expression:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
-        is_foreign = expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
+        is_foreign = (
+            expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
+        )
         return None if is_foreign and self._is_foreign(name) else (name, f"at:{expression}")
 
     def _is_foreign(self, name: str) -> bool:
-        """Whether a method of this name, called on a type of the language, is none of this repository."""
+        """Whether a method of this name, called on a type of the language, is none of this
+        repository."""
         return not self._language.has_extension_methods or name in self._library
 
-    def _bare_use(self, name: str, scope: "Scope", bound: tuple[int, str] | None) -> tuple[str, str] | None:
+    def _bare_use(
+        self, name: str, scope: "Scope", bound: tuple[int, str] | None
+    ) -> tuple[str, str] | None:
         """Return the use of a name that is called without an object."""
         if name == "super":  # what the constructor of the base is
             return (name, f"at:^{scope.owner}") if scope.owner else None
@@ -146,14 +164,20 @@ class Receivers:
         return self._facts.named_use(name.replace("::", "."), scope.owner)
 
     def _is_plain(self, held: Sequence[str], scope: "Scope") -> bool:
-        """Whether the hints of `links` say all of an object: an imported name, or one name that is not the class's."""
+        """Whether the hints of `links` say all of an object: an imported name, or one name that is
+        not the class's."""
         if held[0] in self._facts.imported:
             has_name = self._facts.imported[held[0]].name not in {"", "default", "*"}
             return not any(step[:1] in "([" for step in held) and (len(held) == 1 or not has_name)
-        return len(held) == 1 and not (self._language.has_implicit_receiver and scope.owner) and held[0] != "?"
+        return (
+            len(held) == 1
+            and not (self._language.has_implicit_receiver and scope.owner)
+            and held[0] != "?"
+        )
 
     def expand(self, chain: str, at: int, scope: "Scope", depth: int = 0) -> str:
-        """Return a chain that begins with what other files can look up; empty: nothing is known of it."""
+        """Return a chain that begins with what other files can look up; empty: nothing is known of
+        it."""
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)
@@ -174,7 +198,8 @@ class Receivers:
         return _joined(begins, steps) if begins else ""
 
     def _narrowed(self, head: str, steps: list[str], at: int, scope: "Scope", depth: int) -> str:
-        """Return the chain of a value of which a function tells the type, if what that returns says so."""
+        """Return the chain of a value of which a function tells the type, if what that returns says
+        so."""
         before = self.expand(head, at, scope, depth)
         guard = self.expand(steps[0][len(NARROWED) :], at, scope, depth)
         if guard and STEP not in guard:
@@ -182,7 +207,8 @@ class Receivers:
         return _joined(before, steps[1:]) if before else ""
 
     def _alike(self, name: str) -> str:
-        """Return the class that a variable may be named for, where no type is ever stated; empty: none."""
+        """Return the class that a variable may be named for, where no type is ever stated; empty:
+        none."""
         class_name = class_named_like(name) if self._language.name == "ruby" else ""
         return ALIKE_MARK + class_name if class_name else ""
 
@@ -205,7 +231,8 @@ class Receivers:
             name, hint = self._facts.path_of(head.split("::"))
             is_here = hint.startswith("typed:")
             return _joined(
-                hint.partition(":")[2] if is_here else f"{hint}!{name}", [name, *steps] if is_here else steps
+                hint.partition(":")[2] if is_here else f"{hint}!{name}",
+                [name, *steps] if is_here else steps,
             )
         head = head.replace("::", ".")
         if head in self._facts.imported:
@@ -221,7 +248,11 @@ class Receivers:
         if imported.name not in {"", "default", "*"}:
             return _joined(f"mod:{place}!{imported.name}", steps)
         module = imported.module.split(".")
-        if not imported.alias and self._language.module_separator == "." and [head, *steps][: len(module)] == module:
+        if (
+            not imported.alias
+            and self._language.module_separator == "."
+            and [head, *steps][: len(module)] == module
+        ):
             return _joined(f"mod:{place}!", steps[len(module) - 1 :])
         is_script = self._language.module_separator == "/" and imported.alias
         return _joined(f"mod:{place}#default!{head}" if is_script else f"mod:{place}!", steps)
@@ -230,7 +261,9 @@ class Receivers:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""
         place = at if self._generics else 0
         if (written, place) not in self._types:
-            self._types[written, place] = with_names(read_type(written), lambda name: self._type_name(name, at))
+            self._types[written, place] = with_names(
+                read_type(written), lambda name: self._type_name(name, at)
+            )
         return self._types[written, place]
 
     def _type_name(self, name: str, at: int) -> str:
@@ -238,7 +271,13 @@ class Receivers:
             given = self._generics[name]
             above = bisect_left(given, (at, ""))
             bound = read_type(given[above - 1][1].lstrip(":")).partition("<")[0] if above else name
-            return "?" if not bound else bound if bound in self._generics else self._type_name(bound, 0)
+            return (
+                "?"
+                if not bound
+                else bound
+                if bound in self._generics
+                else self._type_name(bound, 0)
+            )
         head, *rest = parts = name.split(".")
         if self._language.module_separator == "::" and rest:
             inner, hint = self._facts.path_of(parts)
@@ -249,7 +288,11 @@ class Receivers:
             return name
         if imported.name in {"", "default", "*"}:
             is_default = not rest and self._language.module_separator == "/"
-            return f"mod:{place}#default!{head}" if is_default else f"mod:{place}!{(rest or [head])[-1]}"
+            return (
+                f"mod:{place}#default!{head}"
+                if is_default
+                else f"mod:{place}!{(rest or [head])[-1]}"
+            )
         return f"mod:{place}#{imported.name}!{rest[-1]}" if rest else f"mod:{place}!{imported.name}"
 
     def scope_of(self, entity: Entity, owner: str, outer: "Scope | None" = None) -> "Scope":
@@ -278,18 +321,22 @@ class Receivers:
         return bound
 
     def _of_parameter(self, name: str) -> str:
-        """Return what a parameter without a type is: in a test, what the fixture of its name gives."""
+        """Return what a parameter without a type is: in a test, what the fixture of its name
+        gives."""
         return f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
 
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
         d = entity.definition
         stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
-        result = self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
+        result = (
+            self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
+        )
         return TYPE_MARK + result if result else ""
 
     def result_of(self, entity: Entity, scope: "Scope") -> str:
-        """Return what a function gives, by its declaration or by what it returns; alternatives are apart by blanks."""
+        """Return what a function gives, by its declaration or by what it returns; alternatives are
+        apart by blanks."""
         d, found = entity.definition, self._facts.found
         stated = _within(found.results, d.inner_start_byte, d.body_byte)
         if stated:
@@ -299,13 +346,20 @@ class Receivers:
         inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
         own = returned
         if inner:
-            own = [(at, chain) for at, chain in returned if not any(start <= at < end for start, end in inner)]
+            own = [
+                (at, chain)
+                for at, chain in returned
+                if not any(start <= at < end for start, end in inner)
+            ]
         values = (self.expand(chain, at, scope) for at, chain in own)
         distinct = [value for value in dict.fromkeys(values) if value]
         return ALTERNATIVE.join(distinct[:MAX_RETURNED])
 
-    def members_of(self, entity: Entity, scope: "Scope", methods: Iterable["Scope"]) -> dict[str, str]:
-        """Return the types of a class's fields, and `name()` with the result of each method that it only declares."""
+    def members_of(
+        self, entity: Entity, scope: "Scope", methods: Iterable["Scope"]
+    ) -> dict[str, str]:
+        """Return the types of a class's fields, and `name()` with the result of each method that it
+        only declares."""
         d, members = entity.definition, dict[str, str]()
         for name, given in scope.bound.items():
             if name[0] == ".":
@@ -315,7 +369,9 @@ class Receivers:
                 if name.partition(".")[0] in self._own or name[:1] == "@":
                     self._add(members, name, given, method)
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        for at, name, written in self._facts.outside(holes, self._facts.found.declared, d.start_byte, d.end_byte):
+        for at, name, written in self._facts.outside(
+            holes, self._facts.found.declared, d.start_byte, d.end_byte
+        ):
             result = self.type_of(written.lstrip(": "), at)
             stated = TYPE_MARK + result if result else ""
             members[name + DECLARED] = members.get(name + DECLARED) or stated
@@ -323,7 +379,9 @@ class Receivers:
             members[EXTENDED] = f":{entity.qualifier}"
         return dict(list(members.items())[:MAX_FACTS])
 
-    def _add(self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope") -> None:
+    def _add(
+        self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope"
+    ) -> None:
         field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in given:
             value = self.expand(chain, at, scope)
@@ -356,7 +414,11 @@ class Scope:
     """The variables of an entity, and those of the one around it."""
 
     def __init__(
-        self, owner: str, bound: _Bound, outer: "Scope | None", closures: Sequence[tuple[int, int]] = ()
+        self,
+        owner: str,
+        bound: _Bound,
+        outer: "Scope | None",
+        closures: Sequence[tuple[int, int]] = (),
     ) -> None:
         """closures: bytes of all functions of the file, in order of their starts."""
         self.owner: str = owner
@@ -367,7 +429,8 @@ class Scope:
         self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
-        """Return what a variable was last given before a byte, and where; None: it is none of these."""
+        """Return what a variable was last given before a byte, and where; None: it is none of
+        these."""
         given = self.bound.get(name)
         if given is None:
             return None if self._outer is None else self._outer.last(name, at)

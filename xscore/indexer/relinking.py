@@ -1,8 +1,10 @@
 """Link what changed in the index: resolve the mentions of every file that a change may affect.
 
-After a large change all definitions and mentions are read at once; after a small one only those that
+After a large change all definitions and mentions are read at once; after a small one only those
+that
 its mentions lead to, so that an edit costs the same in a large repository. A file is affected if it
-mentions a name that came or went, or if what it may reach (`reach`) did. Trade-off: the list of files
+mentions a name that came or went, or if what it may reach (`reach`) did. Trade-off: the list of
+files
 is read whole in both cases.
 """
 
@@ -70,7 +72,8 @@ def _edges(known: ReceiverIndex, paths: Iterable[str]) -> list[PathEdge]:
 
 
 Rewired = dict[str, set[str] | None]
-"""Path of a file whose imports lead elsewhere -> the files that it began or ceased to import; None: not known."""
+"""Path of a file whose imports lead elsewhere -> the files that it began or ceased to import; None:
+not known."""
 
 
 def _rewired(
@@ -81,7 +84,8 @@ def _rewired(
     *,
     linked: set[str],
 ) -> Rewired:
-    """Return the files whose imports lead elsewhere than before. linked: those linked again; edges: what they have."""
+    """Return the files whose imports lead elsewhere than before. linked: those linked again; edges:
+    what they have."""
     imported: dict[str, set[str]] = defaultdict(set)
     for path, edge in edges:
         if edge.relation is Relation.IMPORTS:
@@ -89,7 +93,9 @@ def _rewired(
     rewired: Rewired = {}
     for path, mentions in due.rewired.items():
         is_kept = path in linked
-        rewired[path] = {known.file_imported(*mention, path) for mention in mentions} if is_kept else None
+        rewired[path] = (
+            {known.file_imported(*mention, path) for mention in mentions} if is_kept else None
+        )
     for path in linked - due.paths:
         before = link_rows.imported_files(connection, path)
         changed = {end.removeprefix(file_id("")) for end in before ^ imported[path]}
@@ -104,8 +110,11 @@ def _rewired(
     return rewired
 
 
-def _seeing(connection: sqlite3.Connection, known: ReceiverIndex, rewired: Rewired, paths: Collection[str]) -> set[str]:
-    """Return the files that may reach others than before through these, and mention a name of those."""
+def _seeing(
+    connection: sqlite3.Connection, known: ReceiverIndex, rewired: Rewired, paths: Collection[str]
+) -> set[str]:
+    """Return the files that may reach others than before through these, and mention a name of
+    those."""
     seeing: set[str] = set()
     for path, changed in rewired.items():
         near = _importers(connection, known, {path})
@@ -135,10 +144,11 @@ def _importers(connection: sqlite3.Connection, known: ReceiverIndex, paths: set[
 
 
 def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
-    """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
+    """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches
+    it.
 
-    Names reach others as aliases of imports, by files that export all of another, by classes with that base, and by
-    functions, members and variables with that type.
+    Names reach others as aliases of imports, by files that export all of another, by classes with
+    that base, and by functions, members and variables with that type.
     """
     paths, known, new = set[str](), set(names), set(names)
     while new:
@@ -157,13 +167,21 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
             yield from filter(None, (importable_name(hint),) if name in names else ())
         elif name in names or module_names(hint) & names:
             yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
-    heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
+    heirs = {
+        source
+        for source, given in mentions.bases.items()
+        if any(name in names for _, name, _ in given)
+    }
     for source, members in mentions.types.items():
         reaching = [member for member, chain in members.items() if chain_names(chain) & names]
         yield from (member.removesuffix("()") for member in reaching if member)
         heirs |= {source} if reaching else set()
     if heirs:
-        yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
+        yield from (
+            last_name(row.entity)
+            for row in link_rows.entities_in(connection, path)
+            if row.id in heirs
+        )
 
 
 def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
@@ -173,7 +191,9 @@ def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> 
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
-    return ReceiverIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
+    return ReceiverIndex(
+        languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__
+    )
 
 
 def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:

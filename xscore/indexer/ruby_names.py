@@ -1,9 +1,10 @@
 """What names alone say in Ruby, where no type is ever stated.
 
-A variable or an attribute of which nothing else is known is an object of the class that it is named for, as `site` is
-one of `Site`. A method that is called without an object may be mixed in from a module by code outside of the
-repository, or be added to a class of anyone else: the only one of its name is meant. Trade-off: a variable that has the
-name of a class and holds something else leads to that class.
+A variable or an attribute of which nothing else is known is an object of the class that it is named
+for, as `site` is one of `Site`. A method that is called without an object may be mixed in from a
+module by code outside of the repository, or be added to a class of anyone else: the only one of its
+name is meant. Trade-off: a variable that has the name of a class and holds something else leads to
+that class.
 """
 
 from xscore.indexer.chains import class_named_like
@@ -30,10 +31,14 @@ class RubyNameIndex(ExtensionIndex):
         """Whether a class reads a variable of its object under a name, as `attr_reader` has it."""
         if not self._is_ruby(own.path):
             return False
-        return any(name in self._mentions(this.path).types.get(this.id, {}) for this in self._with_bases(own))
+        return any(
+            name in self._mentions(this.path).types.get(this.id, {})
+            for this in self._with_bases(own)
+        )
 
     def _mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
-        """Return the only method of a name that is called without an object in a class that does not have it."""
+        """Return the only method of a name that is called without an object in a class that does
+        not have it."""
         # A name of one word may be a variable that was not seen.
         if not self._is_ruby(path) or not owner or "_" not in name.strip("_"):
             return None

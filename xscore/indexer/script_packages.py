@@ -1,9 +1,11 @@
-"""Resolve what scripts import by the name of a package of this repository, by `package.json` and its workspaces.
+"""Resolve what scripts import by the name of a package of this repository, by `package.json` and
+its workspaces.
 
 `exports` and its like name built files, which are seldom in a repository: a path below `dist/` then
 means the source of that name. A package counts where a workspace lists it, or where no workspace
 stands above the importer. The `paths` of the nearest `tsconfig.json` above come first. Pure.
-Trade-off: installed packages are not known, nor what a `tsconfig.json` takes over from another folder.
+Trade-off: installed packages are not known, nor what a `tsconfig.json` takes over from another
+folder.
 """
 
 import posixpath
@@ -45,8 +47,11 @@ class ScriptPackage(Struct):
 class ScriptPackages:
     """The packages of a repository by name, and its workspaces."""
 
-    def __init__(self, manifests: Iterable[tuple[str, Iterable[str]]], file_at: Callable[[str], str]) -> None:
-        """manifests: folders, each with its hints. file_at: the file that a path of a module means, or nothing."""
+    def __init__(
+        self, manifests: Iterable[tuple[str, Iterable[str]]], file_at: Callable[[str], str]
+    ) -> None:
+        """manifests: folders, each with its hints. file_at: the file that a path of a module means,
+        or nothing."""
         self._file_at = file_at
         self._named: dict[str, list[ScriptPackage]] = {}
         self._folders: dict[str, ScriptPackage] = {}
@@ -84,7 +89,8 @@ class ScriptPackages:
             self._workspaces.append((folder, GlobList(valid, below=False)))
 
     def resolve(self, target: str, importer: str) -> str | None:
-        """Return the file that a package's name means; empty: none that is here; None: it is no package of here."""
+        """Return the file that a package's name means; empty: none that is here; None: it is no
+        package of here."""
         return self._resolve_from(target, importer.rpartition("/")[0])
 
     def main(self, folder: str) -> str:
@@ -93,13 +99,18 @@ class ScriptPackages:
         return self._in_package(package, ".") if package is not None else ""
 
     def aliased(self, target: str, importer: str) -> str:
-        """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty: none that is here."""
+        """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty: none
+        that is here."""
         if not self._aliases:
             return ""
         names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
         for folder in _upward(importer.rpartition("/")[0]):
             aliases = self._aliases.get(folder)
-            paths = (path for name in names for path in _targets_of(aliases, name)) if aliases is not None else ()
+            paths = (
+                (path for name in names for path in _targets_of(aliases, name))
+                if aliases is not None
+                else ()
+            )
             for path in paths:
                 if found := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
                     return found
@@ -107,7 +118,9 @@ class ScriptPackages:
 
     def _find(self, target: str, folder: str) -> str | None:
         if target.startswith(":"):
-            package = next((self._folders[up] for up in _upward(folder) if up in self._folders), None)
+            package = next(
+                (self._folders[up] for up in _upward(folder) if up in self._folders), None
+            )
             return self._in_package(package, target) if package else ""
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
@@ -122,8 +135,14 @@ class ScriptPackages:
         own = [one for one in packages if one.contains(inside)]
         if own:
             return max(own, key=lambda one: len(one.folder))
-        roots = [(top, globs) for top, globs in self._workspaces if not top or inside.startswith(top + "/")]
-        listed = [one for one in packages if any(_lists(top, globs, one.folder) for top, globs in roots)]
+        roots = [
+            (top, globs)
+            for top, globs in self._workspaces
+            if not top or inside.startswith(top + "/")
+        ]
+        listed = [
+            one for one in packages if any(_lists(top, globs, one.folder) for top, globs in roots)
+        ]
         eligible = listed if roots else [*packages]
         return eligible[0] if len(eligible) == 1 else None
 
@@ -160,7 +179,8 @@ def is_paths_file(file_name: str) -> bool:
 
 
 def importable_name(hint: str) -> str:
-    """Return by which last part others import what a fact about a package leads to; empty: by none."""
+    """Return by which last part others import what a fact about a package leads to; empty: by
+    none."""
     name, _, fact = hint.removeprefix(MODULE).partition("#")
     place = fact.partition("=")[0]
     if place.startswith(ALIAS):
@@ -173,7 +193,9 @@ def importable_name(hint: str) -> str:
 def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:
     """Yield the paths that a place in a package means: by its name, then by the longest pattern."""
     yield from (path for key, path in package.targets if key == place)
-    patterns = sorted((one for one in package.targets if "*" in one[0]), key=lambda one: -len(one[0]))
+    patterns = sorted(
+        (one for one in package.targets if "*" in one[0]), key=lambda one: -len(one[0])
+    )
     for key, path in patterns:
         before, _, after = key.partition("*")
         middle = place[len(before) : len(place) - len(after)]

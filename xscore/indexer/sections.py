@@ -1,9 +1,10 @@
-"""Text cut into sections: prose by heading, configuration by key, everything else by windows of lines.
+"""Text cut into sections: prose by heading, configuration by key, everything else by windows of
+lines.
 
-A window ends before a paragraph start, the one within reach whose line has the lowest hash, so an inserted line shifts
-only the windows near it. Markdown headings and keys come from the grammar; reStructuredText and INI are read by line
-rules. Imports are found by regular expressions only if there is no grammar. Trade-off: configuration keys below the
-second level are not named.
+A window ends before a paragraph start, the one within reach whose line has the lowest hash, so an
+inserted line shifts only the windows near it. Markdown headings and keys come from the grammar;
+reStructuredText and INI are read by line rules. Imports are found by regular expressions only if
+there is no grammar. Trade-off: configuration keys below the second level are not named.
 """
 
 import re
@@ -40,7 +41,8 @@ _IMPORTS = r"""^[ \t]*(?:
 _DOCUMENT = re.compile(
     r"(^|/)[A-Z][A-Z0-9_-]*(\.txt)?\Z|(?<!requirements)(?<!robots)(?<!CMakeLists)\.(txt|rst|md|markdown|mdx)\Z"
 )
-"""Plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of patterns is not."""
+"""Plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of patterns is
+not."""
 PROSE_LINES, SENTENCE_WORDS = 40, 4
 """How many lines of a file tell whether it is prose, and how many words a line of prose has."""
 _SENTENCE_WORD = re.compile(r"(?<!\S)[A-Za-z][a-z']*(?=[.,:;!?)]?(?:\s|$))")
@@ -57,7 +59,8 @@ def cut_windows(source: SourceFile) -> list[MemoryDraft]:
 
 
 def _reads_as_prose(path: str, lines: Sequence[str]) -> bool:
-    """Whether a file without an extension is prose by its first lines: `changelog/unreleased/issue-2179`."""
+    """Whether a file without an extension is prose by its first lines:
+    `changelog/unreleased/issue-2179`."""
     if "." in path.rpartition("/")[2]:
         return False
     first = [line.strip() for line in lines[:PROSE_LINES] if line.strip()]
@@ -66,7 +69,9 @@ def _reads_as_prose(path: str, lines: Sequence[str]) -> bool:
     return len(sentences) > len(first) / 2 and signs * 50 < sum(map(len, first))
 
 
-def cut_rows(source: SourceFile, start: int, end: int, *, kind: Kind = Kind.TEXT) -> list[MemoryDraft]:
+def cut_rows(
+    source: SourceFile, start: int, end: int, *, kind: Kind = Kind.TEXT
+) -> list[MemoryDraft]:
     """Cut some rows of a file, both ends included, into windows."""
     runs = split_rows(source.lines, start, end, window=source.window_lines)
     return _drafts(source, [(name_rows(source.lines, *run), *run) for run in runs], kind)
@@ -90,10 +95,16 @@ def _drafts(
 ) -> list[MemoryDraft]:
     """Draft spans of rows, long ones in parts."""
     lines, window = source.lines, source.window_lines
-    parts = [(name, run) for name, *rows in spans for run in split_rows(lines, *rows, window=window, border=border)]
+    parts = [
+        (name, run)
+        for name, *rows in spans
+        for run in split_rows(lines, *rows, window=window, border=border)
+    ]
     names = number_names(name for name, _ in parts)
     return [
-        MemoryDraft(kind=kind, entity=name, start=a, end=b, text="\n".join(lines[a : b + 1]), title=name)
+        MemoryDraft(
+            kind=kind, entity=name, start=a, end=b, text="\n".join(lines[a : b + 1]), title=name
+        )
         for name, (_, (a, b)) in zip(names, parts, strict=True)
     ]
 
@@ -124,7 +135,8 @@ def name_rows(lines: Sequence[str], start: int, end: int) -> str:
 
 
 def _line_name(line: str) -> str:
-    """Return the words of a line without the marks around them; of markup, its first element and what it says."""
+    """Return the words of a line without the marks around them; of markup, its first element and
+    what it says."""
     words = " ".join(line.split())
     element = _ELEMENT.match(words)
     if element:
@@ -140,7 +152,8 @@ def _line_name(line: str) -> str:
     name = name[:NAME_CHARS].lstrip(")]}").rstrip()
     for opening, closing in ("()", "[]", "{}"):
         if name.count(opening) > name.count(closing):
-            name = name[: name.rindex(opening)] or name[1:]  # half a pair says nothing, nor what is in it
+            # Half a pair says nothing, nor what is in it.
+            name = name[: name.rindex(opening)] or name[1:]
         elif name.count(opening) < name.count(closing):
             name = name.rstrip(")]}")
     if name.count('"') % 2:
@@ -160,7 +173,8 @@ MAX_REFERENCES = 50
 _UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}\s*\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
 _MARK = re.compile(r"\.\. (?:_[^:]+:|[\w:-]+::)|:[\w-]+:\s*\Z")
-"""A label, directive or field of reStructuredText: above the first heading it says nothing by itself."""
+"""A label, directive or field of reStructuredText: above the first heading it says nothing by
+itself."""
 _SETEXT = re.compile(r" {0,3}([=-])\1*\s*\Z")
 _MARKED_HEADING = re.compile(r"(={1,6}|#{1,6})\s+(\S.*)")
 _LISTING = re.compile(r"(?:-{4,}|\.{4,}|={4,}|/{4,}|```+|~~~+)\s*(?=\w*\s*\Z)")
@@ -198,7 +212,9 @@ def prose_references(text: str) -> list[NameUse]:
         name = written.strip().removeprefix("~")
         if _IDENTIFIER.match(name):
             parts = re.split(r"\.|::|#", name.removesuffix("()"))
-            uses.setdefault(NameUse(parts[-1], f"doc:{parts[-2]}" if len(parts) > 1 else "doc:", True))
+            uses.setdefault(
+                NameUse(parts[-1], f"doc:{parts[-2]}" if len(parts) > 1 else "doc:", True)
+            )
     for path in [*_PATH.findall(text), *_LINK.findall(text)]:
         if "://" not in path:
             place = path.removeprefix("./").lstrip("/")
@@ -214,11 +230,15 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
     if not headings or any(line.strip() and not _MARK.match(line) for line in lines[:first]):
         spans.append((name_rows(lines, 0, max(first - 1, 0)), 0, first - 1))
         start = first
-    for heading, (following, _, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
+    for heading, (following, _, _) in zip(
+        headings, [*headings[1:], (len(lines), 0, "")], strict=False
+    ):
         row, level, words = heading
         name = " ".join(words.split())[:_HEADING_CHARS] or "untitled"
         trail = [*(one for one in trail if one[1] < level), (row, level, name)]
-        if following < len(lines) and not any(_WORDS.search(line) for line in lines[_body(lines, row) : following]):
+        if following < len(lines) and not any(
+            _WORDS.search(line) for line in lines[_body(lines, row) : following]
+        ):
             continue  # a heading alone says nothing: it goes with the section below it
         spans.append((" > ".join(name for _, _, name in trail), start, following - 1))
         start = following
@@ -227,7 +247,9 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
 
 def _body(lines: Sequence[str], row: int) -> int:
     """Return the first row below a heading, its underline included."""
-    is_underlined = row + 1 < len(lines) and (_SETEXT.match(lines[row + 1]) or _UNDERLINE.match(lines[row + 1]))
+    is_underlined = row + 1 < len(lines) and (
+        _SETEXT.match(lines[row + 1]) or _UNDERLINE.match(lines[row + 1])
+    )
     return row + 2 if is_underlined else row + 1
 
 
@@ -235,7 +257,12 @@ def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
     """Cut a long section at the last paragraph outside a code fence that still fits."""
     fenced, best = False, start + window
     for row in range(start, start + window + 1):
-        if row > start + window // 3 and not fenced and lines[row].strip() and not lines[row - 1].strip():
+        if (
+            row > start + window // 3
+            and not fenced
+            and lines[row].strip()
+            and not lines[row - 1].strip()
+        ):
             best = row
         if _FENCE.match(lines[row]):
             fenced = not fenced
@@ -276,7 +303,11 @@ def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
         is_title = title.strip() and not title[0].isspace() and not _UNDERLINE.match(title)
         if not underline or not is_title or len(lines[row].rstrip()) < len(title.rstrip()):
             continue
-        over = row > 1 and bool(_UNDERLINE.match(lines[row - 2])) and lines[row - 2].strip() == lines[row].strip()
+        over = (
+            row > 1
+            and bool(_UNDERLINE.match(lines[row - 2]))
+            and lines[row - 2].strip() == lines[row].strip()
+        )
         mark = underline[1] * 2 if over else underline[1]
         if mark not in marks:
             marks.append(mark)
@@ -288,7 +319,12 @@ SMALL_ROWS = 3
 """Blocks of up to this many rows are joined with their neighbours."""
 JOINED_ROWS = 20
 """Most rows of a joined block."""
-_KIND_OF_BLOCKS = {"sql": Kind.BLOCK, "protobuf": Kind.BLOCK, "graphql": Kind.BLOCK, "css": Kind.TEXT}
+_KIND_OF_BLOCKS = {
+    "sql": Kind.BLOCK,
+    "protobuf": Kind.BLOCK,
+    "graphql": Kind.BLOCK,
+    "css": Kind.TEXT,
+}
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
 _KEY_CHARS = 80
@@ -301,7 +337,11 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     lines = source.lines
     last = len(lines) - 1
     if found is None:
-        keys = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
+        keys = [
+            (row, match[1].strip())
+            for row, line in enumerate(lines)
+            if (match := _INI_SECTION.match(line))
+        ]
     else:
         keys = _keys(found, "section")
     starts = _with_comments(keys, lines)
@@ -311,7 +351,11 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     for name, start, end in _blocks(starts, last, lines):
         parts = [(name, start, end)]
         if end - start >= source.window_lines:
-            inner = [(row, f"{name}.{key}") for row, key in _keys(found, "subsection") if start < row <= end]
+            inner = [
+                (row, f"{name}.{key}")
+                for row, key in _keys(found, "subsection")
+                if start < row <= end
+            ]
             parts = _blocks({start: name} | _with_comments(inner, lines), end, lines)
         spans += parts
     return [_with_comment_text(draft) for draft in _drafts(source, spans, Kind.CONFIG)]
@@ -320,7 +364,9 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
 def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     """Cut a file where lines begin its blocks; comments go with the block below."""
     lines = source.lines
-    starts = {0: name_rows(lines, 0, len(lines) - 1)} | _with_comments(_block_starts(source.language, lines), lines)
+    starts = {0: name_rows(lines, 0, len(lines) - 1)} | _with_comments(
+        _block_starts(source.language, lines), lines
+    )
     kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
     drafts = _drafts(source, _blocks(starts, len(lines) - 1, lines), kind)
     return [_with_comment_text(_with_imports(draft, source.path)) for draft in drafts]
@@ -339,7 +385,9 @@ def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, s
 
 
 def _block_name(match: re.Match[str]) -> str:
-    words = [_QUOTES.sub("", word) if _NAME.fullmatch(word) else word for word in match.groups() if word]
+    words = [
+        _QUOTES.sub("", word) if _NAME.fullmatch(word) else word for word in match.groups() if word
+    ]
     return " ".join(" ".join(words).split())[:_KEY_CHARS] or "block"
 
 
@@ -348,7 +396,11 @@ def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
 
 
 def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
-    keys = [(d.start, d.name.strip().strip("\"'")) for d in (found.definitions if found else ()) if d.kind == kind]
+    keys = [
+        (d.start, d.name.strip().strip("\"'"))
+        for d in (found.definitions if found else ())
+        if d.kind == kind
+    ]
     return [(row, " ".join(name.split())[:_KEY_CHARS] or "element") for row, name in keys]
 
 
@@ -364,7 +416,8 @@ def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> dic
 
 
 def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[NamedSpan]:
-    """Extend each block to the next start, the last to row `last`; drop blank ones, and join neighbouring small ones.
+    """Extend each block to the next start, the last to row `last`; drop blank ones, and join
+    neighbouring small ones.
 
     The first names those joined. A row left alone goes with the block below, or above.
     """
@@ -387,6 +440,8 @@ def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[Nam
 
 def _comments(lines: Sequence[str]) -> str:
     said = [
-        re.sub(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ") for line in lines if _COMMENT.match(line)
+        re.sub(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ")
+        for line in lines
+        if _COMMENT.match(line)
     ]
     return "\n".join(line for line in said if line)

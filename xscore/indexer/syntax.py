@@ -1,9 +1,11 @@
-"""Parse a file with a tree-sitter grammar into plain records; also the memory drafts that the cutters make.
+"""Parse a file with a tree-sitter grammar into plain records; also the memory drafts that the
+cutters make.
 
-`parse_syntax` runs one grammar and its query over a file and returns definitions, imports, calls and so on with rows
-and bytes. It bounds neither time nor memory: strangers' files are for `parse_process` alone. Rows count from 0, ends
-are inclusive. Trees are never walked: nesting is recovered from byte ranges (`entities.outline`), so deep nesting
-cannot exhaust the stack. It decides nothing about memories.
+`parse_syntax` runs one grammar and its query over a file and returns definitions, imports, calls
+and so on with rows and bytes. It bounds neither time nor memory: strangers' files are for
+`parse_process` alone. Rows count from 0, ends are inclusive. Trees are never walked: nesting is
+recovered from byte ranges (`entities.outline`), so deep nesting cannot exhaust the stack. It
+decides nothing about memories.
 """
 
 import re
@@ -64,7 +66,8 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
     facts: CodeFacts = field(default_factory=CodeFacts)
     uses: tuple[NameUse, ...] = ()
     types: dict[str, str] = {}
-    """What it gives, under an empty name, and of what types its members are; `receivers` documents the values."""
+    """What it gives, under an empty name, and of what types its members are; `receivers` documents
+    the values."""
 
 
 def number_names(names: Iterable[str]) -> list[str]:
@@ -87,7 +90,8 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
 
 
 MAX_DEPTH = 200
-"""Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
+"""Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the
+interpreter."""
 MAX_TREE_DEPTH = 5_000
 """Of a chain of calls, `a.b().b()`, or of operators: queries take time by the square of it."""
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
@@ -103,7 +107,10 @@ class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this pack
 
 
 def parse_syntax(data: bytes, language: Language) -> Syntax:
-    """Run the language's queries over these bytes (UTF-8, `\\n` line ends). Raises GrammarGaveUp."""
+    """Run the language's queries over these bytes (UTF-8, `\\n` line ends).
+
+    Raises GrammarGaveUp.
+    """
     from tree_sitter import QueryCursor
 
     if _is_too_deep(data):
@@ -112,8 +119,8 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
     parsed = for_grammar(data, language)
-    # No progress callback: a parse that one ends keeps its memory for ever, and `matches` with one crashes the
-    # interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
+    # No progress callback: a parse that one ends keeps its memory for ever, and `matches` with one
+    # crashes the interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
     tree = parser.parse(parsed)
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
@@ -138,17 +145,28 @@ _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
 """What ends the path of a Go module in a later version, and is no part of the package's name."""
 
 
-def _imported_values(root: "Node", data: bytes, found: Syntax, language: Language) -> list[tuple[int, str]]:
-    """Return the uses of imported names that have one meaning in the file and may be defined in this repository."""
+def _imported_values(
+    root: "Node", data: bytes, found: Syntax, language: Language
+) -> list[tuple[int, str]]:
+    """Return the uses of imported names that have one meaning in the file and may be defined in
+    this repository."""
     library = sys.stdlib_module_names if language.module_separator == "." else frozenset[str]()
     meanings: dict[str, set[tuple[str, str]]] = {}
     for one in found.imports:
         meanings.setdefault(local_name(one, language), set()).add((one.module, one.name))
     given = {name for _, name in found.constants} | {one.name for one in found.definitions}
-    meant = {name: one[0] for name, (one, *others) in meanings.items() if not others and name not in given}
+    meant = {
+        name: one[0]
+        for name, (one, *others) in meanings.items()
+        if not others and name not in given
+    }
     names = {name for name, module in meant.items() if module.partition(".")[0] not in library}
     places = [one for one in found.places if one[1] in names and not is_class_name(one[1])]
-    spans = [(d.start_byte, d.body_byte, d.end_byte) for d in found.definitions if d.kind not in ("scope", "namespace")]
+    spans = [
+        (d.start_byte, d.body_byte, d.end_byte)
+        for d in found.definitions
+        if d.kind not in ("scope", "namespace")
+    ]
     return imported_values(root, data, places, spans, is_rust=language.module_separator == "::")
 
 
@@ -158,7 +176,10 @@ def _is_too_deep(data: bytes) -> bool:
         runs = re.findall(_MARKS_APART, data)
         if any(len(run.translate(None, b" \t")) >= MAX_DEPTH for run in runs):
             return True
-    if _DEEP_INDENT in data.translate(_TABS) and len(set(map(len, re.findall(_INDENT, data)))) > MAX_DEPTH:
+    if (
+        _DEEP_INDENT in data.translate(_TABS)
+        and len(set(map(len, re.findall(_INDENT, data)))) > MAX_DEPTH
+    ):
         return True
     if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
@@ -177,7 +198,9 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
             return False
         widest = cursor.node
         while cursor.goto_next_sibling():
-            widest = max(widest, cursor.node, key=lambda node: node.end_byte - node.start_byte if node else 0)
+            widest = max(
+                widest, cursor.node, key=lambda node: node.end_byte - node.start_byte if node else 0
+            )
         if widest is None:
             return False
         cursor.reset(widest)
@@ -186,13 +209,15 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
 
 @cache
 def load_queries(language: Language) -> "tuple[Parser, Query | None]":
-    """Return the parser and the compiled query; None: the query does not fit the installed version of the grammar."""
+    """Return the parser and the compiled query; None: the query does not fit the installed version
+    of the grammar."""
     from tree_sitter import Query
 
     parser, grammar = load_parser(language)
     folder = Path(__file__).with_name("queries")
     source = language.query or "\n".join(
-        (folder / f"{name}.scm").read_text("utf-8") for name in (language.queries or language.name).split()
+        (folder / f"{name}.scm").read_text("utf-8")
+        for name in (language.queries or language.name).split()
     )
     try:
         return parser, Query(grammar, source)

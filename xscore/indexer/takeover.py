@@ -1,4 +1,5 @@
-"""Begin the index of a worktree with that of another worktree or of a clone, so that the same bytes are parsed once.
+"""Begin the index of a worktree with that of another worktree or of a clone, so that the same bytes
+are parsed once.
 
 A worktree of the same store lends its list of files and its edges: versions of files are shared
 already. From the store of a clone the versions are copied, and nothing that was said, asked or
@@ -48,76 +49,109 @@ _FROM_WORKTREE = (
     """,
     f"""
     INSERT OR REPLACE INTO worktree_meta (worktree, key, value)
-    SELECT {HERE}, key, value FROM worktree_meta WHERE worktree = :other AND key IN (:profile, :missing, :due, :totals)
+    SELECT {HERE}, key, value FROM worktree_meta WHERE worktree = :other
+      AND key IN (:profile, :missing, :due, :totals)
     """,
 )
 """What another worktree lends."""
 _INDEXED_ALIKE = f"""
-    SELECT worktree, (SELECT name FROM worktree WHERE number = worktree_meta.worktree) FROM worktree_meta
+    SELECT worktree, (SELECT name FROM worktree WHERE number = worktree_meta.worktree)
+      FROM worktree_meta
     WHERE key = ? AND value = ? AND worktree <> {HERE} ORDER BY worktree
 """
 _DIFFERING = """
     SELECT path, worktree, file_hash FROM file_row WHERE excluded = '' AND path IN (
-        SELECT path FROM file_row WHERE excluded = '' GROUP BY path HAVING count(DISTINCT file_hash) > 1 LIMIT ?)
+        SELECT path FROM file_row WHERE excluded = ''
+          GROUP BY path HAVING count(DISTINCT file_hash) > 1 LIMIT ?)
 """
 MOST_COMPARED = 200
-"""How many files that other worktrees have in different versions are read to find the nearest of them."""
+"""How many files that other worktrees have in different versions are read to find the nearest of
+them."""
 _THEIRS = """
     theirs.number IN (SELECT version FROM sibling.file_row WHERE worktree = :there)
 """
-_MINE = "mine.path = theirs.path AND mine.file_hash = theirs.file_hash AND mine.rules = theirs.rules"
+_MINE = (
+    "mine.path = theirs.path AND mine.file_hash = theirs.file_hash AND mine.rules = theirs.rules"
+)
 _FROM_CLONE = {
-    "versions": f"""
+    "versions": (
+        f"""
         INSERT INTO main.file_version (path, file_hash, rules, language, mentions, body)
-        SELECT path, file_hash, rules, language, mentions, body FROM sibling.file_version AS theirs WHERE {_THEIRS}
+        SELECT path, file_hash, rules, language, mentions, body FROM sibling.file_version AS theirs
+          WHERE {_THEIRS}
         ON CONFLICT (path, file_hash, rules) DO NOTHING
-    """,
-    "numbers": f"""
-        CREATE TEMP TABLE copied AS SELECT theirs.number AS theirs, mine.number AS mine, mine.number > :newest AS is_new
-        FROM sibling.file_version AS theirs JOIN main.file_version AS mine ON {_MINE} WHERE {_THEIRS}
-    """,
-    "files": f"""
+    """
+    ),
+    "numbers": (
+        f"""
+        CREATE TEMP TABLE copied AS SELECT theirs.number AS theirs, mine.number AS mine,
+          mine.number > :newest AS is_new
+        FROM sibling.file_version AS theirs JOIN main.file_version AS mine ON {_MINE}
+          WHERE {_THEIRS}
+    """
+    ),
+    "files": (
+        f"""
         INSERT INTO main.file_row (worktree, path, size, mtime_ns, file_hash, language, version)
         SELECT {HERE}, path, size, mtime_ns, file_hash, language, mine
-        FROM sibling.file_row JOIN temp.copied ON theirs = version WHERE worktree = :there AND excluded = ''
-    """,
-    "memories": f"""
+        FROM sibling.file_row JOIN temp.copied ON theirs = version WHERE worktree = :there
+          AND excluded = ''
+    """
+    ),
+    "memories": (
+        f"""
         INSERT INTO main.memory_row ({_COLUMNS}, version) SELECT {_COLUMNS}, mine
         FROM sibling.memory_row JOIN temp.copied ON theirs = version WHERE is_new
-    """,
-    "unused": """
+    """
+    ),
+    "unused": (
+        """
         UPDATE main.memory_row SET accessed_at = 0, access_count = 0 WHERE access_count > 0
         AND version IN (SELECT mine FROM temp.copied WHERE is_new)
-    """,
-    "names": """
+    """
+    ),
+    "names": (
+        """
         INSERT INTO main.mentioned_name (name_crc, version) SELECT name_crc, mine
         FROM sibling.mentioned_name JOIN temp.copied ON theirs = version WHERE is_new
-    """,
-    "ends": """
+    """
+    ),
+    "ends": (
+        """
         INSERT INTO main.edge_end (id) SELECT id FROM sibling.edge_end WHERE number IN (
             SELECT source FROM sibling.edge_row WHERE worktree = :there AND file <> 0
             UNION SELECT target FROM sibling.edge_row WHERE worktree = :there AND file <> 0
             UNION SELECT file FROM sibling.edge_row WHERE worktree = :there AND file <> 0)
         ON CONFLICT DO NOTHING
-    """,
-    "end numbers": """
+    """
+    ),
+    "end numbers": (
+        """
         CREATE TEMP TABLE copied_end AS SELECT theirs.number AS theirs, mine.number AS mine
         FROM sibling.edge_end AS theirs JOIN main.edge_end AS mine USING (id)
-    """,
+    """
+    ),
     "end index": "CREATE UNIQUE INDEX temp.by_theirs ON copied_end (theirs, mine)",
-    "edges": f"""
+    "edges": (
+        f"""
         INSERT INTO main.edge_row (source, target, relation, weight, file, worktree)
-        SELECT source.mine, target.mine, relation, weight, file.mine, {HERE} FROM sibling.edge_row AS row
+        SELECT source.mine, target.mine, relation, weight, file.mine, {HERE}
+          FROM sibling.edge_row AS row
         JOIN temp.copied_end AS source ON source.theirs = row.source
         JOIN temp.copied_end AS target ON target.theirs = row.target
         JOIN temp.copied_end AS file ON file.theirs = row.file
         WHERE worktree = :there AND row.file <> 0 ORDER BY 1, 3, 2
-    """,
-    "vectors": """
-        INSERT INTO main.vec (text_hash, embedder, data) SELECT text_hash, embedder, data FROM sibling.vec
-        WHERE text_hash IN (SELECT text_hash FROM main.memory_row WHERE version IN (SELECT mine FROM temp.copied))
+    """
+    ),
+    "vectors": (
+        """
+        INSERT INTO main.vec (text_hash, embedder, data) SELECT text_hash, embedder, data
+          FROM sibling.vec
+        WHERE text_hash IN (SELECT text_hash FROM main.memory_row
+          WHERE version IN (SELECT mine FROM temp.copied))
         ON CONFLICT DO NOTHING
-    """,
+    """
+    ),
 }
 """What a clone lends, in this order."""
 _TEMPORARY = ("copied", "copied_end")
@@ -127,7 +161,8 @@ _STEPS = 10_000
 
 
 def begin_from_worktree(run: "IndexRun") -> list[str]:
-    """Fill the empty index of a run with that of the nearest other worktree; return notes for the user.
+    """Fill the empty index of a run with that of the nearest other worktree; return notes for the
+    user.
 
     One that was filled by other rules and settings is passed over. Copying that takes longer than
     the run may is undone.
@@ -146,7 +181,8 @@ def begin_from_worktree(run: "IndexRun") -> list[str]:
         "totals": index_rows.TOTALS,
     }
     count = 0
-    with suppress(StoreError), transaction(connection):  # were the store at fault, the indexer would say so
+    # Were the store at fault, the indexer would say so.
+    with suppress(StoreError), transaction(connection):
         if not index_rows.file_stamps(connection):
             with _interrupted_at(connection, run.until):
                 for statement in _FROM_WORKTREE:
@@ -157,18 +193,23 @@ def begin_from_worktree(run: "IndexRun") -> list[str]:
 
 
 def _nearest_worktree(run: "IndexRun", numbers: Sequence[int]) -> int:
-    """Return the worktree of these with the most files that are the same here, by those in which they differ."""
+    """Return the worktree of these with the most files that are the same here, by those in which
+    they differ."""
     if len(numbers) == 1:
         return numbers[0]
     same = dict.fromkeys(numbers, 0)
     hashes = dict[str, str]()
     with opened_folder(run.root.path) as top:
-        for path, worktree, file_hash in run.connection.execute(_DIFFERING, (MOST_COMPARED,)).fetchall():
+        for path, worktree, file_hash in run.connection.execute(
+            _DIFFERING, (MOST_COMPARED,)
+        ).fetchall():
             if path not in hashes:
                 hashes[path] = ""
                 with suppress(OSError, ValueError, FileRefused):
                     hashes[path] = file_digest(
-                        read_file_under(top, native_name(path), max_bytes=run.settings.max_file_bytes)
+                        read_file_under(
+                            top, native_name(path), max_bytes=run.settings.max_file_bytes
+                        )
                     )
             if worktree in same and file_hash == hashes[path]:
                 same[worktree] += 1
@@ -176,7 +217,8 @@ def _nearest_worktree(run: "IndexRun", numbers: Sequence[int]) -> int:
 
 
 def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> list[str]:
-    """Fill the empty index of a run from the first usable store of a clone; return notes for the user.
+    """Fill the empty index of a run from the first usable store of a clone; return notes for the
+    user.
 
     A store is skipped if it is damaged, locked by another process, gone, or was filled by other
     rules and settings. A copy that takes longer than the run may is undone.
@@ -184,7 +226,8 @@ def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> 
     connection = run.connection
     for store in siblings():
         count = 0
-        with suppress(StoreError), attached_sibling(connection, store):  # were ours at fault, the indexer would say so
+        # Were ours at fault, the indexer would say so.
+        with suppress(StoreError), attached_sibling(connection, store):
             there = _their_worktree(connection, run.profile)
             if there:
                 with transaction_beside(connection):
@@ -192,23 +235,34 @@ def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> 
                         _copy_rows(connection, there, now=run.now, until=run.until)
                         count = _settle_files(run)
         if count:
-            return [f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"]
+            return [
+                f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"
+            ]
     return []
 
 
 def _their_worktree(connection: sqlite3.Connection, profile: str) -> int:
-    """Return the first worktree of the other store that was indexed by these rules; 0 if there is none."""
+    """Return the first worktree of the other store that was indexed by these rules; 0 if there is
+    none."""
     query = "SELECT min(worktree) FROM sibling.worktree_meta WHERE key = ? AND value = ?"
     return int(connection.execute(query, (index_rows.PROFILE, profile)).fetchone()[0] or 0)
 
 
-def _copy_rows(connection: sqlite3.Connection, there: int, *, now: float, until: float | None) -> None:
+def _copy_rows(
+    connection: sqlite3.Connection, there: int, *, now: float, until: float | None
+) -> None:
     """Copy what parsing gave. Raises StoreError when it takes too long."""
-    (newest,) = connection.execute("SELECT coalesce(max(number), 0) FROM main.file_version").fetchone()
+    (newest,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM main.file_version"
+    ).fetchone()
     added = 0
     with _interrupted_at(connection, until):
         for step, statement in _FROM_CLONE.items():
-            marks = {name: value for name, value in (("there", there), ("newest", newest)) if f":{name}" in statement}
+            marks = {
+                name: value
+                for name, value in (("there", there), ("newest", newest))
+                if f":{name}" in statement
+            }
             rows = connection.execute(statement, marks).rowcount
             added = rows if step == "memories" else added
     for table in _TEMPORARY:
@@ -216,15 +270,19 @@ def _copy_rows(connection: sqlite3.Connection, there: int, *, now: float, until:
     relink_mentions(connection, None)
     for key in _META:
         index_rows.write_index_meta(connection, key, _their_meta(connection, there, key))
-    emit_event(connection, EventName.INDEXED, at=now, payload=asdict(index_rows.IndexChanges(added=added)))
+    emit_event(
+        connection, EventName.INDEXED, at=now, payload=asdict(index_rows.IndexChanges(added=added))
+    )
 
 
 def _settle_files(run: "IndexRun") -> int:
-    """Stamp the files that are the same here, and remove those with damage; return how many are the same."""
+    """Stamp the files that are the same here, and remove those with damage; return how many are the
+    same."""
     connection = run.connection
     stamps = index_rows.file_stamps(connection)
     same = list(_same_files(run, stamps.values()))
-    connection.execute(f"UPDATE main.file_row SET size = -1 WHERE worktree = {HERE}")  # read, unless it is stamped now
+    # read, unless it is stamped now.
+    connection.execute(f"UPDATE main.file_row SET size = -1 WHERE worktree = {HERE}")
     index_rows.write_stamps(connection, same)
     link_rows.check_mentions(connection)
     damaged = unsound_paths(connection, "source = 'index'")
@@ -233,7 +291,8 @@ def _settle_files(run: "IndexRun") -> int:
 
 
 def _same_files(run: "IndexRun", theirs: Iterable[FileStamp]) -> Iterator[FileStamp]:
-    """Yield the stamp of each file whose bytes here are those that were indexed there, until it is too late."""
+    """Yield the stamp of each file whose bytes here are those that were indexed there, until it is
+    too late."""
     with opened_folder(run.root.path) as top:
         for stamp in theirs:
             if run.is_late:
@@ -253,7 +312,10 @@ def _same_files(run: "IndexRun", theirs: Iterable[FileStamp]) -> Iterator[FileSt
 
 @contextmanager
 def _interrupted_at(connection: sqlite3.Connection, until: float | None) -> Iterator[None]:
-    """Interrupt the statements within, and roll their transaction back, when it is too late. Raises StoreError."""
+    """Interrupt the statements within, and roll their transaction back, when it is too late.
+
+    Raises StoreError.
+    """
     if until is not None:
         connection.set_progress_handler(lambda: time.monotonic() >= until, _STEPS)
     try:

@@ -1,9 +1,10 @@
-"""Read a type as it is written in any language: `*Store`, `Optional["Store"]`, `Vec<&dyn Store>`, `(Store, error)`.
+"""Read a type as it is written in any language: `*Store`, `Optional["Store"]`, `Vec<&dyn Store>`,
+`(Store, error)`.
 
-A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a tuple
-`()<Store,error>`, a map `map<Key,Store>`. Marks of pointers, references and nullability are left out, and of a union
-the first that is no null is taken. Pure text, bounded in length and depth. Trade-off: types of functions and objects
-written in place have no name, so they count as unknown.
+A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a
+tuple `()<Store,error>`, a map `map<Key,Store>`. Marks of pointers, references and nullability are
+left out, and of a union the first that is no null is taken. Pure text, bounded in length and depth.
+Trade-off: types of functions and objects written in place have no name, so they count as unknown.
 """
 
 import re
@@ -21,9 +22,10 @@ _QUOTED = re.compile(r"(?<![^\[(, ])([\"'])([A-Za-z_][^\"']*)\1(?![^\]), ])")
 _MARKS = frozenset("&*?^~'\"\\")
 _WORDS = frozenset(
     """
-    abstract async auto class const constexpr dyn enum extends final impl in infer inline mut mutable new out override
-    params private protected public readonly ref struct super typename unsafe volatile
-    """.split()  # noqa: SIM905  read as a list of words
+    abstract async auto class const constexpr dyn enum extends final impl in infer inline mut
+    mutable new out override params private protected public readonly ref struct super typename
+    unsafe volatile
+    """.split()
 )
 """Words before a type that do not name it."""
 _WORDS_BEFORE_NAMES = frozenset({"some", "any", "static"})
@@ -51,32 +53,33 @@ _NO_NAME = frozenset(
 )
 WRAPPERS = frozenset(
     """
-    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe Mutex MutexGuard
-    NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider Rc Readonly Ref RefCell RefMut
-    Required Result RwLock Supplier Task ThreadLocal Type Union ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
-    """.split()  # noqa: SIM905  read as a list of words
+    Arc Annotated Awaitable Box Cell ClassVar ComPtr Coroutine Cow Deferred Final Future Lazy Maybe
+    Mutex MutexGuard NonNullable Nullable Option Optional Partial Pin Promise PromiseLike Provider
+    Rc Readonly Ref RefCell RefMut Required Result RwLock Supplier Task ThreadLocal Type Union
+    ValueTask Weak shared_ptr unique_ptr weak_ptr type ()
+    """.split()
 )
 """Types whose first argument has the members that are asked for."""
 SAME_METHODS = frozenset(
     """
-    also apply as_deref as_mut as_ref as_slice asSequence await borrow borrow_mut by_ref chain clone cloned
-    copied distinct distinctBy drain drop dropLast dropWhile filter filterIsInstance filterNot filterNotNull
-    into_iter items iter iter_mut limit lock map_err ok ok_or or_else orEmpty peekable read rev reversed skip sortBy
-    sortWith sorted sortedBy sortedByDescending sortedWith stream take takeIf takeWhile then to_owned to_vec
-    toList toMutableList toSeq toVector values write where Where OrderBy ToList slice reverse concat
-    ConfigureAwait lower
-    """.split()  # noqa: SIM905  read as a list of words
+    also apply as_deref as_mut as_ref as_slice asSequence await borrow borrow_mut by_ref chain clone
+    cloned copied distinct distinctBy drain drop dropLast dropWhile filter filterIsInstance
+    filterNot filterNotNull into_iter items iter iter_mut limit lock map_err ok ok_or or_else
+    orEmpty peekable read rev reversed skip sortBy sortWith sorted sortedBy sortedByDescending
+    sortedWith stream take takeIf takeWhile then to_owned to_vec toList toMutableList toSeq toVector
+    values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
+    """.split()
 )
 """Methods of such types and of containers that give one of the same."""
 ITEM_METHODS = frozenset(
     """
-    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault Value at
-    back elementAt find findAny findFirst findLast first firstOrNull front get getFirst getLast getOrDefault
-    getOrElse getOrNull head headOption last lastOrNull max min next orElse orElseGet orElseThrow peek maxBy
-    maxByOrNull minBy minByOrNull poll pop pop_front removeFirst removeLast shift single singleOrNull top unwrap
-    unwrap_or unwrap_or_default unwrap_or_else expect nth sample detect take_first front_mut last_mut first_mut
-    get_mut value
-    """.split()  # noqa: SIM905  read as a list of words
+    Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault
+    Value at back elementAt find findAny findFirst findLast first firstOrNull front get getFirst
+    getLast getOrDefault getOrElse getOrNull head headOption last lastOrNull max min next orElse
+    orElseGet orElseThrow peek maxBy maxByOrNull minBy minByOrNull poll pop pop_front removeFirst
+    removeLast shift single singleOrNull top unwrap unwrap_or unwrap_or_default unwrap_or_else
+    expect nth sample detect take_first front_mut last_mut first_mut get_mut value
+    """.split()
 )
 """Methods of them that give what they hold."""
 _OPENING = {"<": ">", "[": "]", "(": ")"}
@@ -85,7 +88,9 @@ _OPENING = {"<": ">", "[": "]", "(": ")"}
 @lru_cache(maxsize=1 << 12)
 def read_type(text: str) -> str:
     """Return a type as its name with arguments in `<>`; empty: it has no name."""
-    tokens = _TOKEN.findall(_QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<").replace("<-", ""))
+    tokens = _TOKEN.findall(
+        _QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<").replace("<-", "")
+    )
     if len(tokens) > MAX_TOKENS:
         return ""
     return _Reader(tokens).union(0)
@@ -160,7 +165,11 @@ class _Reader:
 
     def _is_word(self) -> bool:
         following = self._tokens[self._at + 1 : self._at + 2]
-        is_before_name = self._next in _WORDS_BEFORE_NAMES and bool(following) and bool(_NAME.match(following[0]))
+        is_before_name = (
+            self._next in _WORDS_BEFORE_NAMES
+            and bool(following)
+            and bool(_NAME.match(following[0]))
+        )
         return is_before_name or self._next in _WORDS
 
     def _slice(self, depth: int) -> str:
@@ -194,7 +203,8 @@ class _Reader:
         return f"{name}<{','.join(arguments)}>" if arguments else name
 
     def _list(self, closing: str, depth: int) -> list[str]:
-        """Read types up to a closing bracket; in Go a type may stand behind a name, in C# before one."""
+        """Read types up to a closing bracket; in Go a type may stand behind a name, in C# before
+        one."""
         self._at += 1
         parts: list[str] = []
         while self._next and self._next != closing:

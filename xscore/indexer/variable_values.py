@@ -1,4 +1,5 @@
-"""Find what the name that a chain begins with stands for: an entity, a variable, a fixture of a test, or a module.
+"""Find what the name that a chain begins with stands for: an entity, a variable, a fixture of a
+test, or a module.
 
 The chain of a module-level variable is followed where that variable is (`receiver_types`).
 """
@@ -39,10 +40,15 @@ class VariableIndex(RubyNameIndex):
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
         own = self._variables(path)
-        chain = own.get(name) or own.get(name + OTHER_BUILD)  # a file of another build means its own
+        # A file of another build means its own.
+        chain = own.get(name) or own.get(name + OTHER_BUILD)
         if chain is not None:
             return self._value_of(chain, path)
-        file, written = self._variable_of(name, path.rpartition("/")[0]) if self._has_packages(path) else ("", "")
+        file, written = (
+            self._variable_of(name, path.rpartition("/")[0])
+            if self._has_packages(path)
+            else ("", "")
+        )
         if file:
             return self._value_of(self._variables(file)[written], file)
         for file in self._fixtures_of(path) if path.endswith(".py") else ():
@@ -86,14 +92,17 @@ class VariableIndex(RubyNameIndex):
         return self._value_of(self._variables(file)[written], file) if file else None
 
     def _variable_of(self, name: str, folder: str) -> tuple[str, str]:
-        """Return the file of a package's variable, and its name there: first one of a usual build; empty: none has it.
+        """Return the file of a package's variable, and its name there: first one of a usual build;
+        empty: none has it.
 
         The files of a package are read once, not at each name.
         """
         known = self._known_packages
         if folder not in known:
             files = self._package_files.get(folder, [])
-            known[folder] = {held: file for file in reversed(files) for held in self._variables(file)}
+            known[folder] = {
+                held: file for file in reversed(files) for held in self._variables(file)
+            }
         for written in (name, name + OTHER_BUILD):
             if written in known[folder]:
                 return known[folder][written], written
@@ -103,7 +112,11 @@ class VariableIndex(RubyNameIndex):
         for _ in range(5):
             if name in self._variables(file):
                 return self._value_of(self._variables(file)[name], file)
-            inner = self.resolve(f"./{file.rpartition('/')[0]}/{name}", file) if file.endswith("__init__.py") else ""
+            inner = (
+                self.resolve(f"./{file.rpartition('/')[0]}/{name}", file)
+                if file.endswith("__init__.py")
+                else ""
+            )
             if inner:
                 return Value(module=inner)
             name, file = self._reexporter(name, file, has_values=True)

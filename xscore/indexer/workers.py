@@ -1,4 +1,5 @@
-"""Parsing processes and their supervision: a file that is too much for its grammar loses its entities, no command.
+"""Parsing processes and their supervision: a file that is too much for its grammar loses its
+entities, no command.
 
 Every grammar runs in a `parse_process`, never here: it may take any memory and time, and holds the
 interpreter's lock meanwhile. The kernel bounds each process; the parent watches the clock as well
@@ -27,7 +28,15 @@ from msgspec.structs import replace
 
 from xscore.indexer.first_lines import language_of_file
 from xscore.indexer.languages import Language, add_languages
-from xscore.indexer.parse_jobs import ENCODER, MEMORY_BYTES, FrameReader, ParseJob, cpu_limit_s, framed, write_all
+from xscore.indexer.parse_jobs import (
+    ENCODER,
+    MEMORY_BYTES,
+    FrameReader,
+    ParseJob,
+    cpu_limit_s,
+    framed,
+    write_all,
+)
 from xscore.store.encoded_files import EncodedFile, encode_file
 
 BUNDLE = 16
@@ -51,7 +60,7 @@ import msgspec
 del sys.modules["typing_extensions"]
 from xscore.indexer.parse_process import serve_jobs
 serve_jobs()
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def parse_in_processes(
@@ -94,7 +103,8 @@ def _wait(workers: Iterable["_Worker"], seconds: float) -> None:
     """Wait until one of these processes has written something, or has ended."""
     poll = select.poll()
     for worker in workers:
-        if worker.process is None or worker.process.stdout is None:  # its files are cut here, at once
+        # Its files are cut here, at once.
+        if worker.process is None or worker.process.stdout is None:
             return
         poll.register(worker.process.stdout, select.POLLIN)
     poll.poll(seconds * 1_000)
@@ -152,7 +162,8 @@ class _Worker(Struct):
     def stop(self) -> None:
         """End the process."""
         if self.process is not None:
-            with suppress(PermissionError):  # this process has become another user's: that one ends with its input
+            # This process has become another user's: that one ends with its input.
+            with suppress(PermissionError):
                 self.process.kill()
             if self.process.stdin is not None:
                 with suppress(OSError):
@@ -207,17 +218,23 @@ class _Worker(Struct):
         self._start()
         self.since = time.monotonic()
         if self.process is not None and self.process.stdin is not None:
-            self.sender = Thread(target=_send_all, args=(self.process.stdin.fileno(), list(self.jobs)), daemon=True)
+            self.sender = Thread(
+                target=_send_all, args=(self.process.stdin.fileno(), list(self.jobs)), daemon=True
+            )
             self.sender.start()
 
     def _start(self) -> None:
-        """Start a process unless there is one; if that fails, `receive` cuts the files here, without a grammar."""
+        """Start a process unless there is one; if that fails, `receive` cuts the files here,
+        without a grammar."""
         if self.process is not None:
             return
         command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
-        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL  # the note says that it crashed, not tree-sitter's own line
+        # The note says that it crashed, not tree-sitter's own line.
+        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
         with suppress(OSError, ValueError):
-            self.process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=quiet)
+            self.process = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=quiet
+            )
         if self.process is not None and self.process.stdout is not None:
             os.set_blocking(self.process.stdout.fileno(), False)
             self.results = FrameReader(self.process.stdout.fileno())
@@ -254,7 +271,8 @@ os.register_at_fork(after_in_child=_kept.clear)  # the process answers one paren
 
 
 def _cut_here(job: ParseJob) -> EncodedFile:
-    """Cut a file into windows of lines, for which it needs no grammar, and stamp it so that the next run parses it."""
+    """Cut a file into windows of lines, for which it needs no grammar, and stamp it so that the
+    next run parses it."""
     from xscore.indexer.memories import parse_file  # elsewhere only the processes need it
 
     cut = parse_file(replace(job, without_grammar=_NO_PROCESS))

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import CallTimedOut, UnreadableResponse
-from xscore.prompts.answer import SessionContext, answer_request, render_checkpoint, unknown_cited_ids
+from xscore.prompts.answer import (
+    SessionContext,
+    answer_request,
+    render_checkpoint,
+    unknown_cited_ids,
+)
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
 from xscore.providers.spec import import_sdk
@@ -27,11 +32,16 @@ def typical_answer_s(parts: PipelineParts) -> float:
     """Return the typical seconds of an answering call, from the ledger."""
     assert parts.answerer is not None
     answerer = parts.answerer
-    return typical_latency_s(parts.store.connection, host=answerer.host, model=answerer.model, stage=Stage.PRIMARY)
+    return typical_latency_s(
+        parts.store.connection, host=answerer.host, model=answerer.model, stage=Stage.PRIMARY
+    )
 
 
-async def ask_primary(run: "TurnRun", resources: "TurnResources", bundle: Bundle) -> tuple[str, list[str]]:
-    """Make the call within the deadline, stream it to the observer, and return the answer with its warnings.
+async def ask_primary(
+    run: "TurnRun", resources: "TurnResources", bundle: Bundle
+) -> tuple[str, list[str]]:
+    """Make the call within the deadline, stream it to the observer, and return the answer with its
+    warnings.
 
     Raises a leaf of ProviderError.
     """
@@ -50,7 +60,9 @@ async def ask_primary(run: "TurnRun", resources: "TurnResources", bundle: Bundle
                 settings=parts.settings.primary,
                 is_general=named_rubric(parts.settings.judge.rubric).is_general,
             )
-            completion = await provider.complete(request, lambda piece: parts.observer.on(AnswerText(piece)))
+            completion = await provider.complete(
+                request, lambda piece: parts.observer.on(AnswerText(piece))
+            )
     except TimeoutError as error:
         raise CallTimedOut(
             "the deadline of the turn came before the answer was whole",
@@ -58,14 +70,17 @@ async def ask_primary(run: "TurnRun", resources: "TurnResources", bundle: Bundle
         ) from error
     if completion.finish is Finish.REFUSAL or not completion.text.strip():
         raise UnreadableResponse(
-            f"{parts.answerer.model} declined or said nothing", hint="The bundle is given; try --model with another."
+            f"{parts.answerer.model} declined or said nothing",
+            hint="The bundle is given; try --model with another.",
         )
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known = shown | {*(checkpoint.memory_ids if checkpoint else ())}
     return completion.text, _answer_warnings(completion.text, completion.finish, known)
 
 
-def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | None) -> SessionContext:
+def _conversation(
+    parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | None
+) -> SessionContext:
     """Gather the conversation so far; the summary only if it covers more than the exchanges shown.
 
     A turn whose scope has no session layer is shown none of it.
@@ -75,7 +90,9 @@ def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | Non
     saved = "" if checkpoint is None else render_checkpoint(checkpoint)
     if turn.scope.layers and Layer.SESSION not in turn.scope.layers:
         return SessionContext(checkpoint=saved, persona=persona)
-    shown = exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
+    shown = (
+        exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
+    )
     session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
     return SessionContext(

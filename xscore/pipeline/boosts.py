@@ -1,8 +1,9 @@
 """Lift raw scores by links and recency: calls, tests, recent changes, the file at hand.
 
-final = min(1, raw + sum of boosts), the sum capped, only for a raw score at or above the floor, in one pass: a boosted
-candidate boosts no other. A booster is a function `(Candidate, BoostContext) -> Boost | None`; `plugins.enabled` adds
-those of other packages, and a weight of 0 turns one of ours off. Trade-off: only the best neighbour counts.
+final = min(1, raw + sum of boosts), the sum capped, only for a raw score at or above the floor, in
+one pass: a boosted candidate boosts no other. A booster is a function `(Candidate, BoostContext) ->
+Boost | None`; `plugins.enabled` adds those of other packages, and a weight of 0 turns one of ours
+off. Trade-off: only the best neighbour counts.
 """
 
 from collections import Counter
@@ -68,13 +69,18 @@ def boost(
     edges: Sequence[Edge],
     degrees: Mapping[str, int],
 ) -> tuple[Ranked, ...]:
-    """Rank every judged outcome, in the given order; unjudged ones have no score to boost and are left out.
+    """Rank every judged outcome, in the given order; unjudged ones have no score to boost and are
+    left out.
 
     edges: at least those that touch a candidate at or above the floor.
     """
     ranked = _without_boosts(outcomes)
-    liftable = [(place, each) for place, each in enumerate(ranked) if each.score >= rules.settings.floor]
-    around = _context([each for _, each in liftable], ranked, turn, rules, edges=edges, degrees=degrees)
+    liftable = [
+        (place, each) for place, each in enumerate(ranked) if each.score >= rules.settings.floor
+    ]
+    around = _context(
+        [each for _, each in liftable], ranked, turn, rules, edges=edges, degrees=degrees
+    )
     for place, each in liftable:
         if boosts := _boosts_of(each, around, rules.boosters):
             ranked[place] = each._replace(boosts=boosts, score=_lifted(each.score, boosts))
@@ -87,7 +93,9 @@ def _without_boosts(outcomes: Sequence[Outcome]) -> list[Ranked]:
     judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
     scores = [judgment.score for _, judgment, _ in judged if isinstance(judgment, Judgment)]
     # Made by `zip`, a third of the time of the constructor, for the many without a boost.
-    fields = zip(*(map(itemgetter(place), judged) for place in range(3)), repeat(()), scores, strict=False)
+    fields = zip(
+        *(map(itemgetter(place), judged) for place in range(3)), repeat(()), scores, strict=False
+    )
     return list(map(tuple.__new__, repeat(Ranked), fields))
 
 
@@ -100,7 +108,8 @@ def _context(
     edges: Sequence[Edge],
     degrees: Mapping[str, int],
 ) -> BoostContext:
-    """Return what boosters look at: the links of what can be lifted, and the raw scores at their ends."""
+    """Return what boosters look at: the links of what can be lifted, and the raw scores at their
+    ends."""
     inside = {id_ for each in liftable for id_ in _ids(each.candidate)}
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
@@ -121,7 +130,9 @@ def _context(
     )
 
 
-def _boosts_of(each: Ranked, around: BoostContext, boosters: Sequence[Booster]) -> tuple[Boost, ...]:
+def _boosts_of(
+    each: Ranked, around: BoostContext, boosters: Sequence[Booster]
+) -> tuple[Boost, ...]:
     found = [lift for booster in boosters if (lift := booster(each.candidate, around))]
     cap = around.settings.cap
     boosts = _capped(found, cap)
@@ -139,16 +150,20 @@ def _lifted(score: float, boosts: Iterable[Boost]) -> float:
 def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str, float]:
     """Return the age in days of each file whose change says something.
 
-    Git's dates count where git is asked, else those of the file system. After a clone, a first commit or a new layout
-    most of the repository shares one day: only files changed after that day are recent.
+    Git's dates count where git is asked, else those of the file system. After a clone, a first
+    commit or a new layout most of the repository shares one day: only files changed after that day
+    are recent.
     """
     known = {changed.path: changed.age_days for changed in reversed(turn.changed or ())}
     if turn.changed is None:
         candidates = [one.candidate for one in ranked]
-        written = sorted((one.updated_at, one.path) for one in candidates if one.path and one.updated_at > 0)
+        written = sorted(
+            (one.updated_at, one.path) for one in candidates if one.path and one.updated_at > 0
+        )
         known = {path: max(0.0, now - at) / DAY_S for at, path in written}
     edited = {changed.path for changed in turn.changed or () if changed.lines}
-    days = {path: -1 if path in edited else int(age) for path, age in known.items()}  # edits are later than any commit
+    # Edits are later than any commit.
+    days = {path: -1 if path in edited else int(age) for path, age in known.items()}
     in_files = Counter([one.candidate.path for one in ranked])  # a file has many memories
     counts = Counter[int]()
     for path in in_files.keys() & days.keys():
@@ -158,7 +173,9 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     return {path: age for path, age in known.items() if shared is None or days[path] < shared}
 
 
-def _raw_scores(judged: Sequence[Ranked], ends: AbstractSet[str]) -> dict[str, tuple[Candidate, float]]:
+def _raw_scores(
+    judged: Sequence[Ranked], ends: AbstractSet[str]
+) -> dict[str, tuple[Candidate, float]]:
     return {
         id_: (each.candidate, each.score)
         for each in judged
@@ -169,7 +186,8 @@ def _raw_scores(judged: Sequence[Ranked], ends: AbstractSet[str]) -> dict[str, t
 
 
 def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """Boost callees of a passing candidate, and callers at a weight of their own; hubs give and take little."""
+    """Boost callees of a passing candidate, and callers at a weight of their own; hubs give and
+    take little."""
     ways = (
         (around.callers, around.settings.dependency, "called by"),
         (around.calls, around.settings.dependent, "calls"),
@@ -199,13 +217,18 @@ def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
         subject, _raw = around.known.get(subject_id, (candidate, 0.0))
         if subject is not candidate and _is_edited(subject, around):
             return _boost(
-                "test_link", around.settings.test_link, f"tests {_candidate_name(subject)}, which is being edited"
+                "test_link",
+                around.settings.test_link,
+                f"tests {_candidate_name(subject)}, which is being edited",
             )
     return None
 
 
 def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """Boost recent changes; halves every `recency_half_life_days`. Whole days count, so a repeated turn is the same."""
+    """Boost recent changes; halves every `recency_half_life_days`.
+
+    Whole days count, so a repeated turn is the same.
+    """
     age = around.ages_days.get(candidate.path)
     if not candidate.path and candidate.updated_at > 0:
         age = max(0.0, around.now - candidate.updated_at) / DAY_S
@@ -224,7 +247,11 @@ def locality(candidate: Candidate, around: BoostContext) -> Boost | None:
     if candidate.path == current:
         return _boost("locality", around.settings.locality, f"in the current file, {current}")
     if candidate.path.rpartition("/")[0] == current.rpartition("/")[0]:
-        return _boost("locality", around.settings.locality / 2, f"in the folder of the current file, {current}")
+        return _boost(
+            "locality",
+            around.settings.locality / 2,
+            f"in the folder of the current file, {current}",
+        )
     return None
 
 
@@ -248,7 +275,8 @@ def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> lis
 
 
 def _is_edited(subject: Candidate, around: BoostContext) -> bool:
-    """Whether the user works on it: it is at the current line, or an uncommitted edit touches it."""
+    """Whether the user works on it: it is at the current line, or an uncommitted edit touches
+    it."""
     if subject.kind is Kind.TEST or not subject.path:
         return False
     turn, whole_file = around.turn, subject.start_line == 0
@@ -257,7 +285,10 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
     ):
         return True
     edits = around.edited.get(subject.path, ())
-    return any(whole_file or (first <= subject.end_line and last >= subject.start_line) for first, last in edits)
+    return any(
+        whole_file or (first <= subject.end_line and last >= subject.start_line)
+        for first, last in edits
+    )
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:
@@ -265,7 +296,8 @@ def _boost(name: str, amount: float, because: str) -> Boost | None:
 
 
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
-    """Sort largest first and cut the one that passes the cap to what is left, so that the amounts shown add up."""
+    """Sort largest first and cut the one that passes the cap to what is left, so that the amounts
+    shown add up."""
     left, kept = cap, []
     for each in sorted(boosts, key=lambda each: (-each.amount, each.name)):
         amount = round(min(each.amount, left), 9)
@@ -274,18 +306,33 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
         left -= amount
         because = each.because
         if amount != each.amount:
-            because = f"{because} (cut from +{each.amount:.2f}: boosts add at most {cap:g} together)"
+            because = (
+                f"{because} (cut from +{each.amount:.2f}: boosts add at most {cap:g} together)"
+            )
         kept.append(Boost(each.name, amount, because))
     return tuple(kept)
 
 
 def _candidate_name(candidate: Candidate) -> str:
-    return f"{candidate.path}::{candidate.entity}" if candidate.entity else candidate.path or candidate.id
+    return (
+        f"{candidate.path}::{candidate.entity}"
+        if candidate.entity
+        else candidate.path or candidate.id
+    )
 
 
 def load_boosters(settings: Settings) -> tuple[Booster, ...]:
-    """Return ours and those that `plugins.enabled` names. Raises UsageError for one that cannot be loaded."""
-    return (*BOOSTERS, *(_guarded(name, booster) for name, booster in enabled_plugins("boosters", settings).items()))
+    """Return ours and those that `plugins.enabled` names.
+
+    Raises UsageError for one that cannot be loaded.
+    """
+    return (
+        *BOOSTERS,
+        *(
+            _guarded(name, booster)
+            for name, booster in enabled_plugins("boosters", settings).items()
+        ),
+    )
 
 
 def _guarded(name: str, booster: Booster) -> Booster:

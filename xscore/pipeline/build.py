@@ -1,7 +1,7 @@
 """`Pipeline`, the Python interface: it opens a repository and puts the parts of a turn together.
 
-Opening costs no time or money: an SDK is imported at the first call, and modules that only some commands need when they
-run.
+Opening costs no time or money: an SDK is imported at the first call, and modules that only some
+commands need when they run.
 """
 
 import stat
@@ -63,10 +63,12 @@ class Pipeline:
         """Open the repository around `path`.
 
         make: create the store if it is missing; False: read a missing one as empty.
-        settings: None reads the user's and the repository's files and the environment, as the command line does.
+        settings: None reads the user's and the repository's files and the environment, as the
+            command line does.
         clock: Unix seconds, for the timestamps and leases of a turn.
         listener: called with every turn that has ended; None: chosen by `telemetry.otel`.
-        Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for invalid settings, and NoUsableModel
+        Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for invalid settings, and
+        NoUsableModel
         if a model named in the settings is not available.
         """
         require_kind(str, Path, path=path)
@@ -80,9 +82,19 @@ class Pipeline:
         if settings is None:
             import os
 
-            loaded = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
-        chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
-        heard = listener or next((make_one() for make_one in implementations("turn_listener", chosen)), None)
+            loaded = load_settings(
+                repo_root=root.path, user_file=user_config_file(), environ=os.environ
+            )
+        chosen = (
+            settings
+            if isinstance(settings, Settings)
+            else loaded.settings
+            if loaded
+            else Settings()
+        )
+        heard = listener or next(
+            (make_one() for make_one in implementations("turn_listener", chosen)), None
+        )
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
             store.listen(feed.note)
@@ -122,15 +134,19 @@ class Pipeline:
         """Judge every memory against the turn, then call the answering model once, if there is one.
 
         turn: a string is its task.
-        about: what else it is about, such as `{"customer": "Ann"}`; both models are shown it as data.
+        about: what else it is about, such as `{"customer": "Ann"}`; both models are shown it as
+            data.
         answer: False: call no answering model.
         answer_anyway: call it even if no memory reached the threshold.
         all_scores: a file for one JSON line a candidate.
-        started: `time.monotonic()` from which the deadline and the receipt's seconds count; None: from now.
+        started: `time.monotonic()` from which the deadline and the receipt's seconds count; None:
+            from now.
         Unjudged candidates and a failed answering call are not errors: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
-        options = TurnOptions(answer=answer, answer_anyway=answer_anyway, all_scores=_file(all_scores))
+        options = TurnOptions(
+            answer=answer, answer_anyway=answer_anyway, all_scores=_file(all_scores)
+        )
         return await _run_turn(self.parts, as_turn(turn, about), options.asked_at(started))
 
     async def stream(
@@ -141,16 +157,22 @@ class Pipeline:
         answer: bool = True,
         answer_anyway: bool = False,
     ) -> AsyncGenerator[TurnEvent, None]:
-        """Ask as `ask` does, and yield what the turn reports while it runs (`TurnEvent`), its `Answer` last.
+        """Ask as `ask` does, and yield what the turn reports while it runs (`TurnEvent`), its
+        `Answer` last.
 
-        Leaving the loop stops the turn and keeps what was paid for; so does a cancellation, and then the receipt still
-        comes. Raises what `ask` raises, and UsageError while another turn is streamed.
+        Leaving the loop stops the turn and keeps what was paid for; so does a cancellation, and
+        then the receipt still comes. Raises what `ask` raises, and UsageError while another turn is
+        streamed.
         """
         from xscore.pipeline.stream import EventStream
 
         if self._stream is not None:
-            raise UsageError("another turn is being streamed", hint="Leave its loop, or open the folder again.")
-        self._stream = EventStream(self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway))
+            raise UsageError(
+                "another turn is being streamed", hint="Leave its loop, or open the folder again."
+            )
+        self._stream = EventStream(
+            self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
+        )
         try:
             async for event in self._stream.read():
                 yield event
@@ -168,8 +190,9 @@ class Pipeline:
     ) -> Answer:
         """Finish an earlier turn, by default the latest: judge what it left unjudged, then answer.
 
-        It continues with its own judge, and its judgments are carried over. Raises UsageError if there is no such
-        turn, nothing is left to do, or another judge is named, and NoUsableModel if its judge is not available.
+        It continues with its own judge, and its judgments are carried over. Raises UsageError if
+        there is no such turn, nothing is left to do, or another judge is named, and NoUsableModel
+        if its judge is not available.
         """
         from xscore.pipeline.past_turns import turn_to_continue
 
@@ -212,13 +235,20 @@ class Pipeline:
         return await _run_turn(self.parts, as_turn(turn, about), options.asked_at(started))
 
     async def remember(
-        self, text: str, *, metadata: Mapping[str, object] | None = None, when: datetime | float | None = None
+        self,
+        text: str,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        when: datetime | float | None = None,
     ) -> str:
-        """Store an entry and return its id (`m_…`). The same text, metadata and time again are the same entry.
+        """Store an entry and return its id (`m_…`). The same text, metadata and time again are the
+        same entry.
 
-        metadata: shown to judge and answerer below the text, a line each, as data. when: the time of the entry, which
-        recency counts from and both models are shown; Unix seconds, or a time (without a zone: local); None: now, and
-        not shown. Secrets are redacted. Raises UsageError for an empty or too long text.
+        metadata: shown to judge and answerer below the text, a line each, as data.
+        when: the time of the entry, which recency counts from and both models are shown; Unix
+            seconds, or a time (without a zone: local); None: now, and not shown. Secrets are
+            redacted.
+        Raises UsageError for an empty or too long text.
         """
         from xscore.store.remembering import entry_statement, remember
 
@@ -232,7 +262,9 @@ class Pipeline:
         require_kind(str, memory_id=memory_id)
         (erase,) = implementations("forget", self.parts.settings)
         if erase(self.parts.store, [memory_id], now=self.parts.clock()).missing:
-            raise NothingMatched(f"no memory has the id {memory_id}", hint="`remember` returns ids.")
+            raise NothingMatched(
+                f"no memory has the id {memory_id}", hint="`remember` returns ids."
+            )
 
     async def estimate(self, turn: Turn | str) -> "Estimate":
         """Estimate a turn, by kind and folder; sends nothing."""
@@ -241,7 +273,8 @@ class Pipeline:
         return estimate_turn(self.parts, as_turn(turn))
 
     async def explain(self, memory: str, *, turn_id: str = "") -> "Explanation":
-        """Explain why a memory (id or `path::entity`) was or was not chosen in a turn, by default the latest."""
+        """Explain why a memory (id or `path::entity`) was or was not chosen in a turn, by default
+        the latest."""
         from xscore.pipeline.past_turns import explain_choice
 
         require_kind(str, memory=memory, turn_id=turn_id)
@@ -254,7 +287,8 @@ class Pipeline:
         return read_store_status(self.parts.store, self.parts.settings)
 
     async def doctor(self, *, probe: bool = False) -> "Diagnosis":
-        """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""
+        """Look at store, settings and models; `probe` sends one pack of two memories to the
+        judge."""
         from xscore.pipeline.doctor import diagnose
 
         return await diagnose(self.parts, probe=probe)
@@ -272,7 +306,8 @@ class _EventFeed(ForwardingObserver):
 
 
 async def _run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
-    from xscore.pipeline.turn import run_turn  # a fifth of what an index would load otherwise, and it runs no turn
+    # A fifth of what an index would load otherwise, and it runs no turn.
+    from xscore.pipeline.turn import run_turn
 
     return await run_turn(parts, turn, options)
 
@@ -282,9 +317,15 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
     require_kind(Turn, str, task=turn)
     require_kind(Mapping, type(None), about=about)
     try:
-        turn = Turn(task=turn) if isinstance(turn, str) else msgspec.convert(msgspec.to_builtins(turn), Turn)
+        turn = (
+            Turn(task=turn)
+            if isinstance(turn, str)
+            else msgspec.convert(msgspec.to_builtins(turn), Turn)
+        )
     except msgspec.ValidationError as error:
-        raise UsageError(f"the turn is wrong: {error}", hint="`xscore.Turn` says what each field holds.") from error
+        raise UsageError(
+            f"the turn is wrong: {error}", hint="`xscore.Turn` says what each field holds."
+        ) from error
     added = tuple((str(name), str(value)) for name, value in (about or {}).items())
     return replace(turn, about=(*turn.about, *added)) if added else turn
 
@@ -303,26 +344,39 @@ def _assemble_parts(
     listener: TurnListener | None = None,
 ) -> PipelineParts:
     def again(**changed: SettingsGroup) -> PipelineParts:
-        return _assemble_parts(store, replace(given, **changed), loaded, observer, listener=listener)
+        return _assemble_parts(
+            store, replace(given, **changed), loaded, observer, listener=listener
+        )
 
     def open_resources(turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
         from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
-        return open_resources(store, settings, answerer=answerer, turn_id=turn_id, note=observer.note)
+        return open_resources(
+            store, settings, answerer=answerer, turn_id=turn_id, note=observer.note
+        )
 
     settings, replay_note = given, tuple[str, ...]()
     if given.judge.replay:
         from xscore.store.turn_history import latest_judge
 
-        settings, replay_note = factories.replay_settings(given, newest=latest_judge(store.connection))
+        settings, replay_note = factories.replay_settings(
+            given, newest=latest_judge(store.connection)
+        )
     judge_spec, judge_note = factories.choose_judge(settings)
     answerer = factories.choose_answerer(settings)
 
     def with_models(judge: str, primary: str) -> PipelineParts:
         changed: dict[str, SettingsGroup] = {}
-        for name, part, model in (("judge", given.judge, judge), ("primary", given.primary, primary)):
+        for name, part, model in (
+            ("judge", given.judge, judge),
+            ("primary", given.primary, primary),
+        ):
             # what the caller named stays: by a flag, or in its own settings
-            is_named = loaded.origins[f"{name}.model"] == "flag" if loaded else factories.is_model_named(part)
+            is_named = (
+                loaded.origins[f"{name}.model"] == "flag"
+                if loaded
+                else factories.is_model_named(part)
+            )
             if model and not is_named:
                 changed[name] = replace(part, model=model, is_named=True)
         return again(**changed)
@@ -335,7 +389,9 @@ def _assemble_parts(
         warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
         judge=factories.judge_factory(judge_spec, settings, store=store),
         answerer=answerer,
-        index=lambda until: _update_index(store, settings, observer, now=store.clock(), until=until),
+        index=lambda until: _update_index(
+            store, settings, observer, now=store.clock(), until=until
+        ),
         open_resources=open_resources,
         boosters=load_boosters(settings),
         clock=store.clock,
@@ -348,7 +404,8 @@ def _assemble_parts(
 def _update_index(
     store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None
 ) -> IndexReport:
-    """Bring the index up to date, notify the user, and record that it changed if it did. until: `index_repository`."""
+    """Bring the index up to date, notify the user, and record that it changed if it did. until:
+    `index_repository`."""
     allow_pii, began = settings.memory.allow_pii, time.monotonic()
     report = index_repository(
         store.connection,
@@ -363,7 +420,11 @@ def _update_index(
     )
     for note in report.notes:
         observer.note(note)
-    changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
+    changes = {
+        "added": report.memories.added,
+        "changed": report.memories.changed,
+        "removed": report.memories.removed,
+    }
     if any(changes.values()):
         emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
     if store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)").fetchone()[0]:
@@ -376,4 +437,7 @@ def _check_citations(store: Store, observer: Observer, *, now: float) -> None:
 
     broken = len(refresh_evidence(store.connection, store.root, now=now).stale)
     if broken:
-        observer.note(f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory audit`)")
+        observer.note(
+            f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory"
+            " audit`)"
+        )

@@ -1,9 +1,11 @@
-"""Decide what a follow-up judges under its new wording, and what it carries over from earlier turns of its thread.
+"""Decide what a follow-up judges under its new wording, and what it carries over from earlier turns
+of its thread.
 
-The likely part is judged again: what the turn before kept and nearly kept, the memories linked to those, and those that
-fit the new words best. A text that the thread has never judged is always judged, so edits need no rule of their own.
-All others keep the thread's newest judgment, which is never stored as one of the new wording. Trade-off: a memory that
-only the new wording makes relevant, without sharing words or a link with it, keeps its old score (see `--fresh`).
+The likely part is judged again: what the turn before kept and nearly kept, the memories linked to
+those, and those that fit the new words best. A text that the thread has never judged is always
+judged, so edits need no rule of their own. All others keep the thread's newest judgment, which is
+never stored as one of the new wording. Trade-off: a memory that only the new wording makes
+relevant, without sharing words or a link with it, keeps its old score (see `--fresh`).
 """
 
 from collections import Counter
@@ -18,7 +20,14 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.pipeline.pool import Pool, ThreadPlan, known_judgments, stored_reasons
 from xscore.platform.text import counted
-from xscore.records.judgment import JudgeIdentity, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    JudgeIdentity,
+    Judgment,
+    Origin,
+    Outcome,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
 from xscore.store.store import Store
@@ -34,7 +43,8 @@ LIKELIEST_SHARE = 0.1
 EARLIER_SCORE_WEIGHT = 0.3
 """Weight of a memory's earlier score beside its lexical prior (decision 0030)."""
 MOST_STRONG = 500
-"""Most memories that are judged again because an earlier wording scored them near the threshold or above."""
+"""Most memories that are judged again because an earlier wording scored them near the threshold or
+above."""
 MOST_LINKED = 0.05
 """Most of the pool that is judged again because it is linked to what was kept and nearly kept."""
 WORTH_IT = 0.5
@@ -44,36 +54,57 @@ LEFT_BY = {
     UnjudgedCause.DEADLINE: "the deadline came first",
     UnjudgedCause.REPLAY: "a replay sends nothing",
 }
-"""Causes for which an earlier judgment stands in: nothing was wrong with the memory or the judge."""
+"""Causes for which an earlier judgment stands in: nothing was wrong with the memory or the
+judge."""
 
 FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"
 MOSTLY_NEW = "most would have been judged again anyway"
-CHEAP_ENOUGH = "a whole pass of a decision judge costs cents, so the likely part goes first and all follow"
+CHEAP_ENOUGH = (
+    "a whole pass of a decision judge costs cents, so the likely part goes first and all follow"
+)
 LIKELY_PART = "a chat judge is asked about the likely part only; `--fresh` has it judge all"
 
 
-def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity, near_from: float) -> Pool:
-    """Return the pool of a follow-up: what is to be sent, and what its thread said of the rest. Sends nothing.
+def with_thread(
+    pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity, near_from: float
+) -> Pool:
+    """Return the pool of a follow-up: what is to be sent, and what its thread said of the rest.
+    Sends nothing.
 
-    turn: completed, with its thread. key: its turn key. near_from: the lowest score that comes near a threshold.
+    turn: completed, with its thread.
+    key: its turn key.
+    near_from: the lowest score that comes near a threshold.
     Raises StoreDamaged.
     """
-    wordings = wordings_of_thread(store.connection, turn.thread, judge=judge_key(judge), other_than=key)
+    wordings = wordings_of_thread(
+        store.connection, turn.thread, judge=judge_key(judge), other_than=key
+    )
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
     missing = frozenset({one.content_hash for one in pool.misses})
     if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
-    # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower scope
-    scores = {one.id: earlier[one.content_hash].score for one in pool.candidates if one.content_hash in earlier}
-    strong = sorted((id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_])
+    # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower
+    # scope
+    scores = {
+        one.id: earlier[one.content_hash].score
+        for one in pool.candidates
+        if one.content_hash in earlier
+    }
+    strong = sorted(
+        (id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_]
+    )
     shown = [*_shown_before(store, wordings), *strong[:MOST_STRONG]]
-    ties = Counter(end for edge in store.edges_touching(shown) for end in (edge.source, edge.target))
+    ties = Counter(
+        end for edge in store.edges_touching(shown) for end in (edge.source, edge.target)
+    )
     likely = likely_memories(shown, ties, priors, scores)
     again = {one.content_hash for one in pool.candidates if one.id in likely}
     first = missing & (again | (missing - earlier.keys()))
     spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing}
-    plan = ThreadPlan(way="all", because="", spare=spare, wordings=judged_under, first=first, priors=priors)
+    plan = ThreadPlan(
+        way="all", because="", spare=spare, wordings=judged_under, first=first, priors=priors
+    )
     if judge.is_decision:
         return replace(pool, thread=replace(plan, because=CHEAP_ENOUGH))
     if len(first) > WORTH_IT * len(missing):
@@ -88,16 +119,22 @@ def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeI
 def _earlier_judgments(
     store: Store, wordings: Sequence[Wording], judge: str, pool: Pool
 ) -> tuple[dict[str, Judgment], dict[str, Wording]]:
-    """Return the thread's newest judgment of each candidate, and the wording that it was given under.
+    """Return the thread's newest judgment of each candidate, and the wording that it was given
+    under.
 
-    Candidates that this wording has judged are among them: a turn that is continued ranks as it did at first.
+    Candidates that this wording has judged are among them: a turn that is continued ranks as it did
+    at first.
     """
     left = {one.content_hash for one in pool.candidates}
     found, under = dict[str, Judgment](), dict[str, Wording]()
     for wording in wordings:
         if not left:
             break
-        new = {hash_: one for hash_, one in known_judgments(store, wording.key, judge).items() if hash_ in left}
+        new = {
+            hash_: one
+            for hash_, one in known_judgments(store, wording.key, judge).items()
+            if hash_ in left
+        }
         left -= new.keys()
         found |= new
         under |= dict.fromkeys(new, wording)
@@ -118,15 +155,23 @@ def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
 
 
 def likely_memories(
-    shown: Sequence[str], ties: "Counter[str]", priors: Mapping[str, float], scores: Mapping[str, float]
+    shown: Sequence[str],
+    ties: "Counter[str]",
+    priors: Mapping[str, float],
+    scores: Mapping[str, float],
 ) -> AbstractSet[str]:
-    """Return the ids of memories likely to be relevant under the new wording: a fifth of the pool, and all of `shown`.
+    """Return the ids of memories likely to be relevant under the new wording: a fifth of the pool,
+    and all of `shown`.
 
-    shown: ids that the turn before kept and nearly kept. ties: number of edges between those and each memory. priors:
-    lexical score of each memory of the pool. scores: earlier judgments, 0..1 by memory id.
+    shown: ids that the turn before kept and nearly kept.
+    ties: number of edges between those and each memory.
+    priors: lexical score of each memory of the pool.
+    scores: earlier judgments, 0..1 by memory id.
     """
     shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
-    promise = {id_: prior + EARLIER_SCORE_WEIGHT * scores.get(id_, 0.0) for id_, prior in priors.items()}
+    promise = {
+        id_: prior + EARLIER_SCORE_WEIGHT * scores.get(id_, 0.0) for id_, prior in priors.items()
+    }
     fitting = sorted(filter(promise.__getitem__, promise), key=promise.__getitem__, reverse=True)
     tenth, most_linked = ceil(LIKELIEST_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
     linked = [id_ for id_, _ in ties.most_common() if id_ in priors][:most_linked]
@@ -141,7 +186,9 @@ def take_earlier(run: "TurnRun") -> None:
     taken: list[Outcome] = []
     left_by: list[UnjudgedCause] = []
     for one in run.outcomes:
-        lost = one.result if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY else None
+        lost = (
+            one.result if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY else None
+        )
         if lost and (earlier := spare.get(one.candidate.content_hash)):
             left_by.append(lost.cause)
             taken.append(Outcome(one.candidate, earlier, Origin.CARRIED))
@@ -157,7 +204,8 @@ def take_earlier(run: "TurnRun") -> None:
 
 
 def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: int) -> CarriedOver:
-    """Count what was carried over, by the turn that judged it. turn: `continues` names the one it finishes, if any."""
+    """Count what was carried over, by the turn that judged it. turn: `continues` names the one it
+    finishes, if any."""
     own = Wording(turn.continues, "", turn.task)
     under = Counter(pool.wording_of(one) or own for one in outcomes if one.origin is Origin.CARRIED)
     plan = pool.thread
@@ -165,7 +213,12 @@ def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: i
         way=plan.way if plan else "",
         because=plan.because if plan else "",
         left=left,
-        under=tuple([CarriedFrom(turn_id=one.turn_id, task=one.task, memories=n) for one, n in under.most_common()]),
+        under=tuple(
+            [
+                CarriedFrom(turn_id=one.turn_id, task=one.task, memories=n)
+                for one, n in under.most_common()
+            ]
+        ),
     )
 
 

@@ -1,9 +1,10 @@
 """How a ranking by words fills its places: what passed, then code from the near ones.
 
-Words are weak evidence: the memory that is wanted often stands just below the threshold, while tests and documents
-repeat its words above it. So nothing that passed is dropped, the tests of one file take one place, and so do copies in
-sibling packages; what is left of `FILL.to` places goes to near memories. A model's selection is never composed. Pure.
-Trade-off: the longer list has more that is not needed; it is marked, and the rule stands beside each memory.
+Words are weak evidence: the memory that is wanted often stands just below the threshold, while
+tests and documents repeat its words above it. So nothing that passed is dropped, the tests of one
+file take one place, and so do copies in sibling packages; what is left of `FILL.to` places goes to
+near memories. A model's selection is never composed. Pure. Trade-off: the longer list has more that
+is not needed; it is marked, and the rule stands beside each memory.
 """
 
 import re
@@ -26,13 +27,15 @@ class FillRules(Struct, frozen=True, kw_only=True):
     to: int = 10
     """Places that are filled up to."""
     best_within: float = 0.1
-    """How far below the threshold the best memory of a question may score; of a worse ranking nothing is filled."""
+    """How far below the threshold the best memory of a question may score; of a worse ranking
+    nothing is filled."""
     told_within: float = 0.15
     """The same of an instruction, which is seldom about something that does not exist."""
     share: float = 0.15
     """Share of the best score that a memory needs to be filled in."""
     beside: int = 3
-    """Places for tests, documents and text: that near ones fill, or that what passed takes from near code."""
+    """Places for tests, documents and text: that near ones fill, or that what passed takes from
+    near code."""
     beside_share: float = 0.8
     """Share of the best score that those need to be filled in."""
 
@@ -96,8 +99,13 @@ class Places(Struct):
             self._heads.setdefault(("tests", ranked.candidate.path), head)
 
     def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
-        own, others = self.words.get(candidate.id, frozenset()), self.words.get(other.id, frozenset())
-        return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(1, len(own | others))
+        own, others = (
+            self.words.get(candidate.id, frozenset()),
+            self.words.get(other.id, frozenset()),
+        )
+        return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(
+            1, len(own | others)
+        )
 
     def take(self, ranked: Ranked) -> None:
         """Give a memory a place, and let its group stand behind it."""
@@ -136,13 +144,25 @@ def compose(
     within = rules.best_within if aim.asks else rules.told_within
     if best >= thresholds.lowest - within - SCORE_TOLERANCE:
         _fill(
-            places, [one for one in below if one.score >= rules.share * best], rules, room=top_k, subjects=aim.subjects
+            places,
+            [one for one in below if one.score >= rules.share * best],
+            rules,
+            room=top_k,
+            subjects=aim.subjects,
         )
     return places
 
 
-def _fill(places: Places, near: Sequence[Ranked], rules: FillRules, *, room: int, subjects: AbstractSet[Kind]) -> None:
-    """Fill with code, and with few tests, documents and text unless the task is about them or there is no code."""
+def _fill(
+    places: Places,
+    near: Sequence[Ranked],
+    rules: FillRules,
+    *,
+    room: int,
+    subjects: AbstractSet[Kind],
+) -> None:
+    """Fill with code, and with few tests, documents and text unless the task is about them or there
+    is no code."""
     beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
     # What passed beside the code takes at most its share of the places that are filled up to.
     counted = len(places.taken) - beside + min(beside, rules.beside)
@@ -157,7 +177,9 @@ def _fill(places: Places, near: Sequence[Ranked], rules: FillRules, *, room: int
         if stands_beside and (beside >= rules.beside or ranked.score < rules.beside_share * best):
             continue
         # One window of a file says where to look.
-        if (candidate.kind in _WINDOWED and candidate.path in files) or places.head_of(ranked) is not None:
+        if (candidate.kind in _WINDOWED and candidate.path in files) or places.head_of(
+            ranked
+        ) is not None:
             continue
         places.take(ranked)
         places.filled.append(ranked)
@@ -174,7 +196,9 @@ def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
 def one_window_a_file(below: Sequence[Ranked], places: Places) -> list[Ranked]:
     """Return what is near and has no place, with one window of each text file."""
     taken = {ranked.candidate.id for ranked in places.taken}
-    windowed = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind is Kind.TEXT}
+    windowed = {
+        ranked.candidate.path for ranked in places.taken if ranked.candidate.kind is Kind.TEXT
+    }
     rest: list[Ranked] = []
     for ranked in below:
         candidate = ranked.candidate
@@ -188,7 +212,9 @@ def one_window_a_file(below: Sequence[Ranked], places: Places) -> list[Ranked]:
 
 _SUBJECT_WORDS = {
     Kind.TEST: "test tests testing tested pytest unittest jest vitest mocha conftest spec specs",
-    Kind.DOC: "doc docs document documents documentation documented readme changelog guide tutorial",
+    Kind.DOC: (
+        "doc docs document documents documentation documented readme changelog guide tutorial"
+    ),
     Kind.CONFIG: "config configs configuration configure toml yaml ini ci workflow",
 }
 
@@ -196,12 +222,16 @@ _SUBJECT_WORDS = {
 def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
     """Return what a task is after. about_tests: its first line is about tests.
 
-    Kinds by its first line, its type, or a file that it names: further lines of a message often add that there is a
-    test, and an entry in the changelog.
+    Kinds by its first line, its type, or a file that it names: further lines of a message often add
+    that there is a test, and an entry in the changelog.
     """
     subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
-    words = {word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()}
-    subjects |= {kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())}
+    words = {
+        word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()
+    }
+    subjects |= {
+        kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())
+    }
     if about_tests:
         subjects.add(Kind.TEST)
     for path in (*find_mentions(turn.task).files, *([turn.file] if turn.file else [])):
@@ -213,16 +243,21 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
 
 
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
-    """Return the keys that a memory shares with its copies in sibling packages: its path without one folder."""
+    """Return the keys that a memory shares with its copies in sibling packages: its path without
+    one folder."""
     *folders, file = candidate.path.split("/")
     stem, entity = file.partition(".")[0], candidate.entity
     if not entity:
         return []
-    return [(candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
+    return [
+        (candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :])
+        for at in range(len(folders))
+    ]
 
 
 def namesakes(ranked: Sequence[Ranked]) -> list[str]:
-    """Return the ids of memories that may be copies of each other; their words tell. ranked: best first."""
+    """Return the ids of memories that may be copies of each other; their words tell. ranked: best
+    first."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for each in ranked[:MOST_COMPARED]:
         for key in copy_keys(each.candidate):
@@ -235,8 +270,11 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
 
 
-def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float) -> tuple[Ranked, ...]:
-    """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that boosts add."""
+def lend(
+    ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float
+) -> tuple[Ranked, ...]:
+    """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that
+    boosts add."""
     if not tested:
         return tuple(ranked)
     scores = {each.candidate.id: each.score for each in ranked if each.candidate.id in tested}
@@ -245,8 +283,14 @@ def lend(ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: 
         for target in targets:
             share, tests = lent.get(target, (0.0, 0))
             # Every further test adds a share of what is still missing.
-            lent[target] = 1 - (1 - share) * (1 - LENT * scores.get(test, 0.0) / len(targets)), tests + 1
-    return tuple(_lifted(each, *lent[each.candidate.id], cap) if each.candidate.id in lent else each for each in ranked)
+            lent[target] = (
+                1 - (1 - share) * (1 - LENT * scores.get(test, 0.0) / len(targets)),
+                tests + 1,
+            )
+    return tuple(
+        _lifted(each, *lent[each.candidate.id], cap) if each.candidate.id in lent else each
+        for each in ranked
+    )
 
 
 def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
@@ -254,25 +298,40 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
     amount = round(min((1 - ranked.score) * share, room), 9)
     if ranked.candidate.kind is Kind.TEST or amount < 0.001:
         return ranked
-    because = f"{tests} of its tests have words of the task" if tests > 1 else "a test of it has words of the task"
+    because = (
+        f"{tests} of its tests have words of the task"
+        if tests > 1
+        else "a test of it has words of the task"
+    )
     lifted = (*ranked.boosts, Boost("test_link", amount, because))
     return ranked._replace(boosts=lifted, score=round(min(1.0, ranked.score + amount), 9))
 
 
 def lenders(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the tests that lend, the best first."""
-    tests = [each for each in ranked if each.score >= LENT_FROM and each.candidate.kind is Kind.TEST]
-    return [each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)]
+    tests = [
+        each for each in ranked if each.score >= LENT_FROM and each.candidate.kind is Kind.TEST
+    ]
+    return [
+        each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)
+    ]
 
 
 def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
-    """Say in a memory's reason who stands behind it: `and 4 more tests in t/unit/test_schedules.py`."""
+    """Say in a memory's reason who stands behind it: `and 4 more tests in
+    t/unit/test_schedules.py`."""
     if not behind:
         return ranked
     candidate = ranked.candidate
-    tests = [one for one in behind if one.candidate.kind is Kind.TEST and one.candidate.path == candidate.path]
+    tests = [
+        one
+        for one in behind
+        if one.candidate.kind is Kind.TEST and one.candidate.path == candidate.path
+    ]
     said = [f"and {counted(len(tests), 'more test')} in {candidate.path}"] if tests else []
-    copies = dict.fromkeys(one.candidate.path for one in behind if one.candidate.path != candidate.path)
+    copies = dict.fromkeys(
+        one.candidate.path for one in behind if one.candidate.path != candidate.path
+    )
     if copies:
         said.append(f"the same in {', '.join(copies)}")
     reason = "; ".join([*said, *([ranked.judgment.reason] if ranked.judgment.reason else [])])

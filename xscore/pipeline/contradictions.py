@@ -1,9 +1,10 @@
 """Memories that contradict each other, resolved in one sentence, and how confidence decays. Pure.
 
-Two memories conflict when they share a topic (of their key, or of a named alternative) and choose differently. A choice
-is the value in a memory's first sentence: `Use Prisma for the ORM` chooses `Prisma`. An explicit choice of a narrower
-scope wins; otherwise the largest authority × confidence × freshness × evidence. Both stay in the store. Trade-off:
-values are compared by their words, so a choice worded differently is another choice.
+Two memories conflict when they share a topic (of their key, or of a named alternative) and choose
+differently. A choice is the value in a memory's first sentence: `Use Prisma for the ORM` chooses
+`Prisma`. An explicit choice of a narrower scope wins; otherwise the largest authority × confidence
+× freshness × evidence. Both stay in the store. Trade-off: values are compared by their words, so a
+choice worded differently is another choice.
 """
 
 import re
@@ -38,8 +39,10 @@ NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[^a-z\s]|\s*\Z)|\n")
 _LEAD = re.compile(
-    r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]? )*"
-    r"(?:(?:use|uses|using|prefer|prefers|choose|chooses|chose|chosen|adopt|adopts|adopted|pick|picked|go with"
+    r"(?:(?:we|i|user|this"
+    r" project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]? )*"
+    r"(?:(?:use|uses|using|prefer|prefers|choose|chooses|chose|chosen|adopt|adopts|adopted|pick|picked|go"
+    r" with"
     r"|goes with|went with|is|are|to use)[:]? )*",
     re.IGNORECASE,
 )
@@ -47,7 +50,9 @@ _LEAD = re.compile(
 _REASON = re.compile(r",? (?:because|since|so that) .*", re.IGNORECASE)
 _REST = re.compile(r" for .*|,? (?:not|rather than|instead of) .*", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
-_FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]")
+_FOLDERS = re.compile(
+    r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]"
+)
 
 
 def chosen_value(memory: Memory) -> str:
@@ -56,7 +61,8 @@ def chosen_value(memory: Memory) -> str:
 
 
 def choice_in_text(text: str) -> str:
-    """Return what is chosen (`Prisma`), or the whole first sentence if that is more than a few words."""
+    """Return what is chosen (`Prisma`), or the whole first sentence if that is more than a few
+    words."""
     sentence, before = _SPACE.sub(" ", _END.split(text, maxsplit=1)[0]).strip(), ""
     while sentence != before:
         before, sentence = sentence, _REASON.sub("", sentence, count=1).strip() or sentence
@@ -75,7 +81,8 @@ def names_a_choice(memory: Memory) -> bool:
 
 
 def normalized(text: str) -> str:
-    """Return the form in which values are compared: case, spaces and closing punctuation do not matter."""
+    """Return the form in which values are compared: case, spaces and closing punctuation do not
+    matter."""
     return _SPACE.sub(" ", text).strip(" .!,;:\"'`").casefold()
 
 
@@ -86,7 +93,12 @@ def topic_of_key(key: str) -> str:
 
 FRESHNESS_PER_DAY = 0.01
 """λ of freshness, which only orders contradicting memories: after 69 days one weighs half."""
-_BREADTH = {MemoryScope.SESSION: 0, MemoryScope.REPOSITORY: 1, MemoryScope.WORKSPACE: 2, MemoryScope.GLOBAL: 3}
+_BREADTH = {
+    MemoryScope.SESSION: 0,
+    MemoryScope.REPOSITORY: 1,
+    MemoryScope.WORKSPACE: 2,
+    MemoryScope.GLOBAL: 3,
+}
 _WHERE = {
     MemoryScope.SESSION: "in this session",
     MemoryScope.REPOSITORY: "in this project",
@@ -111,21 +123,28 @@ class ResolvedConflict(Struct, frozen=True):
 def resolve_conflicts(
     memories: Iterable[Memory], *, authority: Mapping[str, float], now: float
 ) -> list[ResolvedConflict]:
-    """Return one resolution for each topic on which these memories contradict each other, by memory ids.
+    """Return one resolution for each topic on which these memories contradict each other, by memory
+    ids.
 
-    authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
-    comes from the index, or is neither active nor stale is ignored.
+    authority: `settings.bundle.authority`.
+    now: Unix seconds. The order of the memories does not matter. What agrees, comes from the index,
+        or is neither active nor stale is ignored.
     """
-    choosers = sorted((memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id)
+    choosers = sorted(
+        (memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id
+    )
     found = [_resolved(group, authority, now) for group in _topics(choosers)]
     return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
 
 
 def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
-    """Return authority × confidence × freshness × n/(n+1), where n is how often the memory was seen."""
+    """Return authority × confidence × freshness × n/(n+1), where n is how often the memory was
+    seen."""
     freshness = decayed(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
     count = max(memory.evidence_count, 1)
-    return authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * count / (count + 1)
+    return (
+        authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * count / (count + 1)
+    )
 
 
 def _chooses(memory: Memory) -> bool:
@@ -140,16 +159,29 @@ def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
         choosing.setdefault(normalized(chosen_value(memory)), []).append(memory)
     groups: dict[str, list[Memory]] = {}
     for memory in memories:
-        rejected = [rival for name in memory.particulars.alternatives for rival in choosing.get(normalized(name), ())]
+        rejected = [
+            rival
+            for name in memory.particulars.alternatives
+            for rival in choosing.get(normalized(name), ())
+        ]
         key = memory.key or next((rival.key for rival in rejected if rival.key), "")
         groups.setdefault(topic_of_key(key) if key else memory.id, []).append(memory)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> ResolvedConflict | None:
-    best_first = sorted(group, key=lambda memory: (-conflict_weight(memory, authority=authority, now=now), memory.id))
+def _resolved(
+    group: Sequence[Memory], authority: Mapping[str, float], now: float
+) -> ResolvedConflict | None:
+    best_first = sorted(
+        group,
+        key=lambda memory: (-conflict_weight(memory, authority=authority, now=now), memory.id),
+    )
     winner = _exception(best_first) or best_first[0]
-    others = [memory for memory in best_first if normalized(chosen_value(memory)) != normalized(chosen_value(winner))]
+    others = [
+        memory
+        for memory in best_first
+        if normalized(chosen_value(memory)) != normalized(chosen_value(winner))
+    ]
     if not others:
         return None
     ids = tuple(sorted(memory.id for memory in group))
@@ -157,7 +189,8 @@ def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: floa
 
 
 def _exception(best_first: Sequence[Memory]) -> Memory | None:
-    """Return the stated memory of the narrowest scope, if there is a wider one that it is an exception to."""
+    """Return the stated memory of the narrowest scope, if there is a wider one that it is an
+    exception to."""
     widest = max(_BREADTH[memory.scope] for memory in best_first)
     said = [memory for memory in best_first if memory.is_stated and _BREADTH[memory.scope] < widest]
     return min(said, key=lambda memory: _BREADTH[memory.scope], default=None)
@@ -171,17 +204,29 @@ def _sentence(winner: Memory, other: Memory) -> str:
     if _BREADTH[winner.scope] < _BREADTH[other.scope]:
         explicitly = "explicitly chose" if winner.is_stated else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")
-        exception = f"{'an' if here[:1].lower() in 'aeiou' else 'a'} {here} exception" if named else "an exception"
-        return f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place} as {exception}."
+        exception = (
+            f"{'an' if here[:1].lower() in 'aeiou' else 'a'} {here} exception"
+            if named
+            else "an exception"
+        )
+        return (
+            f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place}"
+            f" as {exception}."
+        )
     if _BREADTH[winner.scope] > _BREADTH[other.scope]:
         inferred = "only inferred" if other.source is MemorySource.INFERRED else "only imported"
         weaker = "named" if other.is_stated else inferred
-        return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
+        return (
+            f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go"
+            f" by {here}."
+        )
     where = _WHERE[winner.scope].capitalize()
     return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
 
 
 def _rule(memory: Memory) -> str:
     return (
-        "User usually uses" if memory.layer is Layer.USER else f"{_WHERE[memory.scope].capitalize()} one usually uses"
+        "User usually uses"
+        if memory.layer is Layer.USER
+        else f"{_WHERE[memory.scope].capitalize()} one usually uses"
     )

@@ -1,6 +1,7 @@
 """Check store, settings, models and extensions: one finding a line. It repairs nothing.
 
-Nothing is sent without `--probe`; with it the judge scores two built-in memories, and the answering host lists
+Nothing is sent without `--probe`; with it the judge scores two built-in memories, and the answering
+host lists
 its models. Trade-off: prices are for a short call; a long prompt may cost more.
 """
 
@@ -17,7 +18,14 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.platform.errors import (
+    BudgetExhausted,
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    UnknownModel,
+    UsageError,
+)
 from xscore.platform.paths import RepositoryRoot, user_stores_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import SHORTEST_KEY_SHOWN, counted, mask_key
@@ -59,7 +67,9 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
         DoctorFinding(
-            "store", True, f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE
+            "store",
+            True,
+            f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE,
         ),
         *_own_store(parts),
         *_judge(parts),
@@ -71,12 +81,16 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *_agents(parts),
     ]
     if probe and answerer is not None:
-        findings += await _listed(parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host))
+        findings += await _listed(
+            parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
+        )
     cap, ask = parts.settings.budget.max_usd, parts.settings.budget.confirm_usd
     if cap is None:
         findings.append(DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd."))
     else:
-        findings.append(DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}"))
+        findings.append(
+            DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}")
+        )
     return Diagnosis(findings=tuple(findings))
 
 
@@ -85,7 +99,9 @@ def _where_kept(root: RepositoryRoot) -> str:
     if root.read_only:
         return " (its folder cannot be written: a copy is read, and nothing is kept)"
     if root.store_dir.is_relative_to(user_stores_dir()):
-        return " (in your own folder: the repository has no git folder of its own that can be written)"
+        return (
+            " (in your own folder: the repository has no git folder of its own that can be written)"
+        )
     return ""
 
 
@@ -100,7 +116,9 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
             if said == "ok":
                 yield DoctorFinding("your store", True, str(path))
             else:
-                yield DoctorFinding("your store", False, f"{path}: {said}", sqlite_drivers.recovery_hint(path))
+                yield DoctorFinding(
+                    "your store", False, f"{path}: {said}", sqlite_drivers.recovery_hint(path)
+                )
     except StoreError as error:
         yield DoctorFinding("your store", False, error.message, error.hint)
 
@@ -108,7 +126,9 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     checks = implementations("doctor_findings", parts.settings)
     found = [finding for check in checks for finding in await check(parts.settings)]
-    terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
+    terms = DoctorFinding(
+        "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
+    )
     return found if any(one.name == terms.name for one in found) else [terms, *found]
 
 
@@ -154,13 +174,22 @@ class _CheckedModel(Struct, frozen=True):
             except UsageError as error:
                 yield self.line("", f"{place}: {error.message}", ok=False, hint=error.hint)
             secret = account.api_key.reveal()
-            end = mask_key(secret) if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
+            end = (
+                mask_key(secret)
+                if len(secret) >= SHORTEST_KEY_SHOWN
+                else "set (too short to display)"
+            )
             said = f"{end} from {account.api_key_env}, sent to {self.host}"
             if not secret:
-                said = f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
+                said = (
+                    f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
+                )
             # A server of this machine takes any key, and short ones are often set for it.
             is_doubtful = 0 < len(secret) < SHORTEST_KEY and not here
-            hint = f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a whole key."
+            hint = (
+                f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a"
+                " whole key."
+            )
             yield self.line("key", said, ok=not is_doubtful, hint=hint if is_doubtful else "")
         yield self._price(PriceList(settings.provider.price))
 
@@ -168,8 +197,13 @@ class _CheckedModel(Struct, frozen=True):
         calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
         given, written = (prices(self.provider, self.name, self.host, usage) for usage in calls)
         if given is None or written is None:
-            hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
-            return self.line("price", "no price is known for this model at this host", ok=False, hint=hint)
+            hint = (
+                "budget.max_usd cannot hold what has no price; use a model the price tables know,"
+                " or a local one."
+            )
+            return self.line(
+                "price", "no price is known for this model at this host", ok=False, hint=hint
+            )
         if not given and not written:
             return self.line("price", "free: a model server of this machine, or nothing is sent")
         million = 1_000_000 // SHORT_CALL
@@ -180,25 +214,37 @@ class _CheckedModel(Struct, frozen=True):
         return self.line("price", said)
 
     def capability(self, known: Capability | None, unknown: str, *, now: float) -> DoctorFinding:
-        """Report what the host can do, or `unknown` where it was not found out. now: Unix seconds."""
+        """Report what the host can do, or `unknown` where it was not found out. now: Unix
+        seconds."""
         if known is None or not known.probed_at:
             return self.line("capability", unknown)
         usage = "does not tell how many tokens were used, so they are estimated"
         if known.reports_usage:
-            usage = "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
+            usage = "tells tokens used" + (
+                ", and which came from its cache" if known.reports_cached_tokens else ""
+            )
         length = known.context_tokens
         found = [
-            f"answers as {known.answered_by}" if known.answered_by else REPLY_FORMS[known.reply_form],
+            (
+                f"answers as {known.answered_by}"
+                if known.answered_by
+                else REPLY_FORMS[known.reply_form]
+            ),
             usage,
             f"holds {length:,} tokens" if length else "does not tell how much it holds",
             f"refuses {', '.join(known.without)}" if known.without else "",
         ]
-        return self.line("capability", f"{'; '.join(filter(None, found))} (found {age_text(now - known.probed_at)})")
+        return self.line(
+            "capability",
+            f"{'; '.join(filter(None, found))} (found {age_text(now - known.probed_at)})",
+        )
 
 
 def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Report each model that takes over what the judge leaves; a judge by words needs none."""
-    names = [name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.is_model]
+    names = [
+        name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.is_model
+    ]
     for number, name in enumerate(names, 1):
         try:
             spec, _ = choose_judge(settings_judged_by(name, parts.settings))
@@ -206,11 +252,14 @@ def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
         except (NoUsableModel, UsageError) as error:
             yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
         else:
-            yield from _CheckedModel(f"fallback {number}", spec.provider, spec.model, host).findings(parts.settings)
+            yield from _CheckedModel(
+                f"fallback {number}", spec.provider, spec.model, host
+            ).findings(parts.settings)
 
 
 def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    """Report the chat model that gives reasons for what a decision model chose; other judges need none."""
+    """Report the chat model that gives reasons for what a decision model chose; other judges need
+    none."""
     if not parts.judge.identity.is_decision:
         return
     try:
@@ -222,32 +271,46 @@ def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
     if spec is None:
         yield DoctorFinding("reasons", True, f"none: {NO_MODEL}")
     else:
-        yield from _CheckedModel("reasons", spec.provider, spec.model, host).findings(parts.settings)
+        yield from _CheckedModel("reasons", spec.provider, spec.model, host).findings(
+            parts.settings
+        )
 
 
 def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
     factory = parts.judge
     if isinstance(factory, LexicalJudgeFactory):
-        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT)
+        yield DoctorFinding(
+            "judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT
+        )
         return
     asked, packs = factory.drafts.model, factory.drafts.profile
     model = _CheckedModel("judge", factory.provider.name, asked.name, factory.host)
-    known = known_capability(parts.store.connection, factory.provider, asked.name, now=parts.clock())
+    known = known_capability(
+        parts.store.connection, factory.provider, asked.name, now=parts.clock()
+    )
     judge = parts.settings.judge
     yield from model.findings(parts.settings)
-    here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
+    here = [
+        f"{count:,} {what}"
+        for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens"))
+        if count
+    ]
     own = f"{', '.join(here)} a minute" if here else "none"
     said = f"at most {factory.concurrency} calls in flight; limits set here: {own}"
     limits = factory.stated_limits
     stated = (known.limits.in_words() if known else "") or (limits.in_words() if limits else "")
-    yield model.line("limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}")
+    yield model.line(
+        "limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}"
+    )
     yield _reasoning(model, asked.reasoning, known)
     size = f"{packs.tokens:,} tokens, at most {packs.size}"
     if packs.is_independent:
         route = DECISION_HOSTS[model.provider].route
         yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
     else:
-        yield model.line("packs", f"chat prompts of {size} memories; {asked.order.replace('_', ' ')}")
+        yield model.line(
+            "packs", f"chat prompts of {size} memories; {asked.order.replace('_', ' ')}"
+        )
     unknown = _unknown_capability(factory.provider, may_probe=judge.probe)
     yield model.capability(known, unknown, now=parts.clock())
 
@@ -263,7 +326,10 @@ def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> Do
         return model.line("reasoning", said)
     spent = known.reasoning_tokens
     is_much = spent > REASONING_A_JUDGMENT
-    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that works without it."
+    hint = (
+        f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that works"
+        " without it."
+    )
     measured = f"{said}; measured: {spent:,} tokens a judgment"
     return model.line("reasoning", measured, ok=not is_much, hint=hint if is_much else "")
 
@@ -291,10 +357,15 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     )
     limits = known.limits.in_words() if known else ""
     stated = f"; stated by the host: {limits} a minute" if limits else ""
-    cap = f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within {primary.timeout_s:g} s"
+    cap = (
+        f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within"
+        f" {primary.timeout_s:g} s"
+    )
     yield model.line("limits", cap + stated)
     default = (
-        "the host's default" if model_settings(answerer.provider, answerer.model) is not UNKNOWN else "not asked for"
+        "the host's default"
+        if model_settings(answerer.provider, answerer.model) is not UNKNOWN
+        else "not asked for"
     )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
     unknown = "not needed: it answers in plain text"
@@ -302,7 +373,8 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFinding]:
-    """Ask the answering model's host whether it lists it; a host that cannot be asked is a finding too."""
+    """Ask the answering model's host whether it lists it; a host that cannot be asked is a finding
+    too."""
     provider = connect_provider(ModelSpec(model.provider, model.name), parts.settings)
     if not isinstance(provider, Adaptable):
         return []
@@ -316,14 +388,22 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
         return [model.line("model", "the host lists no models, so this one cannot be checked")]
     if is_model_listed(model.name, names):
         return [model.line("model", f"listed by its host, among {len(names):,}")]
-    return [model.line("model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names))]
+    return [
+        model.line(
+            "model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names)
+        )
+    ]
 
 
 async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
     """Judge two built-in memories; the repository's text is not sent."""
     judge = parts.judge
     if isinstance(judge, LexicalJudgeFactory):
-        return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", _KEY_HINT)]
+        return [
+            DoctorFinding(
+                "probe", False, "no model judges, so there is nothing to probe", _KEY_HINT
+            )
+        ]
     async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
             line = resources.judging_provider(judge.provider, model=judge.drafts.model.name)
@@ -339,8 +419,14 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
     memories = "two memories" if len(found.scores) > 1 else "one of two memories"
     estimated = "" if found.capability.reports_usage else ", by our estimate"
     return [
-        DoctorFinding("probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"),
-        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{estimated}"),
+        DoctorFinding(
+            "probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"
+        ),
+        DoctorFinding(
+            "probe usage",
+            True,
+            f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{estimated}",
+        ),
     ]
 
 

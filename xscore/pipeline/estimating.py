@@ -1,10 +1,12 @@
-"""What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
+"""What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends
+nothing.
 
-`estimate` drafts the prompts that would be sent to the judge in force, of a large pool an even sample; a forecast takes
-the same packs and adds up sizes that the store holds, for the rest of a large pool, for the other ways to judge and for
-what reports compare a turn with. Neither assumes a
-prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting prompt. What a host
-charges for writing to its cache is in the estimate only, since a turn is compared with its cost without that cache.
+`estimate` drafts the prompts that would be sent to the judge in force, of a large pool an even
+sample; a forecast takes the same packs and adds up sizes that the store holds, for the rest of a
+large pool, for the other ways to judge and for what reports compare a turn with. Neither assumes a
+prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting
+prompt. What a host charges for writing to its cache is in the estimate only, since a turn is
+compared with its cost without that cache.
 """
 
 from collections import Counter
@@ -45,7 +47,8 @@ ASKED_CHARS = 100
 
 
 DRAFTED_MEMORIES = 4_000
-"""Pools of more memories are drafted in part: reading and rendering all texts of 43,000 took most of an estimate."""
+"""Pools of more memories are drafted in part: reading and rendering all texts of 43,000 took most
+of an estimate."""
 DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
 """How a judge is asked: `JudgeEstimate.way`."""
 CACHE_STEP_TOKENS = 128
@@ -53,17 +56,27 @@ CACHE_STEP_TOKENS = 128
 
 
 def cost_of_calls(
-    judge: JudgeIdentity, work: Workload, prices: PriceList, *, cache_ttl_s: int = 0, is_kept_unasked: bool = False
+    judge: JudgeIdentity,
+    work: Workload,
+    prices: PriceList,
+    *,
+    cache_ttl_s: int = 0,
+    is_kept_unasked: bool = False,
 ) -> Decimal | None:
-    """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None: no price.
+    """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None:
+    no price.
 
-    cache_ttl_s: for how long the host is asked to keep the prompts; is_kept_unasked: it may keep them by itself. Either
-    way they are priced as first writes to its cache.
+    cache_ttl_s: for how long the host is asked to keep the prompts; is_kept_unasked: it may keep
+        them by itself. Either way they are priced as first writes to its cache.
     """
     if not work.calls:
         return Decimal(0)
     given, written = -(-work.input_tokens // work.calls), -(-work.output_tokens // work.calls)
-    average = Usage(input_tokens=given, output_tokens=written, cached_input_tokens=work.cached_tokens // work.calls)
+    average = Usage(
+        input_tokens=given,
+        output_tokens=written,
+        cached_input_tokens=work.cached_tokens // work.calls,
+    )
     cost = prices(judge.provider, judge.model, judge.host, average)
     if cost is not None and (cache_ttl_s or is_kept_unasked):
         an_hour = given if cache_ttl_s >= HOUR_S else 0
@@ -78,18 +91,24 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
     `prepare` adds the answering call and the other wire.
     """
     drafts, sees = factory.experienced(), factory.settings.judge.sees
-    work = drafted_work(drafts, turn, factory.packs(pool), texts=factory.texts, sees=sees, traits=_traits(factory))
+    work = drafted_work(
+        drafts, turn, factory.packs(pool), texts=factory.texts, sees=sees, traits=_traits(factory)
+    )
     judge, *warm = _priced_ways(factory, work, pool)
     return Estimate(
         judge=judge,
         primary=None,
         ways=(judge, *warm),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
-        by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
+        by_folder=_tokens_by(
+            pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER
+        ),
     )
 
 
-def forecast_ways(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+def forecast_ways(
+    factory: "ModelJudgeFactory", turn: Turn, pool: Pool
+) -> tuple[JudgeEstimate, ...]:
     """Estimate each way of this judge by packs and sizes, without drafting a prompt."""
     return _priced_ways(factory, workload_of(factory, turn, pool), pool)
 
@@ -104,8 +123,11 @@ def _traits(factory: "ModelJudgeFactory") -> ModelSettings:
     return model_settings(factory.spec.provider, factory.spec.model)
 
 
-def _priced_ways(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> tuple[JudgeEstimate, ...]:
-    """Price work with a cold prefix cache at the host and, where there are packs, with a warm one."""
+def _priced_ways(
+    factory: "ModelJudgeFactory", work: Workload, pool: Pool
+) -> tuple[JudgeEstimate, ...]:
+    """Price work with a cold prefix cache at the host and, where there are packs, with a warm
+    one."""
     cost = cost_of_calls(
         replace(factory.identity, model=factory.drafts.model.name),
         work,
@@ -121,7 +143,11 @@ def _priced_ways(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> tu
 
 def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> JudgeEstimate:
     """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
-    judging, prices, host = factory.settings.judge, PriceList(factory.settings.provider.price), factory.host
+    judging, prices, host = (
+        factory.settings.judge,
+        PriceList(factory.settings.provider.price),
+        factory.host,
+    )
     asked_for = replace(factory.identity, model=factory.drafts.model.name)
     limits = LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=factory.stated_limits).in_force
     latency_s = typical_latency_s(factory.store.connection, host=host, model=asked_for.model)
@@ -150,9 +176,16 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
 
 
 def drafted_work(
-    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, sees: str, traits: ModelSettings
+    drafts: PromptDrafts,
+    turn: Turn,
+    packs: Sequence[Pack],
+    *,
+    texts: Texts,
+    sees: str,
+    traits: ModelSettings,
 ) -> Workload:
-    """Add up the prompts that would be sent first; in a large pool a sample tells how far sizes alone are off.
+    """Add up the prompts that would be sent first; in a large pool a sample tells how far sizes
+    alone are off.
 
     traits: declared of the model, its prefix cache included.
     """
@@ -163,7 +196,9 @@ def drafted_work(
     sample = packs[:: ceil(memories / DRAFTED_MEMORIES)]
     drafted = _drafted_exactly(drafts, turn, sample, texts=texts, sees=sees, traits=traits)
     forecast_of_sample = forecast_work(drafts, turn, sample, sees=sees, traits=traits)
-    return _corrected(forecast_work(drafts, turn, packs, sees=sees, traits=traits), drafted, forecast_of_sample)
+    return _corrected(
+        forecast_work(drafts, turn, packs, sees=sees, traits=traits), drafted, forecast_of_sample
+    )
 
 
 def _corrected(forecast: Workload, drafted: Workload, forecast_of_same: Workload) -> Workload:
@@ -181,7 +216,13 @@ def _corrected(forecast: Workload, drafted: Workload, forecast_of_same: Workload
 
 
 def _drafted_exactly(
-    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, sees: str, traits: ModelSettings
+    drafts: PromptDrafts,
+    turn: Turn,
+    packs: Sequence[Pack],
+    *,
+    texts: Texts,
+    sees: str,
+    traits: ModelSettings,
 ) -> Workload:
     """Add up the exact prompts that would be sent first."""
     calls = given = written = lasting = 0
@@ -239,18 +280,25 @@ def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> tuple[int, int]:
 
 
 def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) -> int:
-    """Return the characters of a pack in its prompts: texts, derived from their tokens, plus fences.
+    """Return the characters of a pack in its prompts: texts, derived from their tokens, plus
+    fences.
 
     memories: number of fences, counting parts.
     """
-    texts = sum((one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members)
+    texts = sum(
+        (one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members
+    )
     names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS
     if layout.is_independent:
         # Each question repeats the statement and names its file.
         questions = memories * len(layout.statement())
         files = sum(len(member.path) + PATH_CHARS for member in members if member.path)
         return round(texts) + names + questions + files
-    return round(texts) + names + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
+    return (
+        round(texts)
+        + names
+        + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
+    )
 
 
 def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:

@@ -1,7 +1,9 @@
-"""Choose who judges and who answers, from settings and what the store knows of hosts: nothing is sent.
+"""Choose who judges and who answers, from settings and what the store knows of hosts: nothing is
+sent.
 
-If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical judge scores and
-no model answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.
+If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical
+judge scores and no model answers. A named model that cannot be used is an error, never silently
+another judge. A replay needs no key.
 """
 
 from collections.abc import Sequence
@@ -14,8 +16,21 @@ from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within
-from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
-from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
+from xscore.providers.spec import (
+    LEXICAL,
+    ModelSpec,
+    connect_provider,
+    host_with_key,
+    parse_model_spec,
+)
+from xscore.settings import (
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    PrimarySettings,
+    Secret,
+    Settings,
+)
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
@@ -31,11 +46,16 @@ REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudg
 
 
 def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
-    """Return the judge and a warning. Raises NoUsableModel for a named model that is not available."""
+    """Return the judge and a warning.
+
+    Raises NoUsableModel for a named model that is not available.
+    """
     judge = settings.judge
     if parse_model_spec(judge.model).provider == LEXICAL:
         return parse_model_spec(judge.model), ()
-    found = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
+    found = _first_with_a_key(
+        judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings
+    )
     if found is None:
         return ModelSpec(LEXICAL, ""), (NO_KEY,)
     return with_wire(found, settings), ()
@@ -47,14 +67,17 @@ def settings_judged_by(name: str, settings: Settings) -> Settings:
 
 
 def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
-    """Return how this model of OpenAI's judges: through decisions or through chat (`judge.wire`, `openai-chat:`)."""
+    """Return how this model of OpenAI's judges: through decisions or through chat (`judge.wire`,
+    `openai-chat:`)."""
     if spec.provider == CHAT_OF_OPENAI:
         return ModelSpec("openai", spec.model)
     wire = settings.judge.wire
     if spec.provider != "openai" or wire == "chat":
         return spec
     declared = DECISION_HOSTS[DECISIONS_OF_OPENAI]
-    is_known = spec.model == declared.model and is_host_within(settings.openai.base_url, declared.vendor)
+    is_known = spec.model == declared.model and is_host_within(
+        settings.openai.base_url, declared.vendor
+    )
     return ModelSpec(DECISIONS_OF_OPENAI, spec.model) if wire != "auto" or is_known else spec
 
 
@@ -67,9 +90,15 @@ def choose_answerer(settings: Settings) -> Answerer | None:
     if settings.judge.replay:
         return None
     if parse_model_spec(primary.model).provider == LEXICAL:
-        raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
-    spec = _first_with_a_key(primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings)
-    return None if spec is None else Answerer(spec.provider, spec.model, host_with_key(spec, settings))
+        raise NoUsableModel(
+            "the lexical judge cannot answer", hint="Name a model: --model provider:model."
+        )
+    spec = _first_with_a_key(
+        primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings
+    )
+    return (
+        None if spec is None else Answerer(spec.provider, spec.model, host_with_key(spec, settings))
+    )
 
 
 def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
@@ -92,9 +121,16 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
 
 def with_dummy_keys(settings: Settings) -> Settings:
     """Return settings under which every model can be chosen, and none called."""
-    keyless = {name: replace(getattr(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
-    vendors = {name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS} | settings.decisions.hosts
-    hosts = {name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env) for name, one in vendors.items()}
+    keyless = {
+        name: replace(getattr(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS
+    }
+    vendors = {
+        name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS
+    } | settings.decisions.hosts
+    hosts = {
+        name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env)
+        for name, one in vendors.items()
+    }
     return replace(settings, decisions=DecisionSettings(hosts=hosts), **keyless)
 
 
@@ -103,8 +139,11 @@ def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:
     return part.is_named or part.model != type(part)().model
 
 
-def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settings) -> ModelSpec | None:
-    """Return the first model that has a key, or None. others: None for a model that the user named."""
+def _first_with_a_key(
+    named: str, others: Sequence[str] | None, settings: Settings
+) -> ModelSpec | None:
+    """Return the first model that has a key, or None. others: None for a model that the user
+    named."""
     for spec in map(parse_model_spec, (named, *(others or ()))):
         try:
             host_with_key(spec, settings)
@@ -116,13 +155,16 @@ def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settin
     return None
 
 
-def judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) -> "LexicalJudgeFactory | ModelJudgeFactory":
+def judge_factory(
+    spec: ModelSpec, settings: Settings, *, store: Store
+) -> "LexicalJudgeFactory | ModelJudgeFactory":
     """Return the factory of this judge. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         from xscore.pipeline.lexical_factory import LexicalJudgeFactory  # a model needs none of it
 
         return LexicalJudgeFactory(settings=settings, store=store)
-    from xscore.pipeline.model_factory import model_judge_factory  # the lexical judge needs none of it
+    # The lexical judge needs none of it.
+    from xscore.pipeline.model_factory import model_judge_factory
 
     if spec.provider == DECISIONS_OF_OPENAI:
         from xscore.pipeline.probe import takes_decisions
@@ -134,7 +176,8 @@ def judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) -> "Lexi
 
 
 def configured_judge(settings: Settings, *, store: Store) -> str | None:
-    """Return the key of the judge that the next turn would have; None: it keeps no judgments. Needs no API key.
+    """Return the key of the judge that the next turn would have; None: it keeps no judgments. Needs
+    no API key.
 
     Raises NoUsableModel, UsageError.
     """

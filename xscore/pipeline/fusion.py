@@ -1,8 +1,10 @@
-"""Build the bundle from a selection: whole memories, conflicts resolved, near duplicates shown once, within the budget.
+"""Build the bundle from a selection: whole memories, conflicts resolved, near duplicates shown
+once, within the budget.
 
-Every chosen memory is accounted for: one that is merged into another or does not fit is named. Places in code are
-never merged: two similar functions may both need the edit. Trade-off: only shown memories are compared, so stored
-memories may repeat each other until `memory consolidate` merges them.
+Every chosen memory is accounted for: one that is merged into another or does not fit is named.
+Places in code are never merged: two similar functions may both need the edit. Trade-off: only shown
+memories are compared, so stored memories may repeat each other until `memory consolidate` merges
+them.
 """
 
 import json
@@ -15,7 +17,13 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
-from xscore.prompts.bundle_parts import RANKED_BY_WORDS, BesideMemories, Bundle, BundleEntry, age_text
+from xscore.prompts.bundle_parts import (
+    RANKED_BY_WORDS,
+    BesideMemories,
+    Bundle,
+    BundleEntry,
+    age_text,
+)
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
@@ -31,7 +39,8 @@ MOST_DETAILS = 20
 
 
 def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
-    """Render the kept memories within the token budget, name those that came near, and warn of what does not fit.
+    """Render the kept memories within the token budget, name those that came near, and warn of what
+    does not fit.
 
     nearest: how many memories to name, however far below the threshold, if none was kept.
     """
@@ -50,7 +59,9 @@ def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
     ]
     memories = parts.store.memories([*shown, *titled])
     kept = _bundle_entries(parts.store, selection, memories, reasons)
-    entries = _without_near_duplicates(without_conflicts(kept, authority=authority, now=now), authority)
+    entries = _without_near_duplicates(
+        without_conflicts(kept, authority=authority, now=now), authority
+    )
     budget = run.options.max_tokens or settings.max_tokens
     bundle = render_bundle(
         _with_details(parts.store, entries, turn.scope),
@@ -69,16 +80,22 @@ def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
     )
     if lost := len(bundle.left_out):
         run.warn(
-            f"{lost} of {len(kept)} chosen memories do not fit into {budget:,} tokens and are only named",
+            f"{lost} of {len(kept)} chosen memories do not fit into {budget:,} tokens and are only"
+            " named",
             "Raise bundle.max_tokens (`context --max-tokens`) to show them.",
         )
     return bundle
 
 
 def _near(
-    selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str], *, nearest: int
+    selection: Selection,
+    memories: Mapping[str, Memory],
+    reasons: Mapping[str, str],
+    *,
+    nearest: int,
 ) -> tuple[LeftOut, ...]:
-    """Return what passed without a place or is just below the threshold; if that is less, the nearest few."""
+    """Return what passed without a place or is just below the threshold; if that is less, the
+    nearest few."""
     if selection.near_misses and selection.near_misses[0].score < UNRELATED_BELOW:
         nearest = 0  # none is near
     return tuple(
@@ -93,7 +110,8 @@ def _near(
         )
         for place, near in enumerate(selection.near_misses)
         if (selection.came_near(near) or (place < nearest and near.score > 0))
-        and selection.placed_by.get(near.candidate.id) is not PlacedBy.FOLDED  # named where it stands
+        # Named where it stands.
+        and selection.placed_by.get(near.candidate.id) is not PlacedBy.FOLDED
     )
 
 
@@ -102,9 +120,16 @@ def reason_of(ranked: Ranked, reasons: Mapping[str, str]) -> str:
     return ranked.judgment.reason or reasons.get(ranked.candidate.content_hash, "")
 
 
-def _passed(selection: Selection, memories: Mapping[str, Memory], kind: Kind, *, now: float) -> tuple[str, ...]:
-    """Return a line for each of the latest decisions, or known failure patterns, that passed, shown or not."""
-    passed = [entry.candidate.id for entry in (*selection.kept, *selection.near_misses) if selection.passed(entry)]
+def _passed(
+    selection: Selection, memories: Mapping[str, Memory], kind: Kind, *, now: float
+) -> tuple[str, ...]:
+    """Return a line for each of the latest decisions, or known failure patterns, that passed, shown
+    or not."""
+    passed = [
+        entry.candidate.id
+        for entry in (*selection.kept, *selection.near_misses)
+        if selection.passed(entry)
+    ]
     found = [
         memory
         for id_ in passed
@@ -117,7 +142,9 @@ def _passed(selection: Selection, memories: Mapping[str, Memory], kind: Kind, *,
 
 def _dated_lines(memories: Iterable[Memory], *, now: float) -> list[str]:
     latest = sorted(memories, key=_latest_first)[:LATEST_DECISIONS]
-    return [f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest]
+    return [
+        f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest
+    ]
 
 
 def _latest_first(memory: Memory) -> tuple[float, str]:
@@ -127,7 +154,9 @@ def _latest_first(memory: Memory) -> tuple[float, str]:
 def _bundle_entries(
     store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
 ) -> list[BundleEntry]:
-    kept = {id_: memories[id_] for entry in selection.kept if (id_ := entry.candidate.id) in memories}
+    kept = {
+        id_: memories[id_] for entry in selection.kept if (id_ := entry.candidate.id) in memories
+    }
     headers = store.headers({memory.path for memory in kept.values() if memory.path})
     changed = _changed(store, kept)
     return [
@@ -151,11 +180,14 @@ def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Ci
     return {id_: tuple(span for span in spans if span.is_changed) for id_, spans in cited.items()}
 
 
-def _without_near_duplicates(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -> list[BundleEntry]:
+def _without_near_duplicates(
+    entries: Sequence[BundleEntry], authority: Mapping[str, float]
+) -> list[BundleEntry]:
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
-    from xscore.store.near_duplicates import near_duplicates  # most turns show one such memory or none
+    # Most turns show one such memory or none.
+    from xscore.store.near_duplicates import near_duplicates
 
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
@@ -171,7 +203,11 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
         if edge.relation is Relation.BELONGS_TO and edge.target in summaries
     }
     there = {id_ for entry in entries for id_ in (entry.memory.id, *entry.others)}
-    found = [memory for memory in store.memories(belongs.keys() - there).values() if _may_be_shown(memory, scope)]
+    found = [
+        memory
+        for memory in store.memories(belongs.keys() - there).values()
+        if _may_be_shown(memory, scope)
+    ]
     latest = sorted(found, key=_latest_first)[:MOST_DETAILS]
     tied = [replace(entry, summary=belongs.get(entry.memory.id, "")) for entry in entries]
     return [*tied, *(BundleEntry(memory, None, summary=belongs[memory.id]) for memory in latest)]
@@ -179,7 +215,9 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
 
 def _may_be_shown(memory: Memory, scope: Scope) -> bool:
     live = memory.status in {MemoryStatus.ACTIVE, MemoryStatus.STALE}
-    inside = (not scope.kinds or memory.kind in scope.kinds) and (not scope.layers or memory.layer in scope.layers)
+    inside = (not scope.kinds or memory.kind in scope.kinds) and (
+        not scope.layers or memory.layer in scope.layers
+    )
     return live and inside
 
 
@@ -193,12 +231,17 @@ def without_conflicts(
     """Replace entries that contradict each other with one entry of one sentence."""
     found = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
     text = {conflict.winner: conflict.text for conflict in found}
-    losers = {conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner] for conflict in found}
+    losers = {
+        conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner]
+        for conflict in found
+    }
     gone = {id_ for ids in losers.values() for id_ in ids}
     return [
-        replace(entry, resolved=text[entry.memory.id], settles=tuple(losers[entry.memory.id]))
-        if entry.memory.id in text
-        else entry
+        (
+            replace(entry, resolved=text[entry.memory.id], settles=tuple(losers[entry.memory.id]))
+            if entry.memory.id in text
+            else entry
+        )
         for entry in entries
         if entry.memory.id not in gone
     ]
@@ -214,17 +257,25 @@ def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
 
 
 def merge_near_duplicates(
-    entries: Sequence[BundleEntry], groups: Sequence[Sequence[str]], *, authority: Mapping[str, float]
+    entries: Sequence[BundleEntry],
+    groups: Sequence[Sequence[str]],
+    *,
+    authority: Mapping[str, float],
 ) -> list[BundleEntry]:
-    """Keep the most authoritative, then newest, of each group of near duplicates, and name the others in it."""
+    """Keep the most authoritative, then newest, of each group of near duplicates, and name the
+    others in it."""
     by_id = {entry.memory.id: entry.memory for entry in entries}
     stands_for: dict[str, tuple[str, ...]] = {}
     for group in groups:
-        first, *others = sorted((by_id[id_] for id_ in group), key=lambda memory: _authority_rank(memory, authority))
+        first, *others = sorted(
+            (by_id[id_] for id_ in group), key=lambda memory: _authority_rank(memory, authority)
+        )
         stands_for[first.id] = tuple(other.id for other in others)
     gone = {id_ for ids in stands_for.values() for id_ in ids}
     return [
-        replace(entry, alike=stands_for.get(entry.memory.id, ())) for entry in entries if entry.memory.id not in gone
+        replace(entry, alike=stands_for.get(entry.memory.id, ()))
+        for entry in entries
+        if entry.memory.id not in gone
     ]
 
 
@@ -237,7 +288,8 @@ LATEST_DECISIONS = 5
 
 
 def _repository_context(parts: PipelineParts) -> BesideMemories:
-    """Read the git state (if git is used), and decisions and verdicts on the context of a task from the store."""
+    """Read the git state (if git is used), and decisions and verdicts on the context of a task from
+    the store."""
     root, now, connection = parts.root, parts.clock(), parts.store.connection
     decided = memory_rows.select_memories(
         connection,
@@ -247,8 +299,8 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
     )
     lines = _dated_lines(decided, now=now)
     verdicts = connection.execute(
-        "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE 't\\_%' ESCAPE '\\'"
-        " ORDER BY id DESC LIMIT ?",
+        "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE"
+        " 't\\_%' ESCAPE '\\' ORDER BY id DESC LIMIT ?",
         (LATEST_DECISIONS,),
     ).fetchall()
     for at, turn_id, payload in verdicts:

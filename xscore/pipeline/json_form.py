@@ -1,6 +1,8 @@
-"""Records to the public JSON, schema 1, as `docs/reference/json.md` lists it; `stored_receipt` reads a receipt back.
+"""Records to the public JSON, schema 1, as `docs/reference/json.md` lists it; `stored_receipt`
+reads a receipt back.
 
-Money is a decimal string, null is unpriced. Fields may be added within the schema, never renamed or removed.
+Money is a decimal string, null is unpriced. Fields may be added within the schema, never renamed or
+removed.
 """
 
 from collections.abc import Mapping
@@ -21,7 +23,10 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    return {"schema": SCHEMA, **(answer_json(record) if isinstance(record, Answer) else record_json(record))}
+    return {
+        "schema": SCHEMA,
+        **(answer_json(record) if isinstance(record, Answer) else record_json(record)),
+    }
 
 
 def record_json(record: object) -> dict[str, Json]:
@@ -34,8 +39,8 @@ def record_json(record: object) -> dict[str, Json]:
 def receipt_to_store(answer: Answer) -> Answer:
     """Return the receipt as the repository's store keeps it.
 
-    Leaves out the bundle, earlier questions, and words about the user's own memories, which stay in their store.
-    Secrets in the answer, which a model may make up or repeat, are redacted.
+    Leaves out the bundle, earlier questions, and words about the user's own memories, which stay in
+    their store. Secrets in the answer, which a model may make up or repeat, are redacted.
     """
     from xscore.store.redaction import redact  # the rules are read by turns, not by every command
 
@@ -45,7 +50,8 @@ def receipt_to_store(answer: Answer) -> Answer:
         bundle=None,
         session=replace(answer.session, last_task="") if answer.session else None,
         carried_over=replace(
-            answer.carried_over, under=tuple([replace(one, task="") for one in answer.carried_over.under])
+            answer.carried_over,
+            under=tuple([replace(one, task="") for one in answer.carried_over.under]),
         ),
         selected=tuple(map(_without_user_words, answer.selected)),
         near_misses=tuple(map(_without_user_words, answer.near_misses)),

@@ -1,7 +1,8 @@
 """Judge a pool by words alone: at once, without an event loop, resources, or anything sent.
 
-A turn whose judge asks an embedder, or shares with a server, goes the way of a model (`live_judging`). Trade-off: it
-cannot be cut short. Where the deadline has come before, nothing is judged; Ctrl-C ends the turn without a receipt.
+A turn whose judge asks an embedder, or shares with a server, goes the way of a model
+(`live_judging`). Trade-off: it cannot be cut short. Where the deadline has come before, nothing is
+judged; Ctrl-C ends the turn without a receipt.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.events import Leader, Progress
-from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    UNRELATED_BELOW,
+    Judgment,
+    Origin,
+    Outcome,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate, TermColumn
 from xscore.records.receipt import StageUsage
 from xscore.records.turn import Turn
@@ -54,11 +62,17 @@ def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
 
         cause = UnjudgedCause.DEADLINE
         return tuple(
-            Outcome(candidate, Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause]), Origin.UNJUDGED)
+            Outcome(
+                candidate,
+                Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause]),
+                Origin.UNJUDGED,
+            )
             for candidate in candidates
         )
     least = parts.settings.judge.reasons_from
-    outcomes = lexical_outcomes(parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least)
+    outcomes = lexical_outcomes(
+        parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least
+    )
     related = [
         (judgment.score, judgment.content_hash, candidate)
         for candidate, judgment, _ in outcomes

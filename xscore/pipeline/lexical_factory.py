@@ -1,6 +1,7 @@
 """Builds the judge without a model: it needs no key, sends nothing and costs nothing.
 
-A model's counterpart is `model_factory`. Trade-off: its scores depend on the whole pool, so none is ever stored.
+A model's counterpart is `model_factory`. Trade-off: its scores depend on the whole pool, so none is
+ever stored.
 """
 
 from decimal import Decimal
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 
 SECONDS_A_MEMORY = 25e-6
-"""CPU of scoring one, measured on 1,600 to 11,559 memories (22 µs); start-up, half a second, is no part of it."""
+"""CPU of scoring one, measured on 1,600 to 11,559 memories (22 µs); start-up, half a second, is no
+part of it."""
 
 
 class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
@@ -42,12 +44,15 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """Identity of the judge; an embedder's likeness scores make it another judge."""
         from xscore.scorer.lexical import LEXICAL_IDENTITY  # a model needs none of it
 
-        labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
+        labels = [
+            label(self.settings) for label in implementations("embedder_label", self.settings)
+        ]
         return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
 
     @property
     def needs_resources(self) -> bool:
-        """Whether it asks an embedder, or a shared server has to answer; words alone need nothing but the store."""
+        """Whether it asks an embedder, or a shared server has to answer; words alone need nothing
+        but the store."""
         return is_used("likeness", self.settings) or is_used("shared_resources", self.settings)
 
     @property
@@ -55,13 +60,17 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """The lowest final score that is kept, on the scale of words."""
         return Thresholds(self.settings.selection.lexical_threshold)
 
-    async def open(self, resources: "TurnResources", asked: PooledTurn, sample: int = 0) -> "LexicalJudge":
+    async def open(
+        self, resources: "TurnResources", asked: PooledTurn, sample: int = 0
+    ) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""
         from xscore.scorer.lexical import LexicalJudge
         from xscore.store.memory_rows import stale_memory_ids
         from xscore.store.term_vectors import TERM_EMBEDDER
 
-        meaning = await find_likeness(asked.turn, self.settings, store=self.store, resources=resources)
+        meaning = await find_likeness(
+            asked.turn, self.settings, store=self.store, resources=resources
+        )
         return LexicalJudge(
             lambda: self.store.vectors(TERM_EMBEDDER),
             reasons_from=self.settings.judge.reasons_from,

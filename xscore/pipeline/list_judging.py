@@ -1,8 +1,12 @@
-"""Judge the questions of a list by live calls, several at a time, with one provider, one budget and one ledger.
+"""Judge the questions of a list by live calls, several at a time, with one provider, one budget and
+one ledger.
 
-Every judgment is committed before its slot is freed, so running the list again resumes it. A failure of one
-question need not end the list; a cap, the deadline, Ctrl-C and a host that rejects everything do. It ranks
-and writes nothing. Trade-off: several questions are open at once to use all slots, so an interrupted list
+Every judgment is committed before its slot is freed, so running the list again resumes it. A
+failure of one
+question need not end the list; a cap, the deadline, Ctrl-C and a host that rejects everything do.
+It ranks
+and writes nothing. Trade-off: several questions are open at once to use all slots, so an
+interrupted list
 leaves some of them half judged.
 """
 
@@ -15,7 +19,14 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, JudgingProgress, NoJudge, judge_pool, open_judge
+from xscore.pipeline.live_judging import (
+    ENDS_ALL,
+    JudgedPool,
+    JudgingProgress,
+    NoJudge,
+    judge_pool,
+    open_judge,
+)
 from xscore.pipeline.parts import Deadline, PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
@@ -71,16 +82,23 @@ async def judge_question(
     observer: Observer | None = None,
     opening: asyncio.Lock | None = None,
 ) -> JudgedPool:
-    """Judge one question's candidates missing from the cache; each gets an outcome. If cancelled, judgments are kept.
+    """Judge one question's candidates missing from the cache; each gets an outcome. If cancelled,
+    judgments are kept.
 
-    opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves of
-    ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be stored.
+    opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves
+        of
+    ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be
+    stored.
     """
     judge = await open_judge(parts.judge, resources, prepared, opening=opening)
     settled = await judge_pool(prepared, judge, resources, observer)
     if isinstance(judge, NoJudge):
         return settled
-    if judge.identity.is_decision and parts.settings.selection.most_redrawn and not settled.interrupted:
+    if (
+        judge.identity.is_decision
+        and parts.settings.selection.most_redrawn
+        and not settled.interrupted
+    ):
         from xscore.pipeline.turn_judging import draw_again
 
         settled, _ = await draw_again(parts, resources, prepared, settled)
@@ -98,9 +116,10 @@ async def judge_list(
 ) -> LiveEnd:
     """Judge every question's candidates missing from the cache. The calls are recorded under `job`.
 
-    on_end: called after each question that had misses. If cancelled, it stops sending, gives calls in
-    flight a moment to finish, and returns. Raises what opening the judge raises if nothing was judged before, and
-    StoreError.
+    on_end: called after each question that had misses. If cancelled, it stops sending, gives calls
+        in
+    flight a moment to finish, and returns. Raises what opening the judge raises if nothing was
+    judged before, and StoreError.
     """
     async with parts.open_resources(job) as opened:
         resources = _ListResources(**asdict(opened))
@@ -108,12 +127,16 @@ async def judge_list(
         resources.deadline = deadline
         run = _ListUnderWay(parts, resources, progress, on_end)
         try:
-            await run.judge(questions if isinstance(questions, AsyncIterable) else _one_by_one(questions))
+            await run.judge(
+                questions if isinstance(questions, AsyncIterable) else _one_by_one(questions)
+            )
         except asyncio.CancelledError:
             take_back_cancellation()
             resources.end(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
-        finally:  # also where an observer failed: what is in flight is paid for, and kept while the store is open
+        # Also where an observer failed: what is in flight is paid for, and kept while the store is
+        # open.
+        finally:
             if run.open:
                 resources.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
@@ -149,8 +172,11 @@ class _ListResources(TurnResources):
         self.hold_back()
 
     def new_stop(self) -> StopSignal:
-        """Return the stop of one question's judging, which also stops the list if the cause applies to all."""
-        stop = StopSignal(lambda: self.end(stop.cause, stop.detail) if stop.cause in ENDS_ALL else None)
+        """Return the stop of one question's judging, which also stops the list if the cause applies
+        to all."""
+        stop = StopSignal(
+            lambda: self.end(stop.cause, stop.detail) if stop.cause in ENDS_ALL else None
+        )
         self.stops.add(stop)
         if self.cause is not None:
             stop.set(self.cause, self.detail)
@@ -197,11 +223,13 @@ class _ListUnderWay(Struct):
         """Cancel open questions and collect their results."""
         for task in self.open.values():
             task.cancel()
-        await asyncio.gather(*self.open.values(), return_exceptions=True)  # the cause of the end is already recorded
+        # The cause of the end is already recorded.
+        await asyncio.gather(*self.open.values(), return_exceptions=True)
         self.open.clear()
 
     def _is_full(self) -> bool:
-        """Return whether enough prompts wait, counting the fewest packs that the open questions still need."""
+        """Return whether enough prompts wait, counting the fewest packs that the open questions
+        still need."""
         judge = self.parts.judge
         if isinstance(judge, LexicalJudgeFactory) or len(self.open) >= MOST_OPEN:
             return True
@@ -215,12 +243,17 @@ class _ListUnderWay(Struct):
     async def _wait(self, until: str, timeout_s: float | None) -> None:
         done, _ = await asyncio.wait(self.open.values(), timeout=timeout_s, return_when=until)
         self.open = {watch: task for watch, task in self.open.items() if task not in done}
-        failed = [error for task in done if not task.cancelled() and (error := task.exception()) is not None]
+        failed = [
+            error
+            for task in done
+            if not task.cancelled() and (error := task.exception()) is not None
+        ]
         if failed:
             raise failed[0]
 
     async def _settle(self, prepared: PreparedQuestion, watch: _QuestionWatch) -> None:
-        """Judge one question and pass its result on at once, however long the next question takes to come."""
+        """Judge one question and pass its result on at once, however long the next question takes
+        to come."""
         try:
             judged = await judge_question(
                 self.parts,
@@ -256,7 +289,11 @@ class _ListUnderWay(Struct):
         self.progress.report(judged, unjudged, self.resources.usage.spent(Stage.JUDGE))
 
     def _is_of_the_list(self, absent: Unjudged) -> bool:
-        """Return whether it has no score because the list ended; a failed call has a message of its own."""
+        """Return whether it has no score because the list ended; a failed call has a message of its
+        own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return self.resources.cause is UnjudgedCause.PROVIDER and absent.detail == self.resources.detail
+            return (
+                self.resources.cause is UnjudgedCause.PROVIDER
+                and absent.detail == self.resources.detail
+            )
         return absent.cause in ENDS_ALL

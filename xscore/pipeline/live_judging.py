@@ -1,7 +1,7 @@
 """Judge what the cache lacks, until the work is done, the deadline comes, or Ctrl-C.
 
-After Ctrl-C, calls in flight have `GRACE_S` to finish. Trade-off: calls that would probably end too late are not
-started, so a turn's last seconds are spent waiting.
+After Ctrl-C, calls in flight have `GRACE_S` to finish. Trade-off: calls that would probably end too
+late are not started, so a turn's last seconds are spent waiting.
 """
 
 import asyncio
@@ -22,7 +22,14 @@ from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.processes import gc_paused
 from xscore.records.calls import Stage
 from xscore.records.events import Leader, Observer, Progress
-from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    UNRELATED_BELOW,
+    Judgment,
+    Origin,
+    Outcome,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate
 from xscore.records.receipt import StageUsage
 from xscore.scorer.judge import Judge
@@ -32,12 +39,19 @@ if TYPE_CHECKING:
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
 CALL_TIME_MARGIN = 1.25
-"""Begin a call only if this many times the 90th percentile of the latest calls is left. Without the margin one in ten
-calls of the last wave would be cut off, and charged."""
+"""Begin a call only if this many times the 90th percentile of the latest calls is left. Without the
+margin one in ten calls of the last wave would be cut off, and charged."""
 POLL_S = 0.25
 GRACE_S = 5.0
 REPORT_EVERY_S = 0.1
-ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.PROVIDER})
+ENDS_ALL = frozenset(
+    {
+        UnjudgedCause.BUDGET,
+        UnjudgedCause.DEADLINE,
+        UnjudgedCause.INTERRUPTED,
+        UnjudgedCause.PROVIDER,
+    }
+)
 """Causes that apply to all that is left to judge, in a turn and in a list."""
 STOP_DETAILS = {
     UnjudgedCause.INTERRUPTED: "stopped before it was judged",
@@ -89,7 +103,8 @@ class JudgingProgress(Struct):
     ) -> None:
         """Report the candidates judged and settled without a score so far, and what they cost.
 
-        settled: since the last report. final: report it however soon after another.
+        settled: since the last report.
+        final: report it however soon after another.
         """
         if not (final or self.is_due):
             return
@@ -122,7 +137,8 @@ async def open_judge(
 ) -> Judge | NoJudge:
     """Open the judge before the deadline; Ctrl-C is taken back.
 
-    opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError and NoUsableModel.
+    opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError
+        and NoUsableModel.
     """
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
@@ -144,7 +160,8 @@ async def judge_pool(
 ) -> JudgedPool:
     """Judge candidates missing from the cache and return one outcome per candidate, in order.
 
-    resources: None if nothing may be sent. leaders: how many of the best so far to report to the observer.
+    resources: None if nothing may be sent.
+    leaders: how many of the best so far to report to the observer.
     """
     pool = asked.pool
     with gc_paused():
@@ -161,7 +178,9 @@ async def judge_pool(
         elsewhere = frozenset(judge.judged_elsewhere)
     progress.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
-    judged = {hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)}
+    judged = {
+        hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)
+    }
     found = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
 
     def settled(candidate: Candidate, outcome: Outcome | None) -> Outcome:
@@ -172,7 +191,8 @@ async def judge_pool(
         return Outcome(candidate, result, Origin.UNJUDGED)
 
     outcomes = [
-        one or settled(candidate, new) for candidate, one, new in zip(pool.candidates, known, found, strict=True)
+        one or settled(candidate, new)
+        for candidate, one, new in zip(pool.candidates, known, found, strict=True)
     ]
     paid = {} if isinstance(judge, NoJudge) else judge.paid
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, paid)
@@ -188,7 +208,8 @@ async def _judge(
         async for result in results:
             try:
                 progress.add(result)
-            except BaseException:  # an observer failed: what is in flight is paid for, and kept before that is raised
+            # An observer failed: what is in flight is paid for, and kept before that is raised.
+            except BaseException:
                 judge.stop(UnjudgedCause.INTERRUPTED)
                 async for _ in results:
                     pass
@@ -198,9 +219,13 @@ async def _judge(
 
 
 async def settle_work(
-    judging: Coroutine[Any, Any, None], resources: TurnResources, *, stop: Callable[[UnjudgedCause], None]
+    judging: Coroutine[Any, Any, None],
+    resources: TurnResources,
+    *,
+    stop: Callable[[UnjudgedCause], None],
 ) -> UnjudgedCause | None:
-    """Judge until the deadline or Ctrl-C; return what cut it short, or None. Raises what judging raises.
+    """Judge until the deadline or Ctrl-C; return what cut it short, or None. Raises what judging
+    raises.
 
     stop: prevents further calls.
     """
@@ -226,7 +251,10 @@ async def _wait_until_deadline(
     work: asyncio.Task[None], resources: TurnResources, stop: Callable[[UnjudgedCause], None]
 ) -> None:
     deadline, usage = resources.deadline, resources.usage
-    while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0:
+    while (
+        not work.done()
+        and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0
+    ):
         await asyncio.wait([work], timeout=None if left == inf else min(left, POLL_S))
     if not work.done():
         stop(UnjudgedCause.DEADLINE)
@@ -236,9 +264,13 @@ async def _wait_until_deadline(
 class _Collected:
     """Collects the results of one pool and reports progress now and then."""
 
-    def __init__(self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int) -> None:
+    def __init__(
+        self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int
+    ) -> None:
         self.resources, self.leaders = resources, leaders
-        self.progress = JudgingProgress(observer, len(pool.candidates), len(pool.candidates) - len(pool.misses))
+        self.progress = JudgingProgress(
+            observer, len(pool.candidates), len(pool.candidates) - len(pool.misses)
+        )
         self.found: dict[str, Judgment | Unjudged] = {}
         self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
         self.judged = 0
@@ -260,7 +292,11 @@ class _Collected:
     def report(self, *, final: bool = False) -> None:
         best = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
         settled = [
-            Outcome(self.named[one.content_hash], one, Origin.JUDGED if isinstance(one, Judgment) else Origin.UNJUDGED)
+            Outcome(
+                self.named[one.content_hash],
+                one,
+                Origin.JUDGED if isinstance(one, Judgment) else Origin.UNJUDGED,
+            )
             for one in self.unreported
         ]
         self.unreported.clear()
@@ -268,7 +304,11 @@ class _Collected:
             self.judged,
             len(self.found) - self.judged,
             self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage(),
-            leaders=tuple(Leader(one.path, one.entity, score) for one, score in best if score >= UNRELATED_BELOW),
+            leaders=tuple(
+                Leader(one.path, one.entity, score)
+                for one, score in best
+                if score >= UNRELATED_BELOW
+            ),
             settled=tuple(settled),
             final=final,
         )

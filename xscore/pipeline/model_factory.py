@@ -1,7 +1,9 @@
-"""Builds the judge that is a model: its prompts, its identity in the cache, its pace and its estimates.
+"""Builds the judge that is a model: its prompts, its identity in the cache, its pace and its
+estimates.
 
-The host is probed at the first opening and remembered, because its context length shapes the packs. Nothing is sent
-before the turn's resources are open. Trade-off: naming a script or a model file reads its start.
+The host is probed at the first opening and remembered, because its context length shapes the packs.
+Nothing is sent before the turn's resources are open. Trade-off: naming a script or a model file
+reads its start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,10 +40,14 @@ if TYPE_CHECKING:
     from xscore.scorer.packs import Pack
 
 
-def model_judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) -> "ModelJudgeFactory":
+def model_judge_factory(
+    spec: ModelSpec, settings: Settings, *, store: Store
+) -> "ModelJudgeFactory":
     """Return the factory of a model judge. Raises what `connect` raises."""
     provider, judge = connect_provider(spec, settings), settings.judge
-    rubric = named_rubric(redact_said(encodable_text(judge.rubric), allow_pii=settings.memory.allow_pii).text)
+    rubric = named_rubric(
+        redact_said(encodable_text(judge.rubric), allow_pii=settings.memory.allow_pii).text
+    )
     traits, form = model_settings(spec.provider, spec.model), None
     if spec.is_decision:
         form = DecisionForm.SCORE if judge.wire == "decisions-score" else DecisionForm.PREDICATE
@@ -71,7 +77,10 @@ def model_judge_factory(spec: ModelSpec, settings: Settings, *, store: Store) ->
 
 
 class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
-    """A model that judges in packs, before anything is opened. A fully cached turn drafts no prompt."""
+    """A model that judges in packs, before anything is opened.
+
+    A fully cached turn drafts no prompt.
+    """
 
     is_model: ClassVar[bool] = True
     """Its judgments are cached, and may cost money."""
@@ -99,18 +108,21 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     def drafts(self) -> "PromptDrafts":
         """The settings that shape its prompts, with packs that fit the host's context."""
         if not self.drafted:
-            from xscore.pipeline.model_opening import draft_prompts  # a turn that is all cached drafts none
+            # A turn that is all cached drafts none.
+            from xscore.pipeline.model_opening import draft_prompts
 
             self.drafted.append(draft_prompts(self))
         return self.drafted[0]
 
     def with_drafts(self, drafts: "PromptDrafts") -> "ModelJudgeFactory":
-        """Return the factory with other drafts; it is another judge if they may change its scores."""
+        """Return the factory with other drafts; it is another judge if they may change its
+        scores."""
         identity = drafts.identity(provider=self.provider.name, host=self.host)
         return replace(self, drafted=[drafts], identity=identity, forecasts=[])
 
     def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
-        """Return the factory that knows this of its host: its judge is the model that answers there."""
+        """Return the factory that knows this of its host: its judge is the model that answers
+        there."""
         answered_by = capability.judge if capability and self.spec.is_decision else ""
         identity = replace(self.identity, model=answered_by) if answered_by else self.identity
         return replace(self, capability=capability, identity=identity, drafted=[], forecasts=[])
@@ -130,27 +142,45 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Most calls in flight."""
         return self.settings.judge.concurrency or default_concurrency(self.host)
 
-    async def open(self, resources: "TurnResources", asked: PooledTurn, sample: int = FIRST_DRAW) -> "ModelJudge":
-        """Return the judge of this turn; see `open_model_judge`. Raises what `probe.probe_host` raises."""
-        from xscore.pipeline.model_opening import open_model_judge  # a turn that is all cached opens no judge
+    async def open(
+        self, resources: "TurnResources", asked: PooledTurn, sample: int = FIRST_DRAW
+    ) -> "ModelJudge":
+        """Return the judge of this turn; see `open_model_judge`.
+
+        Raises what `probe.probe_host` raises.
+        """
+        # A turn that is all cached opens no judge.
+        from xscore.pipeline.model_opening import open_model_judge
 
         return await open_model_judge(self, resources, asked, sample)
 
     def through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":
-        """Return the same model through chat, where its host has no route for decisions. Raises the error else."""
+        """Return the same model through chat, where its host has no route for decisions.
+
+        Raises the error else.
+        """
         from xscore.pipeline.probe import remember_no_decisions
 
         if self.spec.provider != DECISIONS_OF_OPENAI:
             raise error
-        resources.note(f"{self.host} accepts no decision calls for `{self.spec.model}`; it judges through chat")
-        remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.store.clock())
+        resources.note(
+            f"{self.host} accepts no decision calls for `{self.spec.model}`; it judges through chat"
+        )
+        remember_no_decisions(
+            self.store.connection, self.provider, self.spec.model, at=self.store.clock()
+        )
         spec = ModelSpec("openai", self.spec.model)
         return model_judge_factory(spec, self.settings, store=self.store)
 
     def with_shared_prompts(self) -> "ModelJudgeFactory":
-        """Return it with prompts that questions may share: another judge. A decision model has none: return itself."""
+        """Return it with prompts that questions may share: another judge.
+
+        A decision model has none: return itself.
+        """
         (layout,) = implementations("shared_prompt_layout", self.settings)
-        return self if self.spec.is_decision else self.with_drafts(replace(self.drafts, layout=layout))
+        return (
+            self if self.spec.is_decision else self.with_drafts(replace(self.drafts, layout=layout))
+        )
 
     def close(self) -> None:
         """Store what the replies have shown of the host."""
@@ -171,10 +201,13 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         return await prior_scores(self, resources, turn, pool)
 
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
-        """Assign every memory to a pack, the user's own memories separately, and store the assignment.
+        """Assign every memory to a pack, the user's own memories separately, and store the
+        assignment.
 
-        Done once for all memories of the pool: a forecast and the judge after it use the same packs, and so do
-        all questions of a list. The part that a follow-up judges would leave these packs nearly empty, so it gets none.
+        Done once for all memories of the pool: a forecast and the judge after it use the same
+        packs, and so do
+        all questions of a list. The part that a follow-up judges would leave these packs nearly
+        empty, so it gets none.
         """
         if pool.thread is not None and pool.thread.carried:
             return {}

@@ -1,7 +1,8 @@
-"""Opens the judge that is a model: its prompts are drafted, its host is probed, the pool is packed and ordered.
+"""Opens the judge that is a model: its prompts are drafted, its host is probed, the pool is packed
+and ordered.
 
-A turn that is all cached needs none of it; `model_factory` names the judge. Trade-off: an unknown host is probed before
-the first judging call, which costs one call more.
+A turn that is all cached needs none of it; `model_factory` names the judge. Trade-off: an unknown
+host is probed before the first judging call, which costs one call more.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,12 @@ from msgspec.structs import replace
 
 from xscore.cache.judgment_store import untrusted_scores
 from xscore.cache.keys import FIRST_DRAW, judge_key
-from xscore.costs.call_history import best_cache_ttl_s, calls_handled, gaps_between_turns_s, latest_call_s
+from xscore.costs.call_history import (
+    best_cache_ttl_s,
+    calls_handled,
+    gaps_between_turns_s,
+    latest_call_s,
+)
 from xscore.costs.ledger import learned_chars_per_token
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool, PooledTurn
@@ -28,7 +34,13 @@ from xscore.providers.provider import Provider
 from xscore.providers.spec import import_for_judging, model_name
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import ONE_TURN_LAYOUT, PromptDrafts, PromptLayout, chat_layout, decision_layout
+from xscore.scorer.drafts import (
+    ONE_TURN_LAYOUT,
+    PromptDrafts,
+    PromptLayout,
+    chat_layout,
+    decision_layout,
+)
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.lexical import fuse_ranks, lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
@@ -47,7 +59,8 @@ AHEAD_OF_ALL = 2.0
 async def open_model_judge(
     named: "ModelJudgeFactory", resources: "TurnResources", asked: PooledTurn, sample: int
 ) -> ModelJudge:
-    """Return the judge of this turn; its judgments are committed, as this sample, before it yields them.
+    """Return the judge of this turn; its judgments are committed, as this sample, before it yields
+    them.
 
     An unknown host is probed first. Raises what `probe.probe_host` raises.
     """
@@ -55,7 +68,8 @@ async def open_model_judge(
     try:
         factory, wrapped = await with_probed_host(named, resources)
     except UnknownModel as error:
-        if sample != FIRST_DRAW:  # chat is another judge, and this one's answers are not its second ones
+        # Chat is another judge, and this one's answers are not its second ones.
+        if sample != FIRST_DRAW:
             raise
         return await named.through_chat(resources, error).open(resources, asked)
     priors: Mapping[str, float] = {}
@@ -64,10 +78,15 @@ async def open_model_judge(
         priors, warnings = await factory.priors(resources, turn, pool)
         warnings = (*_remarks(factory, turn), *warnings)
     write, claims = await resources.judgment_access(pool.misses, turn_key, factory.identity, sample)
-    head_starts = untrusted_scores(named.store.connection, (turn_key, judge_key(named.identity), sample))
+    head_starts = untrusted_scores(
+        named.store.connection, (turn_key, judge_key(named.identity), sample)
+    )
     if pool.thread is not None:
         head_starts |= dict.fromkeys(pool.thread.first, AHEAD_OF_ALL)
-    own, judgments = any(miss.layer is Layer.USER for miss in pool.misses), resources.spending.judgments
+    own, judgments = (
+        any(miss.layer is Layer.USER for miss in pool.misses),
+        resources.spending.judgments,
+    )
     return ModelJudge(
         wrapped,
         factory.drafts,
@@ -77,13 +96,21 @@ async def open_model_judge(
             claims=claims,
             slots=factory.slots(pool),
             priors=priors,
-            known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
+            known_parts=lambda hashes: {
+                part: pool.known[part] for part in hashes if part in pool.known
+            },
             concurrency=workers_for(named.concurrency),
             sees=named.settings.judge.sees,
             stop=resources.new_stop(),
             remarks=warnings,
             faults=resources.faults,
-            write_as=None if own else lambda model: judgments.writer(turn_key, replace(factory.identity, model=model)),
+            write_as=(
+                None
+                if own
+                else lambda model: judgments.writer(
+                    turn_key, replace(factory.identity, model=model)
+                )
+            ),
             head_starts=head_starts,
         ),
     )
@@ -96,7 +123,8 @@ def _remarks(factory: "ModelJudgeFactory", turn: Turn) -> tuple[str, ...]:
     unsteady = ""
     if factory.capability is not None and factory.capability.has_no_steady_name:
         unsteady = (
-            f"{factory.host} names a different model in each reply; scores are stored under `{factory.spec.model}`"
+            f"{factory.host} names a different model in each reply; scores are stored under"
+            f" `{factory.spec.model}`"
         )
     return tuple(filter(None, (unseen, unsteady)))
 
@@ -110,7 +138,9 @@ async def with_probed_host(
     """
     await import_for_judging(named.provider.name)
     connection, model = named.store.connection, named.drafts.model.name
-    resources.usage.usual_judging_s = latest_call_s(connection, host=named.host, model=model, now=named.store.clock())
+    resources.usage.usual_judging_s = latest_call_s(
+        connection, host=named.host, model=model, now=named.store.clock()
+    )
     wrapped = resources.judging_provider(
         named.provider,
         model=named.spec.model,
@@ -130,7 +160,8 @@ async def with_probed_host(
 
 
 def cached_model(factory: "ModelJudgeFactory") -> JudgeModel:
-    """Return the model settings with the prefix-cache lifetime that pays off, given the gaps between turns."""
+    """Return the model settings with the prefix-cache lifetime that pays off, given the gaps
+    between turns."""
     traits, model = model_settings(factory.spec.provider, factory.spec.model), factory.drafts.model
     if not traits.cache_writes:
         return model
@@ -150,13 +181,16 @@ async def prior_scores(
 ) -> tuple[Mapping[str, float], tuple[str, ...]]:
     """Return lexical and embedding priors, 0..1 by memory id, and warnings."""
     known = pool.thread.priors if pool.thread else {}
-    words = known or lexical_priors(turn, pool.candidates, lambda: factory.store.vectors(TERM_EMBEDDER))
+    words = known or lexical_priors(
+        turn, pool.candidates, lambda: factory.store.vectors(TERM_EMBEDDER)
+    )
     meaning = await find_likeness(turn, factory.settings, store=factory.store, resources=resources)
     return fuse_ranks(words, meaning.cosines), meaning.warnings
 
 
 def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
-    """Return how its prompts are made: the model's settings, and packs that fit the host's context."""
+    """Return how its prompts are made: the model's settings, and packs that fit the host's
+    context."""
     judge, traits, host = (
         factory.settings.judge,
         model_settings(factory.spec.provider, factory.spec.model),
@@ -164,11 +198,16 @@ def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
     )
     stated = factory.capability.context_tokens if factory.capability else None
     learned = learned_chars_per_token(
-        factory.store.connection, provider=factory.provider.name, host=host, model=factory.spec.model
+        factory.store.connection,
+        provider=factory.provider.name,
+        host=host,
+        model=factory.spec.model,
     )
     model = JudgeModel(
         name=model_name(factory.spec),
-        answered_by=factory.capability.judge if factory.capability and factory.spec.is_decision else "",
+        answered_by=(
+            factory.capability.judge if factory.capability and factory.spec.is_decision else ""
+        ),
         reasoning=traits.reasoning,
         reasoning_reserve=traits.reasoning_reserve,
         temperature=traits.temperature,
@@ -199,7 +238,9 @@ def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
 def _layout(factory: "ModelJudgeFactory") -> PromptLayout:
     """Return how its requests are made and read."""
     if factory.form is not None:
-        return decision_layout(factory.form, DECISION_HOSTS[factory.spec.provider].state_chars, factory.rubric)
+        return decision_layout(
+            factory.form, DECISION_HOSTS[factory.spec.provider].state_chars, factory.rubric
+        )
     return ONE_TURN_LAYOUT if factory.rubric is CODE_RUBRIC else chat_layout(factory.rubric)
 
 
@@ -207,8 +248,14 @@ def assign_pool(factory: "ModelJudgeFactory", pool: Pool) -> Mapping[str, tuple[
     """Assign every memory of a pool to a pack, and store what changed."""
     profile, found = factory.drafts.profile, dict[str, tuple[str, int]]()
     own = [candidate for candidate in pool.all_candidates if candidate.layer is Layer.USER]
-    others = [each for each in pool.all_candidates if each.layer is not Layer.USER] if own else pool.all_candidates
-    for connection, members in zip(factory.store.connections_of_a_turn(), (others, own), strict=False):
+    others = (
+        [each for each in pool.all_candidates if each.layer is not Layer.USER]
+        if own
+        else pool.all_candidates
+    )
+    for connection, members in zip(
+        factory.store.connections_of_a_turn(), (others, own), strict=False
+    ):
         assigned = assign_packs(members, load_pack_slots(connection, profile.name), profile)
         if assigned.moved or assigned.gone:
             save_pack_slots(connection, profile.name, assigned.slots)

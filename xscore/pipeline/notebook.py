@@ -1,6 +1,7 @@
 """The progress of a turn or a list in a notebook: one line of plain text, updated in place.
 
-It needs no widget and no package beside the kernel's own. Trade-off: each turn leaves its last line above the receipt.
+It needs no widget and no package beside the kernel's own. Trade-off: each turn leaves its last line
+above the receipt.
 """
 
 import sys
@@ -11,7 +12,8 @@ from xscore.records.events import AnswerText, Kept, Note, Observer, Progress, St
 
 
 def notebook_observer() -> Observer:
-    """Return an observer that shows progress if a notebook's kernel runs this, else one that ignores it."""
+    """Return an observer that shows progress if a notebook's kernel runs this, else one that
+    ignores it."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return NotebookObserver() if hasattr(shell, "kernel") else Observer()
 
@@ -52,4 +54,7 @@ def _progress_text(progress: Progress) -> str:
     left = f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
     leaders = ((f"{one.score:.2f}", one.path, one.entity) for one in progress.leaders[:5])
     best = "".join("\n  " + "  ".join(filter(None, leader)) for leader in leaders)
-    return f"{settled:,} of {progress.candidates:,} judged, {format_dollars(progress.cost_usd)}{left}{best}"
+    return (
+        f"{settled:,} of {progress.candidates:,} judged,"
+        f" {format_dollars(progress.cost_usd)}{left}{best}"
+    )

@@ -1,7 +1,7 @@
 """`xscore.open`: a folder opened for code without an event loop, in scripts and in notebooks.
 
-Every method is that of `Pipeline`, run in one thread (`platform.portal`). Nothing is decided here. Trade-off: one call
-at a time; async code, which may do more, uses `Pipeline`.
+Every method is that of `Pipeline`, run in one thread (`platform.portal`). Nothing is decided here.
+Trade-off: one call at a time; async code, which may do more, uses `Pipeline`.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -31,7 +31,10 @@ class OpenOptions(JudgingOptions, total=False):
 
 
 def settings_with_options(path: Path | str, options: OpenOptions) -> LoadedSettings:
-    """Read the settings for this folder as the command line does, with the options on top. Raises UsageError."""
+    """Read the settings for this folder as the command line does, with the options on top.
+
+    Raises UsageError.
+    """
     check_options(options, OpenOptions)
     require_path(path=path)
     return load_with_options(options, find_root(Path(path)))
@@ -40,7 +43,8 @@ def settings_with_options(path: Path | str, options: OpenOptions) -> LoadedSetti
 def blocking(
     method: Callable[Concatenate[Pipeline, P], Awaitable[Result]],
 ) -> Callable[Concatenate["OpenFolder", P], Result]:
-    """Return a method of `Pipeline` as one that waits for its result, with the same arguments and docstring."""
+    """Return a method of `Pipeline` as one that waits for its result, with the same arguments and
+    docstring."""
 
     @wraps(method)
     def wait(self: "OpenFolder", /, *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -52,23 +56,29 @@ def blocking(
 def blocking_iterator(
     method: Callable[Concatenate[Pipeline, P], AsyncGenerator[Result, None]],
 ) -> Callable[Concatenate["OpenFolder", P], Iterator[Result]]:
-    """Return a generator of `Pipeline` as one for a `for` loop; leaving the loop waits for its end."""
+    """Return a generator of `Pipeline` as one for a `for` loop; leaving the loop waits for its
+    end."""
 
     @wraps(method)
     def read(self: "OpenFolder", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Result]:
-        yield from self._portal.iterate(method(self._pipeline, *args, **kwargs))  # its frame keeps this folder open
+        # Its frame keeps this folder open.
+        yield from self._portal.iterate(method(self._pipeline, *args, **kwargs))
 
     return read
 
 
 class OpenFolder:
-    """A repository or folder with its memories, opened; made by `xscore.open`. Close it, or use it in a `with`.
+    """A repository or folder with its memories, opened; made by `xscore.open`. Close it, or use it
+    in a `with`.
 
-    It may be used from any thread, also where an event loop runs; threads wait for each other. Ctrl-C ends a call with
-    `Interrupted`, whose `receipt` says what was judged and paid for until then.
+    It may be used from any thread, also where an event loop runs; threads wait for each other.
+    Ctrl-C ends a call with `Interrupted`, whose `receipt` says what was judged and paid for until
+    then.
     """
 
-    def __init__(self, path: Path | str, settings: Settings | LoadedSettings, observer: Observer | None) -> None:
+    def __init__(
+        self, path: Path | str, settings: Settings | LoadedSettings, observer: Observer | None
+    ) -> None:
         self._portal, self._opened = Portal(), AsyncExitStack()
         opening = Pipeline.open(path, settings, observer=observer or notebook_observer())
         try:
@@ -108,10 +118,15 @@ def open_folder(
 ) -> OpenFolder:
     """Open the repository or folder around `path`; make its store if it is missing.
 
-    settings: None reads the user's and the repository's files and the environment, as the command line does, with the
-    options on top. Raises what `Pipeline.open` raises, and UsageError for options beside settings.
+    settings: None reads the user's and the repository's files and the environment, as the command
+        line does, with the options on top. Raises what `Pipeline.open` raises, and UsageError for
+        options beside settings.
     """
     require_path(path=path)
     if settings is not None and options:
-        raise UsageError("settings and options are both given", hint="Put the options into the settings.")
-    return OpenFolder(path, settings_with_options(path, options) if settings is None else settings, observer)
+        raise UsageError(
+            "settings and options are both given", hint="Put the options into the settings."
+        )
+    return OpenFolder(
+        path, settings_with_options(path, options) if settings is None else settings, observer
+    )

@@ -1,7 +1,8 @@
-"""From the options of a Python call to settings: `xscore.open` and `xscore.judge` share names, types and checks.
+"""From the options of a Python call to settings: `xscore.open` and `xscore.judge` share names,
+types and checks.
 
-They are read as the command line reads its flags, on top of the files and the environment. Trade-off: the options are
-those that a script changes most; for the others there is a `Settings`.
+They are read as the command line reads its flags, on top of the files and the environment.
+Trade-off: the options are those that a script changes most; for the others there is a `Settings`.
 """
 
 import os
@@ -21,15 +22,16 @@ class JudgingOptions(TypedDict, total=False):
     """The options of every call that judges."""
 
     judge: str
-    """`provider:model`, such as `openai:gpt-5-mini`, `typesafe:jev-1.14.0` or `lexical`. Default: by the settings."""
+    """`provider:model`, such as `openai:gpt-5-mini`, `typesafe:jev-1.14.0` or `lexical`. Default:
+    by the settings."""
     max_usd: Decimal | str | float
     """Most dollars of one turn, or of one list. Default: `budget.max_usd`."""
     deadline: float
-    """Seconds after which a turn answers with what is judged, and the rest of a list stays unjudged. Default:
-    `budget.deadline_s`."""
+    """Seconds after which a turn answers with what is judged, and the rest of a list stays
+    unjudged. Default: `budget.deadline_s`."""
     rubric: str
-    """What counts, in your own words, or `code`, or `general`; part of the key of every judgment. Default: `code` for a
-    folder under git, else `general`."""
+    """What counts, in your own words, or `code`, or `general`; part of the key of every judgment.
+    Default: `code` for a folder under git, else `general`."""
 
 
 OPTION_OF_SETTING = {
@@ -44,12 +46,15 @@ def check_options(options: Mapping[str, Any], known: type) -> None:
     """Raise UsageError for an option that is none of these. known: a `TypedDict`."""
     names = known.__annotations__
     if unknown := options.keys() - names.keys():
-        raise UsageError(f"there is no option `{min(unknown)}`", hint=f"One of: {', '.join(names)}.")
+        raise UsageError(
+            f"there is no option `{min(unknown)}`", hint=f"One of: {', '.join(names)}."
+        )
     require_kind(str, type(None), rubric=options.get("rubric"))
 
 
 def require_path(**given: object) -> None:
-    """Raise UsageError unless each argument, given by its name, could be the path of a file or folder."""
+    """Raise UsageError unless each argument, given by its name, could be the path of a file or
+    folder."""
     require_kind(str, Path, **given)
     for name, path in given.items():
         if not str(path):
@@ -59,11 +64,16 @@ def require_path(**given: object) -> None:
         except UnicodeEncodeError:
             is_possible = False
         if not is_possible:
-            raise UsageError(f"`{name}` has a character that no path can have", hint="Name a folder.")
+            raise UsageError(
+                f"`{name}` has a character that no path can have", hint="Name a folder."
+            )
 
 
 def load_with_options(options: Mapping[str, Any], root: RepositoryRoot | None) -> LoadedSettings:
-    """Read the settings with the options on top. root: None for what is in no folder. Raises UsageError."""
+    """Read the settings with the options on top. root: None for what is in no folder.
+
+    Raises UsageError.
+    """
     loaded = load_settings(
         repo_root=root.path if root else None,
         user_file=user_config_file(),
@@ -75,7 +85,9 @@ def load_with_options(options: Mapping[str, Any], root: RepositoryRoot | None) -
     return replace(loaded, settings=with_rubric(loaded.settings, options, default=default))
 
 
-def with_rubric(settings: Settings, options: Mapping[str, Any], *, default: str = "general") -> Settings:
+def with_rubric(
+    settings: Settings, options: Mapping[str, Any], *, default: str = "general"
+) -> Settings:
     """Return the settings with the rubric of these options."""
     rubric = (options.get("rubric") or "").strip() or default
     return replace(settings, judge=replace(settings.judge, rubric=rubric))

@@ -1,6 +1,8 @@
-"""What `build` puts together for a turn: one opened repository with its settings, its judge and its answerer.
+"""What `build` puts together for a turn: one opened repository with its settings, its judge and its
+answerer.
 
-It also holds the options, deadline and stopwatch of a turn, and the record passed to a listener when a turn has ended.
+It also holds the options, deadline and stopwatch of a turn, and the record passed to a listener
+when a turn has ended.
 """
 
 import sqlite3
@@ -54,7 +56,8 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     answerer: Answerer | None
     """None: no usable model to answer."""
     index: Callable[[float | None], IndexReport]
-    """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then. None: do all."""
+    """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then.
+    None: do all."""
     open_resources: "Callable[[str], AbstractAsyncContextManager[TurnResources]]"
     """Turn id -> resources of the turn."""
     boosters: "tuple[Booster, ...]"
@@ -63,10 +66,11 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     listener: "TurnListener | None" = None
     """Called with every turn that has ended."""
     with_models: "Callable[[str, str], PipelineParts] | None" = None
-    """Judge and answering model (`provider:model`, empty: as they are) -> these parts with them, except for those that
-    the caller has named."""
+    """Judge and answering model (`provider:model`, empty: as they are) -> these parts with them,
+    except for those that the caller has named."""
     with_cap: "Callable[[Decimal], PipelineParts] | None" = None
-    """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest capability."""
+    """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest
+    capability."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
@@ -77,11 +81,14 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     answer_anyway: bool = False
     """Call it even if no memory reached the threshold."""
     command: str = "ask"
-    """What asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`, `eval`, `background`."""
+    """What asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`, `eval`,
+    `background`."""
     isolated: bool = False
-    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers only if `--layer` says so."""
+    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers only if
+    `--layer` says so."""
     bundle: str = ""
-    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or `memory`."""
+    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or
+    `memory`."""
     max_tokens: int | None = None
     all_scores: Path | None = None
     """Write one JSON line for each candidate here."""
@@ -90,7 +97,8 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     deliver: Callable[[Answer], None] | None = None
     """Called with the receipt before it is saved: shows what was chosen at once."""
     judged: AbstractSet[str] = frozenset()
-    """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
+    """Contents just judged in prompts shared with other turns; they count as judged, not as
+    cached."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
     waits_from: float | None = None
@@ -121,8 +129,11 @@ class Stopwatch(Struct):
             self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
 
     def latency(self, *, since: float | None = None) -> Latency:
-        """Return what has been measured so far. since: when the wait began, if before the start (`time.monotonic`)."""
-        return Latency(**self.stages, total=monotonic() - (self.started if since is None else since))
+        """Return what has been measured so far. since: when the wait began, if before the start
+        (`time.monotonic`)."""
+        return Latency(
+            **self.stages, total=monotonic() - (self.started if since is None else since)
+        )
 
 
 CLOSING_S = 0.2
@@ -186,7 +197,9 @@ class Likeness(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-async def find_likeness(turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources") -> Likeness:
+async def find_likeness(
+    turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
+) -> Likeness:
     """Ask the embedder of the settings; empty without one."""
     for likeness in implementations("likeness", settings):
         found: Likeness = await likeness(turn, settings, store=store, resources=resources)

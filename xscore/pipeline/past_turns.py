@@ -1,9 +1,11 @@
 """Explain a memory's rank in a past turn, and prepare a past turn for `continue`. Sends nothing.
 
-Entries of the receipt are repeated. Anything else is ranked again from the stored judgments: exact while the
-memory is unchanged, and marked if it has changed. `continue` asks the same question under a new turn id, so judgments
-come from the cache; it takes the turn's own judge and answering model, or everything would be paid for again.
-Trade-off: the current file and diff are not stored with a turn, so `continue` uses today's.
+Entries of the receipt are repeated. Anything else is ranked again from the stored judgments: exact
+while the
+memory is unchanged, and marked if it has changed. `continue` asks the same question under a new
+turn id, so judgments come from the cache; it takes the turn's own judge and answering model, or
+everything would be paid for again. Trade-off: the current file and diff are not stored with a turn,
+so `continue` uses today's.
 """
 
 import sqlite3
@@ -58,24 +60,37 @@ NAMESAKES_SHOWN = 4
 
 
 def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanation:
-    """Explain one memory in one turn, the latest by default. Raises NothingMatched for an unknown memory or turn."""
+    """Explain one memory in one turn, the latest by default.
+
+    Raises NothingMatched for an unknown memory or turn.
+    """
     past = _past_turn(parts, turn_id, hint='Ask something first: xscore ask "…".')
     if not past.receipt:
-        raise UsageError(f"turn {past.turn.id} ended without a receipt", hint="Ask again; what was judged is kept.")
+        raise UsageError(
+            f"turn {past.turn.id} ended without a receipt",
+            hint="Ask again; what was judged is kept.",
+        )
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
         memories = memories or {memory.id: memory for memory in parts.store.find(form)}
     if not memories:
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
-    found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(parts, past, memories, receipt)
+    found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(
+        parts, past, memories, receipt
+    )
     memory = memories.pop(found.id)
-    words = [found.words, *([STALE_NOW] if memory.status is MemoryStatus.STALE else []), *_namesakes(memories)]
+    words = [
+        found.words,
+        *([STALE_NOW] if memory.status is MemoryStatus.STALE else []),
+        *_namesakes(memories),
+    ]
     return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
 
 
 def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
-    """Return the error that says why a file has no memories; None: the name is that of no file kept out."""
+    """Return the error that says why a file has no memories; None: the name is that of no file kept
+    out."""
     from xscore.indexer.kept_out import kept_out_error  # only for a name that stands for nothing
 
     for form in name_forms(name, parts.root.path):
@@ -89,9 +104,14 @@ def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
 def _namesakes(others: Mapping[str, Memory]) -> list[str]:
     if not others:
         return []
-    shown = ", ".join(f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN))
+    shown = ", ".join(
+        f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN)
+    )
     more = ", …" if len(others) > NAMESAKES_SHOWN else ""
-    return [f"{counted(len(others), 'more memory matches', 'more memories match')} this name: {shown}{more}."]
+    return [
+        f"{counted(len(others), 'more memory matches', 'more memories match')} this name:"
+        f" {shown}{more}."
+    ]
 
 
 def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
@@ -103,7 +123,13 @@ def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
 
 
 def _explained(
-    receipt: Answer, id_: str, outcome: str, words: str, *, memory: Selected | None = None, rank: int | None = None
+    receipt: Answer,
+    id_: str,
+    outcome: str,
+    words: str,
+    *,
+    memory: Selected | None = None,
+    rank: int | None = None,
 ) -> Explanation:
     return Explanation(
         turn_id=receipt.turn_id,
@@ -122,7 +148,8 @@ def _explained(
 
 
 def _carried_words(shown: Selected, connection: sqlite3.Connection) -> str:
-    """Say under which wording it was judged, if under another; one that was erased is not quoted."""
+    """Say under which wording it was judged, if under another; one that was erased is not
+    quoted."""
     if not shown.carried_from:
         return ""
     wording = turns.past_wordings(connection, [shown.carried_from]).get(shown.carried_from)
@@ -130,24 +157,39 @@ def _carried_words(shown: Selected, connection: sqlite3.Connection) -> str:
     return f" It was carried from turn {shown.carried_from}{quoted}."
 
 
-def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sqlite3.Connection) -> Explanation | None:
+def _in_receipt(
+    memories: Mapping[str, Memory], receipt: Answer, connection: sqlite3.Connection
+) -> Explanation | None:
     """Explain a kept memory or a near miss from the receipt."""
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
             continue
-        threshold, score, is_kept = shown.threshold, _score_sum(shown, receipt), place <= len(receipt.selected)
+        threshold, score, is_kept = (
+            shown.threshold,
+            _score_sum(shown, receipt),
+            place <= len(receipt.selected),
+        )
         short = threshold - shown.score
         if is_kept and shown.placed_by == PlacedBy.FILLED:
-            said = f"It was filled in: {score} is below the threshold of {threshold:g}, but too few passed."
+            said = (
+                f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
+                " passed."
+            )
         elif is_kept and shown.below_threshold:
             said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
         elif shown.placed_by == PlacedBy.FOLDED:
-            said = f"It passed with {score}, and stands in the line of the test or copy that is listed for it."
+            said = (
+                f"It passed with {score}, and stands in the line of the test or copy that is listed"
+                " for it."
+            )
         elif is_kept:
             said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
         elif short > 0:
             gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
-            said = f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to keep it."
+            said = (
+                f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
+                " keep it."
+            )
         else:
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
         missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
@@ -159,29 +201,45 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
     return None
 
 
-def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer) -> Explanation:
+def _ranked_again(
+    parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer
+) -> Explanation:
     """Rank the turn again from the stored judgments and find the memory in it."""
     asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
     everything = parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
     named = [one for one in everything if memories.keys() & {one.id, *one.duplicates}]
     if not named:
-        said = "It is not a candidate: an exchange of this session or question, superseded, or archived."
+        said = (
+            "It is not a candidate: an exchange of this session or question, superseded, or"
+            " archived."
+        )
         return _explained(receipt, next(iter(memories)), "not_a_candidate", said)
     candidates = narrow_to_scope(everything, past.turn.scope)
-    ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
+    ids = {
+        one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named
+    }
     in_scope = [one.id for one in candidates if one.id in ids]
     if not in_scope:
         said = "It was left out by PATH, --glob, --kind or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
-    judged_by, carried = judges if receipt.judge.is_model else (), _carried_judgments(parts, past, receipt)
-    outcomes = _stored_outcomes(parts, past, candidates, judged_by, {hash_: one for hash_, (one, _) in carried.items()})
-    changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
+    judged_by, carried = (
+        judges if receipt.judge.is_model else (),
+        _carried_judgments(parts, past, receipt),
+    )
+    outcomes = _stored_outcomes(
+        parts, past, candidates, judged_by, {hash_: one for hash_, (one, _) in carried.items()}
+    )
+    changed = changes_until(
+        parts.root, parts.settings.index, past.turn.changed or (), past.started_at
+    )
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
     by_words = not receipt.judge.is_model
-    ranking = rank(parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=past.started_at)
+    ranking = rank(
+        parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=past.started_at
+    )
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
@@ -189,14 +247,21 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
             cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
             hash_ = ranked.candidate.content_hash
             source = carried[hash_][1] if ranked.origin is Origin.CARRIED else ""
-            shown = to_selected(ranked, reasons, threshold=cut, below_threshold=is_below, carried_from=source)
+            shown = to_selected(
+                ranked, reasons, threshold=cut, below_threshold=is_below, carried_from=source
+            )
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said += _carried_words(shown, parts.store.connection)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
             shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
-            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place)
+            return _explained(
+                receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place
+            )
     sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
-    words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
+    words = (
+        "There is no judgment of it as it stands now: it was unjudged in that turn, or has been"
+        " edited since."
+    )
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."
     found = _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.")
@@ -206,20 +271,34 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
     score = _score_sum(shown, receipt)
     if shown.below_threshold:
-        said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
-        # Most memories have nothing in common with a task, and their order among each other says nothing.
-        rank = f", {_ordinal(place)} of {judged:,} judged" if shown.score >= READS_AS_ZERO_BELOW else ""
+        said = (
+            f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
+        )
+        # Most memories have nothing in common with a task, and their order among each other says
+        # nothing.
+        rank = (
+            f", {_ordinal(place)} of {judged:,} judged"
+            if shown.score >= READS_AS_ZERO_BELOW
+            else ""
+        )
         return "below_threshold", f"{said}{rank}."
     if place > receipt.top_k:
-        said = f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to keep it."
+        said = (
+            f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to"
+            " keep it."
+        )
         return "beyond_k", said
     return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
 
 
-def _carried_judgments(parts: PipelineParts, past: PastTurn, receipt: Answer) -> Mapping[str, tuple[Judgment, str]]:
+def _carried_judgments(
+    parts: PipelineParts, past: PastTurn, receipt: Answer
+) -> Mapping[str, tuple[Judgment, str]]:
     """Return the judgments that a turn could carry over, each with the turn that they came from."""
     found: dict[str, tuple[Judgment, str]] = {}
-    named = turns.past_wordings(parts.store.connection, [one.turn_id for one in receipt.carried_over.under])
+    named = turns.past_wordings(
+        parts.store.connection, [one.turn_id for one in receipt.carried_over.under]
+    )
     for turn_id, wording in named.items():
         if wording.key != past.turn_key:
             known = pool.known_judgments(parts.store, wording.key, past.judge)
@@ -234,18 +313,26 @@ def _stored_outcomes(
     judges: Sequence[str],
     carried: Mapping[str, Judgment],
 ) -> tuple[Outcome, ...]:
-    """Return what these judges said, by their keys, and what was carried; no judges: what words say now."""
+    """Return what these judges said, by their keys, and what was carried; no judges: what words say
+    now."""
     if not judges:
-        from xscore.pipeline.judging_by_words import lexical_outcomes  # a model's turn needs none of it
+        # A model's turn needs none of it.
+        from xscore.pipeline.judging_by_words import lexical_outcomes
 
         return lexical_outcomes(parts, past.turn, candidates)
     known = pool.known_judgments(parts.store, past.turn_key, *judges)
     return tuple(
-        Outcome(one, known[one.content_hash], Origin.CACHED)
-        if one.content_hash in known
-        else Outcome(one, carried[one.content_hash], Origin.CARRIED)
-        if one.content_hash in carried
-        else Outcome(one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED)
+        (
+            Outcome(one, known[one.content_hash], Origin.CACHED)
+            if one.content_hash in known
+            else (
+                Outcome(one, carried[one.content_hash], Origin.CARRIED)
+                if one.content_hash in carried
+                else Outcome(
+                    one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED
+                )
+            )
+        )
         for one in candidates
     )
 
@@ -272,10 +359,12 @@ def _ordinal(place: int) -> str:
 def turn_to_continue(
     parts: PipelineParts, turn_id: str, *, answer: bool, again: bool = False
 ) -> tuple[PipelineParts, Turn]:
-    """Return the turn to run, and the parts with its judge and answering model; an empty id names the latest.
+    """Return the turn to run, and the parts with its judge and answering model; an empty id names
+    the latest.
 
-    again: also a turn that is done. Raises NothingMatched for an unknown turn, UsageError where nothing is to be
-    finished, or only with another judge than the turn's.
+    again: also a turn that is done.
+    Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only
+    with another judge than the turn's.
     """
     hint = "The last line of `xscore ask` names its turn; `xscore status` names the latest."
     past = _past_turn(parts, turn_id, hint=hint)
@@ -283,9 +372,12 @@ def turn_to_continue(
     wants_answer = answer and parts.answerer is not None and not past.answer
     if past.state is turns.TurnState.DONE and not (wants_answer or again):
         raise UsageError(
-            f"turn {past.turn.id} is done: every candidate was judged", hint="Ask again to see what has changed since."
+            f"turn {past.turn.id} is done: every candidate was judged",
+            hint="Ask again to see what has changed since.",
         )
-    return parts, replace(_still_there(parts, past.turn), id="", continues=past.turn.id, changed=None)
+    return parts, replace(
+        _still_there(parts, past.turn), id="", continues=past.turn.id, changed=None
+    )
 
 
 def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
@@ -293,25 +385,30 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
 
     Raises UsageError if another judge is named and none of the turn's judgments could be reused.
     """
-    own = parts.with_models(past.judge_name, past.primary) if parts.with_models is not None else parts
+    own = (
+        parts.with_models(past.judge_name, past.primary) if parts.with_models is not None else parts
+    )
     fits = _if_its_judge(own, past)
     if fits is not None:
         if parts.judge.identity != own.judge.identity:
-            parts.observer.note(f"turn {past.turn.id} continues with its own judge, {past.judge_name}")
+            parts.observer.note(
+                f"turn {past.turn.id} continues with its own judge, {past.judge_name}"
+            )
         return fits
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was to be judged {who}; nothing of it was judged")
         return own
     raise UsageError(
-        f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing: nothing would be"
-        " carried over",
+        f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing:"
+        " nothing would be carried over",
         hint="Use the turn's own judge and options, or ask again with `xscore ask`.",
     )
 
 
 def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
-    """Return the parts with this judge, or with the same model in shared prompts; None: it is another."""
+    """Return the parts with this judge, or with the same model in shared prompts; None: it is
+    another."""
     if past.judge == judge_key(parts.judge.identity):
         return parts
     shared = parts.judge.with_shared_prompts()
@@ -321,10 +418,14 @@ def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
 def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     """Make the turn's paths absolute; leave out files and a checkpoint that are gone."""
     try:
-        for load_checkpoint in implementations("load_checkpoint", parts.settings) if turn.checkpoint else ():
+        for load_checkpoint in (
+            implementations("load_checkpoint", parts.settings) if turn.checkpoint else ()
+        ):
             load_checkpoint(parts.store.connection, turn.checkpoint)
     except NothingMatched:
-        parts.observer.note(f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}")
+        parts.observer.note(
+            f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}"
+        )
         turn = replace(turn, checkpoint="")
     within = turn.scope.within
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
@@ -339,14 +440,17 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
         line=turn.line if turn.file in found else 0,
         recent=tuple(str(found[name]) for name in turn.recent if name in found),
         # with none of them left the scope stays as it was: without it, all memories would be judged
-        scope=replace(turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within),
+        scope=replace(
+            turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within
+        ),
     )
 
 
 def changes_until(
     root: RepositoryRoot, settings: "IndexSettings", edited: Iterable[ChangedFile], moment: float
 ) -> tuple[ChangedFile, ...] | None:
-    """Return what had changed when a past turn was asked: what was uncommitted then, and the commits until then.
+    """Return what had changed when a past turn was asked: what was uncommitted then, and the
+    commits until then.
 
     moment: Unix seconds.
     """

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class ThreadPlan(Struct, frozen=True, kw_only=True):
-    """What earlier turns of the thread said of contents that this wording's cache lacks; all by content hash."""
+    """What earlier turns of the thread said of contents that this wording's cache lacks; all by
+    content hash."""
 
     way: str
     """See `CarriedOver.way`."""
@@ -38,7 +39,8 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     first: AbstractSet[str] = frozenset()
     """What is judged before all others."""
     priors: Mapping[str, float] = {}
-    """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not worked out."""
+    """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not
+    worked out."""
 
 
 FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
@@ -54,13 +56,15 @@ class Pool(Struct, frozen=True):
     known: Mapping[str, Judgment]
     """By content hash, from the cache."""
     misses: tuple[Candidate, ...]
-    """Candidates to judge: those that no earlier turn judged for this key, less what the thread carries over."""
+    """Candidates to judge: those that no earlier turn judged for this key, less what the thread
+    carries over."""
     judged_this_turn: AbstractSet[str] = frozenset()
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
     """None: it is no follow-up in a thread, or nothing is missing."""
     terms: TermColumn = TermColumn()
-    """Term vectors of all candidates; empty: the judge is a model, which needs none where all is known."""
+    """Term vectors of all candidates; empty: the judge is a model, which needs none where all is
+    known."""
 
     @property
     def carried(self) -> int:
@@ -76,11 +80,16 @@ class Pool(Struct, frozen=True):
         return self.thread.wordings.get(hash_)
 
     def known_outcomes(self, turn: Turn) -> list[Outcome | None]:
-        """Return the outcome of each candidate that has a judgment, in order; None for one that is to be judged."""
-        known = Outcome.from_known(self.candidates, self.known, Origin.CARRIED if turn.continues else Origin.CACHED)
+        """Return the outcome of each candidate that has a judgment, in order; None for one that is
+        to be judged."""
+        known = Outcome.from_known(
+            self.candidates, self.known, Origin.CARRIED if turn.continues else Origin.CACHED
+        )
         if fresh := self.judged_this_turn:
             known = [
-                one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
+                one._replace(origin=Origin.JUDGED)
+                if one is not None and one.result.content_hash in fresh
+                else one
                 for one in known
             ]
         if self.thread is not None and self.thread.carried:
@@ -100,7 +109,9 @@ class PooledTurn(Struct, frozen=True):
 
 
 def pool_among(
-    all_candidates: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]
+    all_candidates: tuple[Candidate, ...],
+    candidates: tuple[Candidate, ...],
+    known: Mapping[str, Judgment],
 ) -> Pool:
     """Build a pool of these candidates; if nothing is known, the misses are the same tuple."""
     if not known:
@@ -115,7 +126,9 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
         names = [str(member) for member in known]
         for name in given:
             if name not in names:
-                raise UsageError(f"there is no {what} `{name}`", hint=f"One of: {', '.join(names)}.")
+                raise UsageError(
+                    f"there is no {what} `{name}`", hint=f"One of: {', '.join(names)}."
+                )
     if not (scope.paths or scope.kinds or scope.layers or scope.within):
         return all_candidates
     inside = _path_test(scope)
@@ -128,7 +141,9 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
     )
 
 
-def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
+def refuse_empty_scope(
+    all_candidates: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope
+) -> None:
     """Raise NothingMatched if the scope excludes every candidate.
 
     Memories without a path pass every glob and folder, but alone they do not satisfy one.
@@ -136,14 +151,24 @@ def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Can
     is_about_files = bool(scope.paths or scope.within) and not (scope.kinds or scope.layers)
     if not all_candidates or any(one.path or not is_about_files for one in inside):
         return
-    named = [("", scope.within), ("--glob", scope.paths), ("--kind", scope.kinds), ("--layer", scope.layers)]
+    named = [
+        ("", scope.within),
+        ("--glob", scope.paths),
+        ("--kind", scope.kinds),
+        ("--layer", scope.layers),
+    ]
     asked = " ".join(one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words)
     hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
-    raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` lists them.")
+    raise NothingMatched(
+        f"no memory matches {asked}", hint=f"{hint}`xscore memory list` lists them."
+    )
 
 
 def _path_test(scope: Scope) -> Callable[[str], bool]:
-    matches, folders = _glob_test(scope.paths), tuple(f"{name}/" for name in scope.within if name != ".")
+    matches, folders = (
+        _glob_test(scope.paths),
+        tuple(f"{name}/" for name in scope.within if name != "."),
+    )
     if not scope.within or "." in scope.within:
         return matches
     return lambda path: f"{path}/".startswith(folders) and matches(path)
@@ -158,13 +183,15 @@ def _glob_test(globs: Sequence[str]) -> Callable[[str], bool]:
         rules = GlobList(globs)
     except (ValueError, re.error) as error:
         raise UsageError(
-            f"--glob: {' '.join(globs)} is not a valid glob: {error}", hint="Globs are as in .gitignore."
+            f"--glob: {' '.join(globs)} is not a valid glob: {error}",
+            hint="Globs are as in .gitignore.",
         ) from error
     return lambda path: bool(rules.verdict(path))
 
 
 def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, Judgment]:
-    """Return every judgment of this turn by these judges (their keys), by content hash: of two draws their mean.
+    """Return every judgment of this turn by these judges (their keys), by content hash: of two
+    draws their mean.
 
     Where several judged the same content, the first of them counts. Raises StoreDamaged.
     """
@@ -174,7 +201,9 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
             own = read_judgments(connection, (turn_key, judge, FIRST_DRAW))
             again = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
             found |= own
-            found |= {one: own[one].averaged_with(second) for one, second in again.items() if one in own}
+            found |= {
+                one: own[one].averaged_with(second) for one, second in again.items() if one in own
+            }
     return found
 
 
@@ -186,13 +215,18 @@ def known_or_taken_over(
     *,
     note: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Judgment]:
-    """Return the known judgments, after taking over those that other worktrees and clones hold of the same contents.
+    """Return the known judgments, after taking over those that other worktrees and clones hold of
+    the same contents.
 
-    Only of contents of files: what was said in one place stays there, and so do reasons. note: told how many it took.
-    Raises StoreDamaged, StoreError.
+    Only of contents of files: what was said in one place stays there, and so do reasons. note: told
+    how many it took. Raises StoreDamaged, StoreError.
     """
     known = known_judgments(store, turn_key, judge)
-    missing = [one.content_hash for one in candidates if one.content_hash not in known and one.layer in FILE_LAYERS]
+    missing = [
+        one.content_hash
+        for one in candidates
+        if one.content_hash not in known and one.layer in FILE_LAYERS
+    ]
     stores = store.siblings() if missing else []
     if not stores:
         return known
@@ -208,7 +242,9 @@ def known_or_taken_over(
     return known_judgments(store, turn_key, judge)
 
 
-def stored_reasons(store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]) -> Mapping[str, str]:
+def stored_reasons(
+    store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]
+) -> Mapping[str, str]:
     """Return the reasons that these judges (their keys) gave of these contents, by content hash."""
     wanted, found = list(hashes), dict[str, str]()
     for judge in judges if wanted else ():

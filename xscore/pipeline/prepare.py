@@ -3,8 +3,8 @@
 Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s.
 Trade-off: the whole pool is read before anything is known of its cost.
 
-The type of a task is found by keywords, which can be wrong; it sets the share of the bundle that each layer may take,
-never what is judged, and the receipt names the keyword.
+The type of a task is found by keywords, which can be wrong; it sets the share of the bundle that
+each layer may take, never what is judged, and the receipt names the keyword.
 """
 
 import re
@@ -33,7 +33,15 @@ from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.turn_text import turn_block
 from xscore.records.memory import Candidate, IndexReport, Layer
-from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
+from xscore.records.turn import (
+    BundlePlan,
+    Checkpoint,
+    LayerReport,
+    Routing,
+    SessionInfo,
+    TaskType,
+    Turn,
+)
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
@@ -44,7 +52,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
-"""Share of the time before the deadline that the index may take, and its least seconds after a slow start."""
+"""Share of the time before the deadline that the index may take, and its least seconds after a slow
+start."""
 
 
 class OpenedTurn(PooledTurn, frozen=True):
@@ -57,9 +66,12 @@ class OpenedTurn(PooledTurn, frozen=True):
 
 
 def index_until(deadline: Deadline) -> float | None:
-    """Return when the index must stop (`time.monotonic`), so that there is time to judge what it has read."""
+    """Return when the index must stop (`time.monotonic`), so that there is time to judge what it
+    has read."""
     now = monotonic()
-    return None if deadline.at == inf else now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
+    return (
+        None if deadline.at == inf else now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
+    )
 
 
 def open_turn(
@@ -75,9 +87,9 @@ def open_turn(
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
     takes_up: the turn will run and continues the branch's session; else the session is unchanged.
-    judged: contents that were judged for this turn just before. exchanges: earlier exchanges are candidates, except
-    those of this session and of the same task. index_until: when to leave the rest of the index to later
-    (`time.monotonic`).
+    judged: contents that were judged for this turn just before.
+    exchanges: earlier exchanges are candidates, except those of this session and of the same task.
+    index_until: when to leave the rest of the index to later (`time.monotonic`).
     """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
@@ -96,11 +108,15 @@ def open_turn(
             deadline_s=settings.routing.deadline_ms / 1000,
             with_terms=not judge.is_model,
             without=WithoutExchanges(
-                session.thread, turns.keys_of_task(parts.store.connection, ready.task) | {key}, any=not exchanges
+                session.thread,
+                turns.keys_of_task(parts.store.connection, ready.task) | {key},
+                any=not exchanges,
             ),
         )
         _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
-        routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
+        routing = Routing(
+            plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers
+        )
     with gc_paused(), stopwatch.stage("cache"):
         inside = narrow_to_scope(fetched.candidates, ready.scope)
         looked_up = _looked_up(parts, key, fetched.candidates, inside)
@@ -130,13 +146,24 @@ def _looked_up(
     if not parts.judge.is_model:
         return pool_among(everything, inside, {})
     name = judge_key(parts.judge.identity)
-    return pool_among(everything, inside, known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note))
+    return pool_among(
+        everything,
+        inside,
+        known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note),
+    )
 
 
 def with_thread_plan(
-    parts: PipelineParts, turn: Turn, pool: Pool, key: str, judge: "LexicalJudgeFactory | ModelJudgeFactory"
+    parts: PipelineParts,
+    turn: Turn,
+    pool: Pool,
+    key: str,
+    judge: "LexicalJudgeFactory | ModelJudgeFactory",
 ) -> Pool:
-    """Return the pool with what the thread of a follow-up has judged. The lexical judge keeps no judgments."""
+    """Return the pool with what the thread of a follow-up has judged.
+
+    The lexical judge keeps no judgments.
+    """
     if not (turn.may_carry and pool.misses and judge.is_model):
         return pool
     from xscore.pipeline.carrying import with_thread  # a turn outside any thread needs none of it
@@ -195,7 +222,8 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
 
 
 def opening_warnings(opened: OpenedTurn) -> list[str]:
-    """Return a warning for each layer that is left out, and one if the deadline left files that are in no memory."""
+    """Return a warning for each layer that is left out, and one if the deadline left files that are
+    in no memory."""
     unread = [one for one in opened.routing.layers if one.problem]
     warnings = [f"the {one.layer} layer took no part: {one.problem}" for one in unread]
     left, seen = opened.index.files_left, opened.index.files.seen
@@ -206,15 +234,26 @@ def opening_warnings(opened: OpenedTurn) -> list[str]:
 
 
 _TASK_WORDS: Mapping[TaskType, str] = {
-    TaskType.REFACTOR: r"""refactor\w* rename extract restructure clean\s?up simplif\w+ deduplicat\w+ split inline
-        move""",
-    TaskType.DESIGN: r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure",
-    TaskType.RESEARCH: r"compare survey research investigate alternatives options evaluate benchmark\w* audit",
-    TaskType.EXPLAIN: r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who which understand
-        describe document walk\s(?:me|us)\sthrough show\s(?:me|us) tell\s(?:me|us) overview (?:is|are)\sthere
-        \A(?:is|are|does|did|was|were)""",
-    TaskType.EDIT: r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w* support write
-        build migrate bump handle""",
+    TaskType.REFACTOR: (
+        r"""refactor\w* rename extract restructure clean\s?up simplif\w+ deduplicat\w+ split inline
+        move"""
+    ),
+    TaskType.DESIGN: (
+        r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure"
+    ),
+    TaskType.RESEARCH: (
+        r"compare survey research investigate alternatives options evaluate benchmark\w* audit"
+    ),
+    TaskType.EXPLAIN: (
+        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who which
+        understand describe document walk\s(?:me|us)\sthrough show\s(?:me|us) tell\s(?:me|us)
+        overview (?:is|are)\sthere
+        \A(?:is|are|does|did|was|were)"""
+    ),
+    TaskType.EDIT: (
+        r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w*
+        support write build migrate bump handle"""
+    ),
 }
 """Keywords of each task type; the one that comes first in the task decides."""
 
@@ -227,25 +266,31 @@ TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
 }
 """Ceilings by kind of task, where they are lower than the user's own (`bundle.ceilings`).
 
-With the 5 % of governance, code and documents keep at least 60 % of what an edit is shown, and all that is not taken.
+With the 5 % of governance, code and documents keep at least 60 % of what an edit is shown, and all
+that is not taken.
 """
 
 
 def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -> BundlePlan:
     """Classify the task and set each layer's share.
 
-    Governance keeps its share for every task type, since its selected memories were judged relevant to the
+    Governance keeps its share for every task type, since its selected memories were judged relevant
+    to the
     task, which says more than keywords.
     """
     kind, because = classify_task(turn, wanted=routing.task_type)
     profile = TASK_CEILINGS[kind]
-    ceilings = {Layer(name): min(share, profile.get(Layer(name), 1.0)) for name, share in bundle.ceilings.items()}
+    ceilings = {
+        Layer(name): min(share, profile.get(Layer(name), 1.0))
+        for name, share in bundle.ceilings.items()
+    }
     total = max(1.0, sum(ceilings.values()))
     return BundlePlan(kind, because, {layer: share / total for layer, share in ceilings.items()})
 
 
 def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
-    """Return the task type and what decided it: the user, attached errors, or its earliest keyword."""
+    """Return the task type and what decided it: the user, attached errors, or its earliest
+    keyword."""
     if wanted != "auto":
         return TaskType(wanted), "as you said"
     if turn.errors:

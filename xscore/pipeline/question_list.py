@@ -1,9 +1,11 @@
-"""Lists of questions, one JSON object a line (`{"id", "task" or "query", "file"?, "errors"?}`), read and prepared.
+"""Lists of questions, one JSON object a line (`{"id", "task" or "query", "file"?, "errors"?}`),
+read and prepared.
 
-Memories and the uncommitted diff are read once per list; each question then has a turn, a key and a pool, and belongs
-to no working session. `TurnList` asks them turn by turn, with one index update, one confirmation and one cap for all;
-Ctrl-C, a cap, or a failing host or store end the list, and earlier questions are still reported. Trade-off: only one
-pool is in memory, so iterating twice prepares each question twice (a few milliseconds each).
+Memories and the uncommitted diff are read once per list; each question then has a turn, a key and a
+pool, and belongs to no working session. `TurnList` asks them turn by turn, with one index update,
+one confirmation and one cap for all; Ctrl-C, a cap, or a failing host or store end the list, and
+earlier questions are still reported. Trade-off: only one pool is in memory, so iterating twice
+prepares each question twice (a few milliseconds each).
 """
 
 import asyncio
@@ -77,7 +79,10 @@ class _QuestionLine(Struct, forbid_unknown_fields=True):
 
 
 def read_question_file(path: Path) -> QuestionList:
-    """Return the questions of a file, or of standard input for `-`. Raises UsageError that names the line."""
+    """Return the questions of a file, or of standard input for `-`.
+
+    Raises UsageError that names the line.
+    """
     return parse_questions_file(read_lines_file(path), name_lines_file(path))
 
 
@@ -89,7 +94,10 @@ def parse_questions_file(data: bytes, name: str) -> QuestionList:
     )
     if not found:
         raise UsageError(f"{name} holds no question", hint=QUESTION_LINE_HINT)
-    return QuestionList(found, digest(*(field for one in found for field in (one.id, one.task, one.file, one.errors))))
+    return QuestionList(
+        found,
+        digest(*(field for one in found for field in (one.id, one.task, one.file, one.errors))),
+    )
 
 
 class PreparedQuestion(PooledTurn, frozen=True):
@@ -109,14 +117,20 @@ class ListMemories(Struct, frozen=True):
     scope: Scope
 
     def of_repository(self) -> "ListMemories":
-        """Return these without the candidates of the user's own store; packs are still made of all."""
+        """Return these without the candidates of the user's own store; packs are still made of
+        all."""
         if not any(one.layer is Layer.USER for one in self.candidates):
             return self
-        return replace(self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER))
+        return replace(
+            self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER)
+        )
 
 
-def fetch_list_memories(parts: PipelineParts, scope: Scope, *, only: frozenset[str] | None = None) -> ListMemories:
-    """Fetch the pool that all questions share. Raises UsageError for an invalid scope, StoreDamaged.
+def fetch_list_memories(
+    parts: PipelineParts, scope: Scope, *, only: frozenset[str] | None = None
+) -> ListMemories:
+    """Fetch the pool that all questions share. Raises UsageError for an invalid scope,
+    StoreDamaged.
 
     only: paths; other files' memories are left out. None: only the scope filters.
     """
@@ -149,26 +163,42 @@ def prepare_questions(
             raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
         key = turn_key(turn_block(turn, sees=settings.judge.sees))
         with gc_paused():
-            known = kept.known_or_taken_over(parts.store, key, name, found.candidates) if judge.is_model else {}
+            known = (
+                kept.known_or_taken_over(parts.store, key, name, found.candidates)
+                if judge.is_model
+                else {}
+            )
             pool = pool_among(found.everything, found.candidates, known)
         yield PreparedQuestion(turn, key, pool, number, question)
 
 
 def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap; the cap of a turn applies to the whole list. spent: by the list so far."""
+    """Return what is left of each cap; the cap of a turn applies to the whole list. spent: by the
+    list so far."""
     found = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    return tuple(replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap for cap in found)
+    return tuple(
+        replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap
+        for cap in found
+    )
 
 
-def confirm_list_cost(parts: PipelineParts, judge: JudgeEstimate, primary: PrimaryEstimate | None = None) -> None:
-    """Ask before a list whose estimate is above the limit. Raises UsageError when the user declines."""
+def confirm_list_cost(
+    parts: PipelineParts, judge: JudgeEstimate, primary: PrimaryEstimate | None = None
+) -> None:
+    """Ask before a list whose estimate is above the limit.
+
+    Raises UsageError when the user declines.
+    """
     if parts.observer.can_confirm:
-        estimate = Estimate(judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts))
+        estimate = Estimate(
+            judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts)
+        )
         confirm_estimate(parts, estimate, hint="Narrow with --glob, ask fewer, or pass --yes.")
 
 
 class ConfirmedObserver(ForwardingObserver):
-    """Forwards to another observer and always confirms, since the user has confirmed the whole list."""
+    """Forwards to another observer and always confirms, since the user has confirmed the whole
+    list."""
 
     can_confirm = False
 
@@ -183,7 +213,8 @@ class TurnList(Struct):
     charged: dict[str, Decimal] = field(default_factory=dict)
     """Dollars by what they were charged to: turns, and prompts that turns shared."""
     ended: str = ""
-    """Why it ended before the last question: `interrupted`, `provider`, `store`; empty if it did not."""
+    """Why it ended before the last question: `interrupted`, `provider`, `store`; empty if it did
+    not."""
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -192,7 +223,11 @@ class TurnList(Struct):
         self.parts = replace(self._with_judge(self.parts), index=lambda until: report)
 
     def _with_judge(self, parts: PipelineParts) -> PipelineParts:
-        return replace(parts, judge=parts.judge.with_shared_prompts()) if self.shares_prompts else parts
+        return (
+            replace(parts, judge=parts.judge.with_shared_prompts())
+            if self.shares_prompts
+            else parts
+        )
 
     @property
     def spent(self) -> Decimal:
@@ -221,7 +256,10 @@ class TurnList(Struct):
         return answer
 
     async def goes_on_after(self, work: Callable[[], Awaitable[object]]) -> bool:
-        """Run a step of the list; return False if the list has ended. Raises errors before the first answer."""
+        """Run a step of the list; return False if the list has ended.
+
+        Raises errors before the first answer.
+        """
         try:
             await asyncio.sleep(0)  # Ctrl-C between two cached turns is noticed here
             await work()

@@ -1,8 +1,8 @@
 """From outcomes to a selection: boosts on raw scores, then threshold, tests' share and top K.
 
-Everything that passes is kept up to K; if more pass, tests take at most their share of K, because tests crowd out the
-code they test. Where words ranked, `composition` gives the places. kept + folded + below + over quota + beyond K +
-unjudged are all candidates. It does not order the bundle.
+Everything that passes is kept up to K; if more pass, tests take at most their share of K, because
+tests crowd out the code they test. Where words ranked, `composition` gives the places. kept +
+folded + below + over quota + beyond K + unjudged are all candidates. It does not order the bundle.
 """
 
 import math
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 
-_ABOUT_TESTS = r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
+_ABOUT_TESTS = (
+    r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test["
+    r" -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
+)
 _TEST_ENDINGS = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
 
 
@@ -50,9 +53,11 @@ def select(
     settings: SelectionSettings,
     about_tests: bool = False,
 ) -> Selection:
-    """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best of the others.
+    """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
+    of the others.
 
-    thresholds: of `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
+    thresholds: of `settings.threshold`, or the judge's own where its scale differs
+        (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
@@ -69,7 +74,11 @@ def select(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, others = others[:missing], others[missing:]
     filled_ids = {each.candidate.id for each in filled}
-    below_ids = frozenset(each.candidate.id for each in filled if not thresholds.reached_by(each.candidate, each.score))
+    below_ids = frozenset(
+        each.candidate.id
+        for each in filled
+        if not thresholds.reached_by(each.candidate, each.score)
+    )
     placed_by = {each.candidate.id: PlacedBy.THRESHOLD for each in (*kept, *filled)}
     placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
@@ -98,20 +107,33 @@ def select_by_words(
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
-    aim: None: a question about code. texts: reads the texts of memories by id, to tell copies; None: nothing is taken
-    for one. rules: None: `composition.FILL`.
+    aim: None: a question about code.
+    texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
+    rules: None: `composition.FILL`.
     """
     from xscore.pipeline import composition  # a model's turn needs none of it
 
     passing, others = _split_at_threshold(ranked, thresholds)
     # Most memories have no word of the task; as equals they would all have to be sorted.
     with_words = [each for each in others if each.score > 0]
-    below = _best(with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE)
+    below = _best(
+        with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE
+    )
     alike = composition.namesakes([*passing, *below]) if texts else []
-    words = {id_: composition.words_of(text) for id_, text in texts(alike).items()} if texts and alike else {}
+    words = (
+        {id_: composition.words_of(text) for id_, text in texts(alike).items()}
+        if texts and alike
+        else {}
+    )
     aim, rules = aim or composition.TaskAim(), rules or composition.FILL
     places = composition.compose(
-        passing, below, top_k=settings.top_k, thresholds=thresholds, aim=aim, words=words, rules=rules
+        passing,
+        below,
+        top_k=settings.top_k,
+        thresholds=thresholds,
+        aim=aim,
+        words=words,
+        rules=rules,
     )
     rest = composition.one_window_a_file(below, places)
     missing = min(settings.min_keep, settings.top_k) - len(places.taken)
@@ -123,7 +145,9 @@ def select_by_words(
     placed_by = composition.placed_by(places)
     placed_by |= dict.fromkeys([each.candidate.id for each in to_min_keep], PlacedBy.MIN_KEEP)
     return Selection(
-        kept=tuple(composition.with_group(each, places.behind.get(each.candidate.id, ())) for each in kept),
+        kept=tuple(
+            composition.with_group(each, places.behind.get(each.candidate.id, ())) for each in kept
+        ),
         filled=filled,
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
@@ -137,22 +161,28 @@ def select_by_words(
     )
 
 
-def _split_at_threshold(ranked: Sequence[Ranked], thresholds: Thresholds) -> tuple[list[Ranked], list[Ranked]]:
+def _split_at_threshold(
+    ranked: Sequence[Ranked], thresholds: Thresholds
+) -> tuple[list[Ranked], list[Ranked]]:
     """Return what reached the threshold of its kind, best first, and the others."""
     least = thresholds.lowest - SCORE_TOLERANCE
-    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
+    # few: only they are compared by their kind.
+    likely = [each for each in ranked if each.score >= least]
     passing = [each for each in likely if thresholds.reached_by(each.candidate, each.score)]
     below = [each for each in ranked if each.score < least]
     below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
     return sorted(passing, key=by_rank), below
 
 
-def _near_misses(others: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings) -> tuple[Ranked, ...]:
+def _near_misses(
+    others: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
+) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
     near = [
         each
         for place, each in enumerate(others[:MOST_NEAR_MISSES])
-        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
+        if place < FEWEST_NEAR_MISSES
+        or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
     ]
     return tuple(near)
 
@@ -234,8 +264,9 @@ def rank(
 ) -> Ranking:
     """Boost and select.
 
-    thresholds: None: the judge's. by_words: whether words scored; None: where the judge is no model. now: Unix
-    seconds; None: the present.
+    thresholds: None: the judge's.
+    by_words: whether words scored; None: where the judge is no model.
+    now: Unix seconds; None: the present.
     """
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
@@ -278,12 +309,21 @@ def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[st
 
 
 def boosted(
-    parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn, *, thresholds: Thresholds, now: float | None = None
+    parts: PipelineParts,
+    outcomes: Sequence[Outcome],
+    turn: Turn,
+    *,
+    thresholds: Thresholds,
+    now: float | None = None,
 ) -> tuple[Ranked, ...]:
     """Boost what was judged, reading only the links of candidates that can be boosted."""
     settings = parts.settings.boosts
     floor = settings.floor
-    near = [each.id for each, judgment, _ in outcomes if isinstance(judgment, Judgment) and judgment.score >= floor]
+    near = [
+        each.id
+        for each, judgment, _ in outcomes
+        if isinstance(judgment, Judgment) and judgment.score >= floor
+    ]
     edges = parts.store.edges_touching(near)
     degrees = parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)})
     now = parts.clock() if now is None else now

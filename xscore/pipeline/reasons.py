@@ -1,9 +1,9 @@
 """Reasons for what a decision model chose: one call of a small chat model after the selection.
 
-It is asked in the words of the judging prompt, about the kept and nearly kept memories alone, and only its reasons are
-read: its scores count for nothing. They are stored beside the judgments, so a cached turn pays nothing. Where no chat
-model can be asked the receipt says why. Trade-off: the chat model may see less in a memory than the judge did, and its
-reason then says so.
+It is asked in the words of the judging prompt, about the kept and nearly kept memories alone, and
+only its reasons are read: its scores count for nothing. They are stored beside the judgments, so a
+cached turn pays nothing. Where no chat model can be asked the receipt says why. Trade-off: the chat
+model may see less in a memory than the judge did, and its reason then says so.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,10 @@ NO_MODEL = "judge.reason_model names no chat model; set it to get reasons"
 
 
 def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
-    """Return the chat model that gives reasons, or None. wanted: `judge.reason_model`. Raises UsageError."""
+    """Return the chat model that gives reasons, or None. wanted: `judge.reason_model`.
+
+    Raises UsageError.
+    """
     if wanted == "auto":
         return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
     if wanted == "none":
@@ -52,12 +55,17 @@ def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
     if found.provider == CHAT_OF_OPENAI:
         return ModelSpec("openai", found.model)
     if found.is_decision or found == parse_model_spec(LEXICAL):
-        raise UsageError(f"judge.reason_model: `{wanted}` writes no text", hint="Name a chat model, or `none`.")
+        raise UsageError(
+            f"judge.reason_model: `{wanted}` writes no text", hint="Name a chat model, or `none`."
+        )
     return found
 
 
 async def give_reasons(run: "TurnRun") -> None:
-    """Ask for the reasons that chosen memories of a turn lack, and store them. Raises StoreError."""
+    """Ask for the reasons that chosen memories of a turn lack, and store them.
+
+    Raises StoreError.
+    """
     assert run.ranking is not None
     chosen, parts = run.ranking.selection, run.parts
     near = [one for one in chosen.near_misses if chosen.came_near(one)]
@@ -65,7 +73,9 @@ async def give_reasons(run: "TurnRun") -> None:
     if not without:
         return
     if run.resources is None or not run.opened.pool.misses or run.interrupted:
-        run.reasons_account = ReasonsAccount(absent="none were given when these memories were judged")
+        run.reasons_account = ReasonsAccount(
+            absent="none were given when these memories were judged"
+        )
         return
     import asyncio  # a cached turn needs no event loop
 
@@ -76,7 +86,9 @@ async def give_reasons(run: "TurnRun") -> None:
             absent = NO_MODEL
         else:
             async with asyncio.timeout(min(WITHIN_S, run.resources.deadline.judging_left_s())):
-                found = await _asked(parts, run.resources, run.opened.turn, spec, [one.candidate for one in without])
+                found = await _asked(
+                    parts, run.resources, run.opened.turn, spec, [one.candidate for one in without]
+                )
     except TimeoutError:
         absent = "there was no time left to ask for them"
     except asyncio.CancelledError:
@@ -87,15 +99,23 @@ async def give_reasons(run: "TurnRun") -> None:
     except XscoreError as error:
         absent = f"the call failed: {error.message}"
     for connection in parts.store.connections_of_a_turn() if found else ():
-        add_reasons(connection, (run.opened.key, judge_key(parts.judge.identity), FIRST_DRAW), found)
+        add_reasons(
+            connection, (run.opened.key, judge_key(parts.judge.identity), FIRST_DRAW), found
+        )
     run.reasons = {**run.reasons, **found}
     if not absent and any(not reason_of(one, run.reasons) for one in chosen.kept):
         absent = f"{spec} gave none for some memories"
-    run.reasons_account = ReasonsAccount(str(spec or ""), len(without) if spec else 0, len(found), absent)
+    run.reasons_account = ReasonsAccount(
+        str(spec or ""), len(without) if spec else 0, len(found), absent
+    )
 
 
 async def _asked(
-    parts: PipelineParts, resources: "TurnResources", turn: Turn, spec: ModelSpec, candidates: Sequence[Candidate]
+    parts: PipelineParts,
+    resources: "TurnResources",
+    turn: Turn,
+    spec: ModelSpec,
+    candidates: Sequence[Candidate],
 ) -> dict[str, str]:
     """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
     chat = model_judge_factory(spec, parts.settings, store=parts.store)
@@ -117,9 +137,13 @@ async def _asked(
     drafts = replace(chat.drafts, reasons_from=0.0)
     prompt = PackPrompt("reasons", tuple(pieces))
     request, codes = drafts.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
-    completion = await resources.metered_provider(chat.provider).complete(replace(request, stage=Stage.REASON))
+    completion = await resources.metered_provider(chat.provider).complete(
+        replace(request, stage=Stage.REASON)
+    )
     said = drafts.layout.read(completion.text, frozenset(codes)).reasons
-    named = {piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)}
+    named = {
+        piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)
+    }
     return {hash_: _shortened(reason) for hash_, reason in named.items() if reason}
 
 

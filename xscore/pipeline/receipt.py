@@ -1,7 +1,7 @@
 """Build a turn's receipt, exit code, score lines and report figures from its outcomes.
 
-It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. Trade-off: if several things went wrong,
-the exit code names the one that matters most to a caller; the receipt lists all.
+It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. Trade-off: if several
+things went wrong, the exit code names the one that matters most to a caller; the receipt lists all.
 """
 
 from bisect import bisect_left
@@ -60,11 +60,17 @@ UNJUDGED_SHOWN = 20
 
 
 def judge_shares(
-    outcomes: Sequence[Outcome], origins: Counter[Origin], judge: JudgeIdentity, taken_over: Mapping[str, JudgeIdentity]
+    outcomes: Sequence[Outcome],
+    origins: Counter[Origin],
+    judge: JudgeIdentity,
+    taken_over: Mapping[str, JudgeIdentity],
 ) -> tuple[ScoredBy, ...]:
-    """Count what each judge scored, the turn's own first. taken_over: content hash -> who else scored it."""
+    """Count what each judge scored, the turn's own first. taken_over: content hash -> who else
+    scored it."""
     counts = {judge: Counter[Origin]()}
-    others = [one for one in outcomes if one.candidate.content_hash in taken_over] if taken_over else []
+    others = (
+        [one for one in outcomes if one.candidate.content_hash in taken_over] if taken_over else []
+    )
     for one in others:
         counts.setdefault(taken_over[one.candidate.content_hash], Counter())[one.origin] += 1
     counts[judge] = origins - sum(counts.values(), Counter())
@@ -86,7 +92,9 @@ def unjudged_account(selection: Selection) -> UnjudgedAccount:
     """Count the unjudged by cause and show the first of them."""
     by_cause = Counter(str(absent.cause) for _, absent in selection.unjudged)
     sample = tuple(
-        UnjudgedSample(candidate.id, candidate.path, candidate.entity, str(absent.cause), absent.detail)
+        UnjudgedSample(
+            candidate.id, candidate.path, candidate.entity, str(absent.cause), absent.detail
+        )
         for candidate, absent in selection.unjudged[:UNJUDGED_SHOWN]
     )
     return UnjudgedAccount(dict(by_cause.most_common()), sample)
@@ -147,14 +155,22 @@ def score_lines(
     for one, judgment, origin, boosts, score in ranked:
         reason = judgment.reason or reasons.get(one.content_hash, "")
         yield line(one, str(origin), judgment.score, score, reason, "", boosts)
-    for one, absent in sorted(unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)):
+    for one, absent in sorted(
+        unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)
+    ):
         yield line(one, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
 
 def unjudged_pairs(outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, Unjudged], ...]:
     """Return the candidates without a judgment."""
     none = Origin.UNJUDGED  # compared first: a fifth of the time of asking each for its type
-    return tuple([(one, lost) for one, lost, origin in outcomes if origin is none and isinstance(lost, Unjudged)])
+    return tuple(
+        [
+            (one, lost)
+            for one, lost, origin in outcomes
+            if origin is none and isinstance(lost, Unjudged)
+        ]
+    )
 
 
 def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
@@ -162,8 +178,11 @@ def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
     if run.ranked_by:
         return {}
     pool, parts = run.opened.pool, run.parts
-    hashes = ((one.candidate.content_hash, one.origin) for one in shown)  # what was judged just now has its reason
-    stored = [one for one, origin in hashes if origin is not Origin.JUDGED or one in pool.judged_this_turn]
+    # What was judged just now has its reason.
+    hashes = ((one.candidate.content_hash, one.origin) for one in shown)
+    stored = [
+        one for one, origin in hashes if origin is not Origin.JUDGED or one in pool.judged_this_turn
+    ]
     judges = dict.fromkeys((parts.judge.identity, *run.taken_over.values()))
     found = stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
@@ -193,7 +212,9 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(run),
-        primary=PrimaryInfo(answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host))
+        primary=PrimaryInfo(
+            answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host)
+        )
         if answerer
         else None,
         partial=coverage.unjudged > 0 or bool(run.left_by) or opened.index.files_left > 0,
@@ -223,10 +244,20 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     )
 
 
-def _shown_memories(run: "TurnRun", chosen: Selection) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
+def _shown_memories(
+    run: "TurnRun", chosen: Selection
+) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
     parts = run.parts
-    nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
-    titles = {id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {}
+    nameless = [
+        entry.candidate.id
+        for entry in (*chosen.kept, *chosen.near_misses)
+        if not entry.candidate.path
+    ]
+    titles = (
+        {id_: memory.title for id_, memory in parts.store.memories(nameless).items()}
+        if nameless
+        else {}
+    )
     stale = stale_memory_ids(parts.store.connection)
 
     def show(one: Ranked, *, below_threshold: bool) -> Selected:
@@ -242,8 +273,12 @@ def _shown_memories(run: "TurnRun", chosen: Selection) -> tuple[tuple[Selected, 
             placed_by=chosen.placed_by.get(one.candidate.id, ""),
         )
 
-    kept = tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept])
-    return kept, tuple([show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses])
+    kept = tuple(
+        [show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]
+    )
+    return kept, tuple(
+        [show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses]
+    )
 
 
 def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:
@@ -257,13 +292,17 @@ def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:
 def _count_second_draws(run: "TurnRun") -> SecondDraws:
     if not run.parts.judge.identity.is_decision:
         return SecondDraws()
-    twice = {one.content_hash for _, one, _ in run.outcomes if isinstance(one, Judgment) and one.draws}
+    twice = {
+        one.content_hash for _, one, _ in run.outcomes if isinstance(one, Judgment) and one.draws
+    }
     return replace(run.second_draws, cached=len(twice) - run.second_draws.drawn)
 
 
 def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
     said = list(run.warnings)
-    if not run.options.isolated and (run.refused or (run.ranking and run.ranking.selection.unjudged)):
+    if not run.options.isolated and (
+        run.refused or (run.ranking and run.ranking.selection.unjudged)
+    ):
         from xscore.pipeline.turn_estimate import how_to_continue
 
         said += how_to_continue(run)
@@ -271,7 +310,10 @@ def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
 
 
 def _shown_bundle(run: "TurnRun") -> str | None:
-    """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged. None: it is not shown."""
+    """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged.
+
+    None: it is not shown.
+    """
     if run.bundle is None or not (run.options.bundle or run.answer_text is None):
         return None
     if run.opened.checkpoint is None or run.options.bundle == "json":
@@ -289,7 +331,10 @@ def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
         (coverage.unjudged > 0 and run.nothing_judged and not run.left_by, run.unjudged_exit),
         (run.primary_failed, ExitCode.NO_ANSWER),
-        (coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0, ExitCode.PARTLY),
+        (
+            coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0,
+            ExitCode.PARTLY,
+        ),
         (run.is_left_open, ExitCode.PARTLY),
     )
     return next((code for holds, code in ends if holds), ExitCode.DONE)
@@ -337,12 +382,17 @@ def turn_figures(
 ) -> TurnFigures:
     """Return the figures of a finished turn.
 
-    scores: final scores, 0..1, of every judged candidate. forecast: made before judging; None: none was made.
-    threshold: of the judge, where words ranked by one of their own in its place; None: the answer's.
+    scores: final scores, 0..1, of every judged candidate.
+    forecast: made before judging; None: none was made.
+    threshold: of the judge, where words ranked by one of their own in its place; None: the
+        answer's.
     """
     ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
     judge, threshold = answer.judge, answer.threshold if threshold is None else threshold
-    near_from, near_to = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE, threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
+    near_from, near_to = (
+        threshold - NEAR_THRESHOLD + SCORE_TOLERANCE,
+        threshold + NEAR_THRESHOLD - SCORE_TOLERANCE,
+    )
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.is_model else "lexical",

@@ -1,6 +1,8 @@
-"""What a turn spends through: a writer thread, budget, ledger, and each model in `Retrying(Limited(Metered(…)))`.
+"""What a turn spends through: a writer thread, budget, ledger, and each model in
+`Retrying(Limited(Metered(…)))`.
 
-It is opened only when something may be sent or must be scored; closing it commits the queue and closes connections.
+It is opened only when something may be sent or must be scored; closing it commits the queue and
+closes connections.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -55,7 +57,9 @@ async def open_resources(
             answerer=answerer,
             spending=SpendingStores(
                 StoredJudgments(commits, clock=store.clock),
-                turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=store.clock),
+                turn_budget(
+                    commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=store.clock
+                ),
             ),
             usage=UsageTotals(Ledger(commits).record),
             turn_id=turn_id,
@@ -69,7 +73,8 @@ async def open_resources(
 
 @asynccontextmanager
 async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnResources]":
-    """Join the resources to those of other machines by `extensions.shared`; close them and their models at the end."""
+    """Join the resources to those of other machines by `extensions.shared`; close them and their
+    models at the end."""
     shared, clock = resources.settings.shared, resources.clock
     async with resources.stack:
         for server_name in implementations("shared_server_name", resources.settings):
@@ -79,7 +84,9 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
                 note_shared_server(resources.store.connection, server_name(shared))
         for open_shared in implementations("shared_resources", resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
-            with_others = open_shared(shared, judgments=judgments, budget=budget, note=resources.note, clock=clock)
+            with_others = open_shared(
+                shared, judgments=judgments, budget=budget, note=resources.note, clock=clock
+            )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:
             yield resources
@@ -89,7 +96,10 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
 
 
 class SpendingStores(Struct):
-    """Where judgments, dollars and rate limits are kept: here. `extensions.shared` joins them to other machines'."""
+    """Where judgments, dollars and rate limits are kept: here.
+
+    `extensions.shared` joins them to other machines'.
+    """
 
     judgments: JudgmentStore
     budget: "DollarBudget"
@@ -104,7 +114,8 @@ class SpendingStores(Struct):
 
 
 class TurnResources(Struct, kw_only=True):
-    """What a turn spends through: a ledger, a budget, writers of judgments, and the models behind them."""
+    """What a turn spends through: a ledger, a budget, writers of judgments, and the models behind
+    them."""
 
     store: Store | None = None
     """None if no memory of the user's own store is judged."""
@@ -133,9 +144,14 @@ class TurnResources(Struct, kw_only=True):
     deadline: Deadline = Deadline()
 
     async def judgment_access(
-        self, misses: Sequence[Candidate], turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+        self,
+        misses: Sequence[Candidate],
+        turn_key: str,
+        judge: JudgeIdentity,
+        sample: int = FIRST_DRAW,
     ) -> tuple[WriteJudgments, Claims]:
-        """Return writer and claims of a turn's judgments; the user's own memories have theirs in the user's store."""
+        """Return writer and claims of a turn's judgments; the user's own memories have theirs in
+        the user's store."""
         of_turn, judgments = (turn_key, judge, sample), self.spending.judgments
         both = judgments.writer(*of_turn), judgments.claims(*of_turn)
         own = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
@@ -154,7 +170,9 @@ class TurnResources(Struct, kw_only=True):
     def answering_provider(self) -> Provider:
         """Return the answering model, within the turn's budget."""
         assert self.answerer is not None
-        return self._retrying(connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings))
+        return self._retrying(
+            connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
+        )
 
     def judging_provider(
         self,
@@ -167,15 +185,18 @@ class TurnResources(Struct, kw_only=True):
     ) -> Provider:
         """Wrap a judging provider, once each, with retries, limits, budget and ledger.
 
-        model: its limits may be shared with others. handled: calls that its host has just answered at once. stated:
-        limits that its host named in earlier runs.
+        model: its limits may be shared with others.
+        handled: calls that its host has just answered at once.
+        stated: limits that its host named in earlier runs.
         """
         for connected, line in self.judging_lines:
             if connected is provider:
                 return line
         self._require_room()
         from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
-        from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name  # the lexical judge makes no call
+
+        # The lexical judge makes no call.
+        from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name
 
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
@@ -205,7 +226,8 @@ class TurnResources(Struct, kw_only=True):
         return StopSignal(self.hold_back)
 
     def why_unanswered(self) -> str:
-        """Say what the last failure was if the judge's host has answered no call; empty if it has."""
+        """Say what the last failure was if the judge's host has answered no call; empty if it
+        has."""
         if self.last_failure is None or self.usage.spent(Stage.JUDGE).calls:
             return ""
         return f"no judging call was answered; the last failed: {self.last_failure.message}"
@@ -222,17 +244,27 @@ class TurnResources(Struct, kw_only=True):
         start: int = 0,
         rates: "RateBudget | None" = None,
     ) -> Provider:
-        """Wrap a provider. Retries are outside the limits: each attempt takes its own tokens, dollars and record.
+        """Wrap a provider. Retries are outside the limits: each attempt takes its own tokens,
+        dollars and record.
 
         rates: given for a judge, whose calls are tracked and can be cancelled.
         """
         if self.settings.judge.replay:  # everything that is sent goes through here
-            raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
+            raise UsageError(
+                "a replay sends nothing",
+                hint="Leave out --replay (judge.replay) to have models asked.",
+            )
         from xscore.providers.attempts import Metered, Retrying
         from xscore.providers.limits import Limited
 
         limited = Limited(
-            Metered(provider, turn_id=self.turn_id, record=self.usage.add, price=self.price_of, clock=self.clock),
+            Metered(
+                provider,
+                turn_id=self.turn_id,
+                record=self.usage.add,
+                price=self.price_of,
+                clock=self.clock,
+            ),
             budget=self.spending.budget,
             price_of=self.price_of,
             concurrency=concurrency,
@@ -241,12 +273,15 @@ class TurnResources(Struct, kw_only=True):
         )
         if rates is not None:
             self.judging = limited
-        whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell)
+        whole = Retrying(
+            limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell
+        )
         self.opened.append(whole)
         return whole
 
     def _tell(self, error: ProviderError) -> None:
-        """Report once per host that it cannot be reached, since retries show nothing for some seconds."""
+        """Report once per host that it cannot be reached, since retries show nothing for some
+        seconds."""
         self.last_failure = error
         if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
             self.silent_hosts.add(error.message)

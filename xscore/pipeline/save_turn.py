@@ -1,7 +1,9 @@
-"""Save a finished turn: its receipt, its answer, what it used, and the memories that its answer cited.
+"""Save a finished turn: its receipt, its answer, what it used, and the memories that its answer
+cited.
 
 Also writes `--all-scores`, whose path is checked before anything is spent.
-Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
+Trade-off: the user's own store is written after the repository's; a kill in between loses one count
+of use.
 """
 
 import json
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str, ...]:
-    """Save a turn, of an evaluation only its receipt; return a warning if its use could not be counted.
+    """Save a turn, of an evaluation only its receipt; return a warning if its use could not be
+    counted.
 
     Raises StoreError.
     """
@@ -47,7 +50,9 @@ def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str
         receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
         answer=answer.answer,
         figures=run.figures,
-        verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
+        verdict=turns.SelectionOutcome(
+            tuple(entry.candidate.id for entry in selection.kept), rejected
+        ),
         has_evidence=any(entry.candidate.kind is not Kind.EXCHANGE for entry in selection.kept),
         isolated=isolated,
     )
@@ -63,11 +68,13 @@ def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str
 
 def _state(answer: Answer) -> turns.TurnState:
     match answer.exit_code:
-        case ExitCode.DONE | ExitCode.PARTLY:  # partly: nothing reached the threshold, or something is left to judge
+        # partly: nothing reached the threshold, or something is left to judge.
+        case ExitCode.DONE | ExitCode.PARTLY:
             return turns.TurnState.PARTIAL if answer.partial else turns.TurnState.DONE
         case ExitCode.BUDGET:
             return turns.TurnState.PARTIAL
-        case ExitCode.NOTHING_JUDGED if answer.ranked_by:  # `continue` has the model judge once its host is mended
+        # `continue` has the model judge once its host is mended.
+        case ExitCode.NOTHING_JUDGED if answer.ranked_by:
             return turns.TurnState.PARTIAL
         case ExitCode.INTERRUPTED:
             return turns.TurnState.INTERRUPTED
@@ -82,11 +89,18 @@ def _cited_memories(answer: Answer) -> list[str]:
     from xscore.prompts.answer import cited_memory_ids
 
     cited = cited_memory_ids(answer.answer)
-    return [memory.id for memory in answer.selected if not memory.path and any(map(memory.id.startswith, cited))]
+    return [
+        memory.id
+        for memory in answer.selected
+        if not memory.path and any(map(memory.id.startswith, cited))
+    ]
 
 
 def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> None:
-    """Count the use of the user's own memories, and those that the answer cited. Raises StoreError."""
+    """Count the use of the user's own memories, and those that the answer cited.
+
+    Raises StoreError.
+    """
     now = parts.clock()
     own = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
     user = parts.store.user_connection() if own else None
@@ -103,15 +117,22 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
 
 
 def check_scores_path(path: Path, *, store_dir: Path) -> None:
-    """Raise UsageError if this file cannot be written, before anything is spent; the store folder is refused."""
+    """Raise UsageError if this file cannot be written, before anything is spent; the store folder
+    is refused."""
     folder = path.parent
     if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere.")
+        raise UsageError(
+            f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere."
+        )
     if not path.name or path.is_dir() or not folder.is_dir():
-        raise UsageError(f"--all-scores: {path} is not in an existing folder", hint="Create the folder first.")
+        raise UsageError(
+            f"--all-scores: {path} is not in an existing folder", hint="Create the folder first."
+        )
     is_replaced = not path.exists() or path.is_file()
     if not os.access(path.resolve().parent if is_replaced else path, os.W_OK):
-        raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
+        raise UsageError(
+            f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours."
+        )
 
 
 def write_scores(run: "TurnRun", finished: Answer, ranking: "Ranking") -> Answer:

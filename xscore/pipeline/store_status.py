@@ -1,4 +1,5 @@
-"""What a store holds, what was spent and what its background process does: for `xscore status`, which loads no turn.
+"""What a store holds, what was spent and what its background process does: for `xscore status`,
+which loads no turn.
 
 Trade-off: rows are counted each time; a million judgments take tens of milliseconds.
 """
@@ -18,7 +19,8 @@ from xscore.store.turns import latest_turn_id
 
 
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
-    """Count what the store holds, and say what its background process does and how the last hook failed."""
+    """Count what the store holds, and say what its background process does and how the last hook
+    failed."""
     connection, data_dir = store.connection, user_data_dir(settings.store.user_data_dir)
     git_dir = store.root.git_dir
 
@@ -36,7 +38,9 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         commit=head_commit(git_dir) if git_dir else "",
         store=str(store.original_path),
         store_id=store.store_id,
-        trusted=opening.is_trusted(store.original_path.parent, user_data_dir=data_dir, copy=store.path),
+        trusted=opening.is_trusted(
+            store.original_path.parent, user_data_dir=data_dir, copy=store.path
+        ),
         bytes=sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*")),
         files=count("file WHERE excluded = ''"),
         files_left=files_left(connection),
@@ -46,7 +50,9 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         by_kind=grouped("memory", "kind"),
         by_language=by_language,
         without_grammar=tuple(
-            one for one in read_index_meta(connection, GRAMMARS_MISSING).split() if one in by_language
+            one
+            for one in read_index_meta(connection, GRAMMARS_MISSING).split()
+            if one in by_language
         ),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),

@@ -1,7 +1,8 @@
 """Read a stored receipt's JSON back into its record: the reverse of `json_form.to_json`.
 
-It is strict: a value of another type, or a missing field that every receipt has, is damage and is named. Fields that a
-later version added are ignored. Apart from the writer, since a turn only writes.
+It is strict: a value of another type, or a missing field that every receipt has, is damage and is
+named. Fields that a later version added are ignored. Apart from the writer, since a turn only
+writes.
 """
 
 import json
@@ -29,7 +30,10 @@ def receipt_body(text: str) -> dict[str, Any]:
 
 
 def read_receipt(text: str) -> Answer:
-    """Read a stored receipt; an erased answer is empty. Raises StoreDamaged, which names what is missing or wrong."""
+    """Read a stored receipt; an erased answer is empty.
+
+    Raises StoreDamaged, which names what is missing or wrong.
+    """
     body = receipt_body(text)
     try:
         return msgspec.convert(_as_record(body), Answer)
@@ -45,7 +49,11 @@ def _refuse(name: str) -> None:
 
 def _as_record(body: Mapping[str, Any]) -> dict[str, Any]:
     """Move fields that the JSON arranges differently to where the record has them."""
-    values = {name: value for name, value in body.items() if name not in {"usage", "latency_s", "exit_code"}}
+    values = {
+        name: value
+        for name, value in body.items()
+        if name not in {"usage", "latency_s", "exit_code"}
+    }
     usage = body.get("usage")
     for stage, spent in usage.items() if isinstance(usage, dict) else ():
         own = StageUsage.__struct_fields__

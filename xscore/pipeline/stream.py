@@ -1,7 +1,8 @@
 """One turn as a stream of its events, the receipt last.
 
-The turn never waits for its reader: of what is unread, reports of progress are joined into one, and so are pieces of
-the answer, so that no judgment is lost and at most a few events wait. Trade-off: a slow reader sees fewer, larger ones.
+The turn never waits for its reader: of what is unread, reports of progress are joined into one, and
+so are pieces of the answer, so that no judgment is lost and at most a few events wait. Trade-off: a
+slow reader sees fewer, larger ones.
 """
 
 import asyncio
@@ -35,7 +36,10 @@ class EventStream:
         self._arrived.set()
 
     async def read(self) -> AsyncGenerator[TurnEvent, None]:
-        """Yield the events, then the receipt. A cancellation ends the turn and is taken back: its receipt comes."""
+        """Yield the events, then the receipt.
+
+        A cancellation ends the turn and is taken back: its receipt comes.
+        """
         while True:
             while self._unread:
                 yield self._unread.popleft()

@@ -1,7 +1,7 @@
 """One turn, stage by stage: index, pool, cache, judge, boosts, selection, bundle, answer, receipt.
 
-The order of this file is the order of the turn. It names no concrete provider or judge. Ctrl-C arrives as a
-cancellation, is taken back here, and ends in a receipt like any other end.
+The order of this file is the order of the turn. It names no concrete provider or judge. Ctrl-C
+arrives as a cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,9 +62,12 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
 
         confirm_cost(parts, opened, answers=answers)
     opened = _begin_turn(parts, opened, options)
-    run = TurnRun(parts, opened, options, stopwatch, deadline, [*parts.warnings, *opening_warnings(opened)])
+    run = TurnRun(
+        parts, opened, options, stopwatch, deadline, [*parts.warnings, *opening_warnings(opened)]
+    )
     if answers or (opened.pool.misses and parts.judge.is_model):
-        from xscore.pipeline.turn_estimate import announce_budget  # most fully cached turns spend nothing
+        # Most fully cached turns spend nothing.
+        from xscore.pipeline.turn_estimate import announce_budget
 
         run.warnings += announce_budget(run)
     try:
@@ -110,7 +113,8 @@ class TurnRun(Struct):
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
     left_by: tuple[UnjudgedCause, ...] = ()
-    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline came first."""
+    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline
+    came first."""
     taken_over: dict[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
@@ -150,7 +154,10 @@ class TurnRun(Struct):
 
                     take_earlier(self)
                 self._rank()
-                asks = self.parts.judge.identity.is_decision and self.parts.settings.judge.reason_model != "none"
+                asks = (
+                    self.parts.judge.identity.is_decision
+                    and self.parts.settings.judge.reason_model != "none"
+                )
                 if asks and not (self.ranked_by or self.options.isolated):
                     from xscore.pipeline.reasons import give_reasons
 
@@ -163,7 +170,11 @@ class TurnRun(Struct):
             self.options.deliver(finished)
         with self._answer_comes_first():
             ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
-            scores = [entry.score for entry in ranked if not others or entry.candidate.content_hash not in others]
+            scores = [
+                entry.score
+                for entry in ranked
+                if not others or entry.candidate.content_hash not in others
+            ]
             self.figures = receipt.turn_figures(
                 finished,
                 scores,
@@ -174,8 +185,12 @@ class TurnRun(Struct):
             said = save_turn(self, finished, self.ranking.selection)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
-            warning = join_sentences(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
-            return replace(finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code)
+            warning = join_sentences(
+                f"this turn could not be saved: {self.unkept.message}", self.unkept.hint
+            )
+            return replace(
+                finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code
+            )
         return write_scores(self, finished, self.ranking) if self.options.all_scores else finished
 
     async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
@@ -197,7 +212,8 @@ class TurnRun(Struct):
 
     @contextmanager
     def _answer_comes_first(self) -> Iterator[None]:
-        """Return an answer that was paid for although it cannot be stored, for example on a full disk."""
+        """Return an answer that was paid for although it cannot be stored, for example on a full
+        disk."""
         try:
             yield
         except StoreError as error:
@@ -206,12 +222,15 @@ class TurnRun(Struct):
             self.unkept = error
 
     async def _open_resources(self, stack: AsyncExitStack) -> None:
-        """Open the resources only if something may be spent: not for a cached turn, a replay, or words alone."""
+        """Open the resources only if something may be spent: not for a cached turn, a replay, or
+        words alone."""
         judge = self.parts.judge
         is_replay = self.parts.settings.judge.replay and judge.is_model
         judges = self.opened.pool.misses and judge.needs_resources and not is_replay
         if judges or self.wants_answer:
-            self.resources = await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
+            self.resources = await stack.enter_async_context(
+                self.parts.open_resources(self.opened.turn.id)
+            )
             self.resources.deadline = self.deadline
             if self.wants_answer and self.deadline.at != inf:
                 from xscore.pipeline.answering import typical_answer_s
@@ -227,17 +246,24 @@ class TurnRun(Struct):
                     self.outcomes = tuple(filter(None, opened.pool.known_outcomes(opened.turn)))
                 return
             if not parts.judge.needs_resources:
-                from xscore.pipeline.judging_by_words import judge_by_words  # a model's turn needs none of it
+                # A model's turn needs none of it.
+                from xscore.pipeline.judging_by_words import judge_by_words
 
                 with gc_paused():
                     self.outcomes = judge_by_words(self)
                 return
-            from xscore.pipeline.turn_judging import judge_missing  # a turn that is all cached needs none of it
+            # A turn that is all cached needs none of it.
+            from xscore.pipeline.turn_judging import judge_missing
 
             await judge_missing(self)
 
     def _rank(self) -> None:
-        parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
+        parts, turn, outcomes, thresholds = (
+            self.parts,
+            self.opened.turn,
+            self.outcomes,
+            self.parts.judge.thresholds,
+        )
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
             if instead := self._words_instead():
@@ -250,10 +276,14 @@ class TurnRun(Struct):
                 way_on = f"`xscore continue {turn.id}` has the model judge."
                 self.warn(f"{why}the lexical judge ranked instead", way_on)
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
-            self.ranking = rank(parts, outcomes, turn, thresholds=thresholds, by_words=self._ranked_by_words)
+            self.ranking = rank(
+                parts, outcomes, turn, thresholds=thresholds, by_words=self._ranked_by_words
+            )
             if self.ranked_by:
                 unjudged = receipt.unjudged_pairs(self.outcomes)
-                self.ranking = replace(self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged))
+                self.ranking = replace(
+                    self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged)
+                )
             chosen = self.ranking.selection
             self.reasons = receipt.find_reasons(self, (*chosen.kept, *chosen.near_misses))
         self.parts.observer.on(Kept(chosen.kept))
@@ -269,7 +299,8 @@ class TurnRun(Struct):
 
     @property
     def found_nothing(self) -> bool:
-        """Whether there are memories and none reached the threshold; a model's may be kept below it on request."""
+        """Whether there are memories and none reached the threshold; a model's may be kept below it
+        on request."""
         if not self.outcomes or self.ranking is None:
             return False
         chosen = self.ranking.selection
@@ -277,8 +308,13 @@ class TurnRun(Struct):
 
     @property
     def is_left_open(self) -> bool:
-        """Whether it ends without what was wanted of it: an answer, or by words, which say little, a memory."""
-        return self.found_nothing and self.answer_text is None and (self._ranked_by_words or self.wants_answer)
+        """Whether it ends without what was wanted of it: an answer, or by words, which say little,
+        a memory."""
+        return (
+            self.found_nothing
+            and self.answer_text is None
+            and (self._ranked_by_words or self.wants_answer)
+        )
 
     @property
     def _ranked_by_words(self) -> bool:
@@ -297,16 +333,24 @@ class TurnRun(Struct):
         from xscore.pipeline.fusion import build_bundle
 
         with self.stopwatch.stage("select"):
-            self.bundle = build_bundle(self, nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0)
+            self.bundle = build_bundle(
+                self, nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0
+            )
 
     async def _call_primary(self) -> None:
         """Call the answering model, unless there is nothing to answer from."""
         if self.resources is None or self.bundle is None or not self.wants_answer:
             return
-        if self.interrupted or self.nothing_judged or (self.opened.index.files_left and not self.outcomes):
+        if (
+            self.interrupted
+            or self.nothing_judged
+            or (self.opened.index.files_left and not self.outcomes)
+        ):
             return
         if self.found_nothing and not self.options.answer_anyway:
-            self.warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
+            self.warn(
+                "no memory reached the threshold, so no model was asked", "--answer-anyway asks it."
+            )
             return
         if self.ranking is not None and not self.ranking.selection.kept:
             self.warn("nothing was chosen, so the answer is based on the task alone")

@@ -1,8 +1,9 @@
-"""Estimate a whole turn, by every way to judge it; confirm a costly one, and say what fits under the caps.
+"""Estimate a whole turn, by every way to judge it; confirm a costly one, and say what fits under
+the caps.
 
-It sends, reserves and stops nothing; the budget does. After a cap stopped a turn it says how to continue. Trade-off: a
-way asks for what its own cache lacks, so each reads the judgments again; a cap is suggested by the forecast, for which
-no prompt is drafted, and is therefore twice that.
+It sends, reserves and stops nothing; the budget does. After a cap stopped a turn it says how to
+continue. Trade-off: a way asks for what its own cache lacks, so each reads the judgments again; a
+cap is suggested by the forecast, for which no prompt is drafted, and is therefore twice that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,20 +45,32 @@ FORECAST_MARGIN = 2
 
 
 def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:
-    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines.
+    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user
+    declines.
 
     answers: the turn ends with a call to the answering model.
     """
-    spends = answers or (parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay)
+    spends = answers or (
+        parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay
+    )
     if not spends:
         return
-    confirm_estimate(parts, estimate_opened(parts, opened, answers=answers), hint="Narrow with --glob, or pass --yes.")
+    confirm_estimate(
+        parts,
+        estimate_opened(parts, opened, answers=answers),
+        hint="Narrow with --glob, or pass --yes.",
+    )
 
 
 def confirm_estimate(parts: PipelineParts, estimate: Estimate, *, hint: str) -> None:
-    """Ask once if it may cost more than `budget.confirm_usd`. Raises UsageError when the user declines."""
+    """Ask once if it may cost more than `budget.confirm_usd`.
+
+    Raises UsageError when the user declines.
+    """
     cost = estimate.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
+    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(
+        estimate
+    ):
         raise UsageError("nothing was sent: the estimate was declined", hint=hint)
 
 
@@ -72,11 +85,16 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
 
 
 def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstimate]:
-    """Estimate the same candidates through each other wire, with what its own cache lacks, and by words.
+    """Estimate the same candidates through each other wire, with what its own cache lacks, and by
+    words.
 
     Where words judge for want of a key, the model that a key would bring comes in all its ways.
     """
-    pool, settings, specs = opened.pool, parts.settings, [other_wire(parts.judge.spec, parts.settings)]
+    pool, settings, specs = (
+        opened.pool,
+        parts.settings,
+        [other_wire(parts.judge.spec, parts.settings)],
+    )
     if not parts.judge.is_model:
         settings = with_dummy_keys(settings)
         keyed = with_wire(parse_model_spec(settings.judge.model), settings)
@@ -88,23 +106,37 @@ def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstim
         plan = with_thread_plan(parts, opened.turn, theirs, opened.key, other)
         yield from other.forecast_ways(opened.turn, plan)
     if parts.judge.is_model:
-        yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(opened.turn, pool)
+        yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(
+            opened.turn, pool
+        )
 
 
 def estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
-    """Estimate a prepared turn under the caps. answers: it ends with a call to the answering model."""
+    """Estimate a prepared turn under the caps. answers: it ends with a call to the answering
+    model."""
     judging = parts.judge.estimate(opened.turn, opened.pool)
     left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None
+    answering = (
+        answer_estimate(parts.answerer, parts.settings)
+        if parts.answerer is not None and answers
+        else None
+    )
     return replace(judging, primary=answering, caps=left)
 
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
     """Return an upper bound for the answering call; sends nothing."""
-    given, written = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, settings.primary.max_output_tokens
+    given, written = (
+        settings.bundle.max_tokens + ANSWER_FRAME_TOKENS,
+        settings.primary.max_output_tokens,
+    )
     usage = Usage(input_tokens=given, output_tokens=written)
-    cost = PriceList(settings.provider.price)(answerer.provider, answerer.model, answerer.host, usage)
-    return PrimaryEstimate(input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host)
+    cost = PriceList(settings.provider.price)(
+        answerer.provider, answerer.model, answerer.host, usage
+    )
+    return PrimaryEstimate(
+        input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host
+    )
 
 
 def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
@@ -116,11 +148,15 @@ def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
 
 
 def settings_to_estimate(settings: Settings) -> tuple[Settings, str]:
-    """Return settings whose judge can be estimated, and what stops it from judging now; empty: nothing."""
+    """Return settings whose judge can be estimated, and what stops it from judging now; empty:
+    nothing."""
     try:
         _, without_key = choose_judge(settings)
     except NoUsableModel as error:
-        return with_dummy_keys(settings), f"{error.message}; now only the lexical judge would score (--judge lexical)"
+        return (
+            with_dummy_keys(settings),
+            f"{error.message}; now only the lexical judge would score (--judge lexical)",
+        )
     return settings, "no API key: the lexical judge would score" if without_key else ""
 
 
@@ -132,8 +168,8 @@ def lacks_key(spec: ModelSpec, settings: Settings) -> bool:
 def announce_budget(run: "TurnRun") -> list[str]:
     """Warn, before anything is sent, which models no cap can limit, or what will not fit under one.
 
-    Notify the observer and return the warning for the receipt. An isolated turn is one of a list, which reports its own
-    cap: only models that no cap can limit are returned.
+    Notify the observer and return the warning for the receipt. An isolated turn is one of a list,
+    which reports its own cap: only models that no cap can limit are returned.
     """
     if run.options.isolated:
         return uncapped_judge(run.parts)
@@ -145,7 +181,11 @@ def announce_budget(run: "TurnRun") -> list[str]:
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
-    judges = parts.judge.is_model and not parts.settings.judge.replay and Caps.of(parts.settings.budget).any
+    judges = (
+        parts.judge.is_model
+        and not parts.settings.judge.replay
+        and Caps.of(parts.settings.budget).any
+    )
     return list(_without_price(parts, judges=judges, answers=False))
 
 
@@ -170,14 +210,22 @@ def _over_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> 
         "some memories will stay unjudged" if judging > room else "",
         "there may be no room for the answer" if answering else "",
     ]
-    return [f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}: {' and '.join(filter(None, will))}"]
+    return [
+        f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}:"
+        f" {' and '.join(filter(None, will))}"
+    ]
 
 
 def how_to_continue(run: "TurnRun") -> list[str]:
-    """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of it."""
+    """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of
+    it."""
     parts, opened = run.parts, run.opened
-    unjudged = [(one.candidate, one.result) for one in run.outcomes if isinstance(one.result, Unjudged)]
-    why = run.refused or next((result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), "")
+    unjudged = [
+        (one.candidate, one.result) for one in run.outcomes if isinstance(one.result, Unjudged)
+    ]
+    why = run.refused or next(
+        (result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), ""
+    )
     tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
     if tightest is None:
         return []
@@ -186,33 +234,56 @@ def how_to_continue(run: "TurnRun") -> list[str]:
     return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
 
 
-def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate], cap: CapLeft) -> str:
+def _continue_hint(
+    parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate], cap: CapLeft
+) -> str:
     enough = _enough_usd(parts, opened, rest)
     command = f"`xscore continue {opened.turn.id}`"
     if cap.of == "turn" and enough is not None:
-        whole = "the rest and the answer" if rest and parts.answerer else "the rest" if rest else "the answer"
+        whole = (
+            "the rest and the answer"
+            if rest and parts.answerer
+            else "the rest"
+            if rest
+            else "the answer"
+        )
         return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {whole}."
-    more = "" if enough is None else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
+    more = (
+        ""
+        if enough is None
+        else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
+    )
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
     return f"raise {CAP_SETTINGS[cap.of]}{more}{later}; then run {command}."
 
 
-def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]) -> Decimal | None:
-    """Return a cap that the rest and the answer fit under, given that each call needs room for its upper bound."""
+def _enough_usd(
+    parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]
+) -> Decimal | None:
+    """Return a cap that the rest and the answer fit under, given that each call needs room for its
+    upper bound."""
     judge, dearest, judging = parts.judge, Decimal(0), Decimal(0)
     if rest and not isinstance(judge, LexicalJudgeFactory):
         work = judge.forecast(opened.turn, replace(opened.pool, misses=tuple(rest)))
         packs, model = judge.drafts.profile, judge.drafts.model
         most = Usage(
             input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens,
-            output_tokens=MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * packs.size + model.reasoning_reserve,
+            output_tokens=MOST_FRAME_TOKENS
+            + (SCORE_TOKENS + REASON_TOKENS) * packs.size
+            + model.reasoning_reserve,
         )
-        found = PriceList(parts.settings.provider.price)(judge.identity.provider, model.name, judge.host, most)
+        found = PriceList(parts.settings.provider.price)(
+            judge.identity.provider, model.name, judge.host, most
+        )
         if found is None or work.cost_usd is None:
             return None
         dearest, judging = found, work.cost_usd
     answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
-    return None if answering is None else (FORECAST_MARGIN * (judging + answering) + dearest).quantize(CENT, ROUND_UP)
+    return (
+        None
+        if answering is None
+        else (FORECAST_MARGIN * (judging + answering) + dearest).quantize(CENT, ROUND_UP)
+    )
 
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
@@ -229,13 +300,19 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
 
 
 def _answer_cost(parts: PipelineParts) -> Decimal | None:
-    return answer_estimate(parts.answerer, parts.settings).cost_usd if parts.answerer is not None else None
+    return (
+        answer_estimate(parts.answerer, parts.settings).cost_usd
+        if parts.answerer is not None
+        else None
+    )
 
 
 def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
     """Return the cap with the least room. Raises StoreDamaged."""
     caps = Caps.of(parts.settings.budget)
-    found = remaining_under_caps(parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=())
+    found = remaining_under_caps(
+        parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=()
+    )
     return min(found, key=lambda cap: cap.left_usd, default=None)
 
 

@@ -1,16 +1,20 @@
-"""Have the judge score what a turn's cache lacks; then judge again what is near a threshold or was left unjudged.
+"""Have the judge score what a turn's cache lacks; then judge again what is near a threshold or was
+left unjudged.
 
-A decision model's score varies by about 0.05 from call to call, so one score says little near the threshold. A second
-one is asked for in the same way, with claims, caps and the ledger, and stored beside the first as another sample: if
-the process is killed in between, the first remains, and a fully cached turn makes no call. Boosts are computed twice,
-because a boost may move a candidate near its threshold or past it.
+A decision model's score varies by about 0.05 from call to call, so one score says little near the
+threshold. A second one is asked for in the same way, with claims, caps and the ledger, and stored
+beside the first as another sample: if the process is killed in between, the first remains, and a
+fully cached turn makes no call. Boosts are computed twice, because a boost may move a candidate
+near its threshold or past it.
 
-Each model of `judge.fallback` judges what the models before it left because their host failed, refused, or gave
-unreadable replies. It works within the same deadline and caps, and its scores are stored under its own name, never the
-judge's. Word scores have a scale of their own, so they rank the whole pool or nothing. Trade-off: two models that judge
-one turn may score a little differently, and the receipt can only say who judged how many.
+Each model of `judge.fallback` judges what the models before it left because their host failed,
+refused, or gave unreadable replies. It works within the same deadline and caps, and its scores are
+stored under its own name, never the judge's. Word scores have a scale of their own, so they rank
+the whole pool or nothing. Trade-off: two models that judge one turn may score a little differently,
+and the receipt can only say who judged how many.
 
-A turn that ends in an error after it has called a model has a receipt as well, of what the store has of it.
+A turn that ends in an error after it has called a model has a receipt as well, of what the store
+has of it.
 """
 
 from collections.abc import Sequence
@@ -47,7 +51,14 @@ from xscore.platform.errors import (
 from xscore.platform.text import counted
 from xscore.providers.spec import LEXICAL
 from xscore.records.calls import Stage
-from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    SCORE_TOLERANCE,
+    Judgment,
+    Origin,
+    Outcome,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, SecondDraws
 from xscore.records.turn import Turn
@@ -64,7 +75,8 @@ FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
 
 
 async def judge_missing(run: "TurnRun") -> None:
-    """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by those that take over."""
+    """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by those
+    that take over."""
     parts, resources = run.parts, run.resources
     if resources is None:
         run.outcomes = await _judge_within(run, NoJudge(UnjudgedCause.REPLAY), run.opened)
@@ -88,7 +100,8 @@ async def judge_missing(run: "TurnRun") -> None:
 async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJudge":
     """Open the judge; probe its host first if needed.
 
-    A host that fails is an error only if nothing is cached and no other judge of `judge.fallback` may take over.
+    A host that fails is an error only if nothing is cached and no other judge of `judge.fallback`
+    may take over.
     """
     opened, parts = run.opened, run.parts
     forecast = parts.judge.forecast(opened.turn, opened.pool)
@@ -103,15 +116,23 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
         run.no_judge = error.kind
         run.warn(f"the judge could not be asked: {error.message}", error.hint)
         return NoJudge(UnjudgedCause.PROVIDER, error.message)
-    if parts.judge.is_model and not isinstance(judge, NoJudge) and judge.identity != parts.judge.identity:
-        # the turn names the judge that its first contact found to answer under the name it was asked by
+    if (
+        parts.judge.is_model
+        and not isinstance(judge, NoJudge)
+        and judge.identity != parts.judge.identity
+    ):
+        # the turn names the judge that its first contact found to answer under the name it was
+        # asked by
         run.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
-        run.opened = replace(opened, pool=replace(opened.pool, thread=None))  # its thread was told by another
+        # Its thread was told by another.
+        run.opened = replace(opened, pool=replace(opened.pool, thread=None))
         turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
     return judge
 
 
-async def _judge_within(run: "TurnRun", judge: "Judge | NoJudge", asked: PooledTurn) -> tuple[Outcome, ...]:
+async def _judge_within(
+    run: "TurnRun", judge: "Judge | NoJudge", asked: PooledTurn
+) -> tuple[Outcome, ...]:
     leaders = run.parts.settings.selection.top_k
     judged = await judge_pool(asked, judge, run.resources, run.parts.observer, leaders=leaders)
     run.interrupted = judged.interrupted
@@ -129,7 +150,10 @@ def _remember_host(run: "TurnRun", judge: "LexicalJudgeFactory | ModelJudgeFacto
 async def draw_again(
     parts: PipelineParts, resources: TurnResources, asked: PooledTurn, once: JudgedPool
 ) -> tuple[JudgedPool, SecondDraws]:
-    """Judge a second time what came near its threshold. What gets no second one keeps its first. Raises StoreError."""
+    """Judge a second time what came near its threshold.
+
+    What gets no second one keeps its first. Raises StoreError.
+    """
     near, beyond = _near_threshold(parts, asked.turn, once.outcomes)
     if not near:
         return once, SecondDraws(missed=beyond)
@@ -143,12 +167,18 @@ async def draw_again(
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     judged = await judge_pool(again, judge, resources)
-    scores = {one.result.content_hash: one.result for one in judged.outcomes if isinstance(one.result, Judgment)}
+    scores = {
+        one.result.content_hash: one.result
+        for one in judged.outcomes
+        if isinstance(one.result, Judgment)
+    }
     lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
     merged = tuple(
-        one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
-        if isinstance(one.result, Judgment) and one.result.content_hash in scores
-        else one
+        (
+            one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
+            if isinstance(one.result, Judgment) and one.result.content_hash in scores
+            else one
+        )
         for one in once.outcomes
     )
     drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
@@ -157,7 +187,9 @@ async def draw_again(
     return replace(once, outcomes=merged, interrupted=interrupted, warnings=_warning(lost)), counts
 
 
-def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, ...], int]:
+def _near_threshold(
+    parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]
+) -> tuple[tuple[Candidate, ...], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection
     least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
@@ -166,9 +198,13 @@ def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome
         return (), 0
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
     distances = [
-        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranked if one.score >= least
+        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one)
+        for one in ranked
+        if one.score >= least
     ]
-    near = sorted(found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE)
+    near = sorted(
+        found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE
+    )
     once = [one.candidate for _, _, one in near if not one.judgment.draws]
     room = max(0, settings.most_redrawn - (len(near) - len(once)))
     return tuple(once[:room]), len(once[room:])
@@ -196,26 +232,35 @@ WHY_WORDS_RANK: dict[str, str] = {
     QuotaExhausted.kind: "has no credit left for this account",
     AuthenticationFailed.kind: "does not accept the key",
 }
-"""Kinds of errors after which words rank, and what they say of the host. An unknown model and a refused request are
-mistakes in the settings: a ranking would hide them."""
+"""Kinds of errors after which words rank, and what they say of the host. An unknown model and a
+refused request are mistakes in the settings: a ranking would hide them."""
 
 
 def _fallback_models(run: "TurnRun") -> list[str]:
-    """Return the models that may take over, in order; none in an evaluation, which measures one judge."""
-    return [] if run.options.isolated else [name for name in run.parts.settings.judge.fallback if name != LEXICAL]
+    """Return the models that may take over, in order; none in an evaluation, which measures one
+    judge."""
+    return (
+        []
+        if run.options.isolated
+        else [name for name in run.parts.settings.judge.fallback if name != LEXICAL]
+    )
 
 
 def _can_go_on(run: "TurnRun", error: XscoreError) -> bool:
-    """Return whether the turn has another judge after this error of the first one, or words to rank by."""
+    """Return whether the turn has another judge after this error of the first one, or words to rank
+    by."""
     words = LEXICAL in run.parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
     return not run.options.isolated and (words or bool(_fallback_models(run)))
 
 
 async def _take_over(run: "TurnRun") -> None:
-    """Have each model of the chain judge what those before it left, and put its outcomes in their place."""
+    """Have each model of the chain judge what those before it left, and put its outcomes in their
+    place."""
     for name in _fallback_models(run):
         left = tuple(
-            one.candidate for one in run.outcomes if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
+            one.candidate
+            for one in run.outcomes
+            if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
         )
         if not left or run.interrupted:
             return
@@ -232,8 +277,13 @@ async def _take_over(run: "TurnRun") -> None:
         run.outcomes = tuple(settled.get(one.candidate.id, one) for one in run.outcomes)
 
 
-async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> Sequence[Outcome] | None:
-    """Judge them by another model; what it judged before is known. None: no time is left. Raises what opening does."""
+async def _judge_by(
+    run: "TurnRun", name: str, left: tuple[Candidate, ...]
+) -> Sequence[Outcome] | None:
+    """Judge them by another model; what it judged before is known.
+
+    None: no time is left. Raises what opening does.
+    """
     parts, opened, resources = run.parts, run.opened, run.resources
     assert resources is not None
     settings = settings_judged_by(name, parts.settings)
@@ -245,19 +295,25 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     asked = PooledTurn(opened.turn, opened.key, pool_among(opened.pool.all_candidates, left, known))
     where = f"`{spec}` at {factory.identity.host}"
     them = "it" if len(left) == 1 else "them"
-    parts.observer.note(f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges {them}")
+    parts.observer.note(
+        f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges"
+        f" {them}"
+    )
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
     identity = factory.identity
     if asked.pool.misses:
         judge = await open_judge(factory, resources, asked)
-        if isinstance(judge, NoJudge):  # there is no time left: what the first judge left keeps its causes
+        # There is no time left: what the first judge left keeps its causes.
+        if isinstance(judge, NoJudge):
             run.interrupted = run.interrupted or judge.cause is UnjudgedCause.INTERRUPTED
             return None
         identity = judge.identity
     found = await _judge_within(run, judge, asked)
     for one in found:
         if isinstance(one.result, Judgment):
-            run.taken_over[one.candidate.content_hash] = identity if one.origin is Origin.JUDGED else factory.identity
+            run.taken_over[one.candidate.content_hash] = (
+                identity if one.origin is Origin.JUDGED else factory.identity
+            )
     if not isinstance(judge, NoJudge):
         run.warnings += judge.warnings()
         _remember_host(run, factory)
@@ -269,13 +325,18 @@ class WordsInstead(Struct, frozen=True):
 
     why: str
     exit_code: ExitCode
-    """Partly done if the host may answer the next time; as before the ranking, if someone has to mend something."""
+    """Partly done if the host may answer the next time; as before the ranking, if someone has to
+    mend something."""
 
 
 def words_instead(run: "TurnRun") -> WordsInstead | None:
     """Return why no model judged anything, if words should rank this turn instead."""
     judge = run.parts.judge
-    if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:
+    if (
+        run.options.isolated
+        or not judge.is_model
+        or LEXICAL not in run.parts.settings.judge.fallback
+    ):
         return None
     causes = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
     if causes == {UnjudgedCause.DEADLINE}:
@@ -296,8 +357,13 @@ def words_instead(run: "TurnRun") -> WordsInstead | None:
 
 
 def receipt_of_failed(run: "TurnRun") -> Answer | None:
-    """Return the receipt; candidates without a stored judgment are unjudged. None: nothing was sent, or no store."""
-    if run.resources is None or not any(run.resources.usage.spent(stage).attempts for stage in Stage):
+    """Return the receipt; candidates without a stored judgment are unjudged.
+
+    None: nothing was sent, or no store.
+    """
+    if run.resources is None or not any(
+        run.resources.usage.spent(stage).attempts for stage in Stage
+    ):
         return None
     try:
         run.outcomes = run.outcomes or _stored_outcomes(run)
@@ -314,7 +380,11 @@ def _stored_outcomes(run: "TurnRun") -> tuple[Outcome, ...]:
     for one in pool.candidates:
         hash_ = one.content_hash
         if hash_ in found:
-            outcomes.append(Outcome(one, found[hash_], Origin.CACHED if hash_ in pool.known else Origin.JUDGED))
+            outcomes.append(
+                Outcome(one, found[hash_], Origin.CACHED if hash_ in pool.known else Origin.JUDGED)
+            )
         else:
-            outcomes.append(Outcome(one, Unjudged(hash_, UnjudgedCause.PROVIDER, ended), Origin.UNJUDGED))
+            outcomes.append(
+                Outcome(one, Unjudged(hash_, UnjudgedCause.PROVIDER, ended), Origin.UNJUDGED)
+            )
     return tuple(outcomes)

@@ -1,10 +1,11 @@
 """Complete a turn with what the moment shows: the current file and the uncommitted change.
 
-It says which lines the change touches and which files changed lately, and decides nothing about what is judged.
-Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt; long texts are cut
-afterwards. The change is shown to the answering model, so only files that the index admits are in it: not what is
-excluded by a glob, by its class or by its content, and no file of secrets. A deleted file is judged by its name alone.
-Trade-off: new files that git does not track yet are no part of the change.
+It says which lines the change touches and which files changed lately, and decides nothing about
+what is judged. Everything that may leave the machine is redacted here, before it becomes part of a
+key or a prompt; long texts are cut afterwards. The change is shown to the answering model, so only
+files that the index admits are in it: not what is excluded by a glob, by its class or by its
+content, and no file of secrets. A deleted file is judged by its name alone. Trade-off: new files
+that git does not track yet are no part of the change.
 """
 
 import os
@@ -63,14 +64,22 @@ def uncommitted_work(
     if not (settings.git and root.is_git):
         return UncommittedWork()
     diff = _admitted_diff(connection, root, settings)
-    ages = {portable_name(path): max(0.0, now - at) / DAY_S for at, path in recent_commits(root.path)}
+    ages = {
+        portable_name(path): max(0.0, now - at) / DAY_S for at, path in recent_commits(root.path)
+    }
     lines = edited_lines(diff)
     edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    recent = [ChangedFile(path, days) for path, days in ages.items() if days <= MAX_RECENT_DAYS and path not in lines]
+    recent = [
+        ChangedFile(path, days)
+        for path, days in ages.items()
+        if days <= MAX_RECENT_DAYS and path not in lines
+    ]
     return UncommittedWork(shown_diff(diff), (*edited, *recent))
 
 
-def _admitted_diff(connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings") -> str:
+def _admitted_diff(
+    connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings"
+) -> str:
     """Return the change of the files that are indexed, and of deleted ones that would be."""
     change = working_diff(root.path)
     if not change.patch:
@@ -93,21 +102,28 @@ def _admitted_diff(connection: sqlite3.Connection, root: RepositoryRoot, setting
 
 
 def _redacted_line(name: str, value: str, *, allow_pii: bool) -> tuple[str, str]:
-    """Redact name and value as one line, since a name such as `password` says that its value is a secret."""
-    line = " ".join(encodable_text(f"{name}: {value}").split())[: SCREENED_FACTOR * MAX_CONTEXT_CHARS]
+    """Redact name and value as one line, since a name such as `password` says that its value is a
+    secret."""
+    line = " ".join(encodable_text(f"{name}: {value}").split())[
+        : SCREENED_FACTOR * MAX_CONTEXT_CHARS
+    ]
     name, _, value = redact_said(line, allow_pii=allow_pii).text[:MAX_CONTEXT_CHARS].partition(": ")
     return name, value
 
 
 def shown_diff(diff: str) -> str:
-    """Redact a diff and cut it; more than is shown is screened, so that the cut hides no half of a secret."""
+    """Redact a diff and cut it; more than is shown is screened, so that the cut hides no half of a
+    secret."""
     return redact(diff[: SCREENED_FACTOR * MAX_DIFF_CHARS]).text[:MAX_DIFF_CHARS]
 
 
 def sections_among(diff: str, is_admitted: Callable[[str], bool]) -> str:
-    """Keep the files of a unified diff whose names, old and new, are all admitted; a part without a name is dropped."""
+    """Keep the files of a unified diff whose names, old and new, are all admitted; a part without a
+    name is dropped."""
     return "".join(
-        part for part in re.split(_SECTION, diff) if (names := _names(part)) and all(map(is_admitted, names))
+        part
+        for part in re.split(_SECTION, diff)
+        if (names := _names(part)) and all(map(is_admitted, names))
     )
 
 
@@ -117,7 +133,8 @@ def _names(section: str) -> list[str]:
 
 
 def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the changed lines of each file of a unified diff, as they are numbered after the change.
+    """Return the changed lines of each file of a unified diff, as they are numbered after the
+    change.
 
     Lines that were only removed count as an edit of the two lines around them.
     """
@@ -163,15 +180,19 @@ def complete_turn(
     allow_pii: bool = False,
     indexed: Callable[[], Iterable[str]] = tuple,
 ) -> Turn:
-    """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
+    """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file
+    outside the root.
 
-    work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
-    and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
+    work: what the turn does not bring itself.
+    allow_pii: leave e-mail addresses and the like in what the user asks
+    and pastes. indexed: the paths among which an error finds those nearest to a file that is not
+    there.
     """
     task = encodable_text(turn.task).strip()
     if not task:
         raise UsageError(
-            "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
+            "the task is empty",
+            hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"',
         )
     if len(task) > MAX_TASK_CHARS:
         raise UsageError(
@@ -182,7 +203,9 @@ def complete_turn(
     file = file if is_safe_name(file) else ""
     errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
     given = (
-        sections_among(turn.diff, lambda path: not is_secret_file(path)) if "diff --git " in turn.diff else turn.diff
+        sections_among(turn.diff, lambda path: not is_secret_file(path))
+        if "diff --git " in turn.diff
+        else turn.diff
     )
     return replace(
         turn,
@@ -190,7 +213,9 @@ def complete_turn(
         errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
         about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
         file=file,
-        scope=_scope_in_root(turn.scope, root, indexed, task=task) if turn.scope.within else turn.scope,
+        scope=_scope_in_root(turn.scope, root, indexed, task=task)
+        if turn.scope.within
+        else turn.scope,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
             name
@@ -202,15 +227,25 @@ def complete_turn(
     )
 
 
-def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]], *, task: str) -> Scope:
-    """Name what the scope lies within relative to the root. Raises UsageError for a path that is not there."""
+def _scope_in_root(
+    scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]], *, task: str
+) -> Scope:
+    """Name what the scope lies within relative to the root.
+
+    Raises UsageError for a path that is not there.
+    """
 
     def known() -> list[str]:
         files = list(indexed())
-        return [*files, *{f"{folder}/" for file in files for folder in map(str, PurePath(file).parents[:-1])}]
+        return [
+            *files,
+            *{f"{folder}/" for file in files for folder in map(str, PurePath(file).parents[:-1])},
+        ]
 
     try:
-        return replace(scope, within=tuple(_path_in_root(path, root, known) for path in scope.within))
+        return replace(
+            scope, within=tuple(_path_in_root(path, root, known) for path in scope.within)
+        )
     except UsageError as error:
         if " " in task:
             raise  # the task was quoted, so this is a path and no further word of it
@@ -220,7 +255,8 @@ def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Ite
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
-    """Return a path relative to the root; it may be given so, absolute, or relative to the working folder."""
+    """Return a path relative to the root; it may be given so, absolute, or relative to the working
+    folder."""
     given = Path(path)
     tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
     for candidate in tried:

@@ -1,4 +1,5 @@
-"""SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
+"""SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction,
+our own errors.
 
 Every connection of the package comes from here. A database with a key note beside it is opened with
 the user's key (`sqlite_drivers`); a plain database never asks for one. A database of an older
@@ -42,7 +43,8 @@ class Migration(Struct, frozen=True):
 
 
 ROOM_BYTES = 1_000_000
-"""Free on the disk before something is paid for: room for a turn's own rows, and for the judgments of some calls."""
+"""Free on the disk before something is paid for: room for a turn's own rows, and for the judgments
+of some calls."""
 
 
 class Schema(Struct, frozen=True):
@@ -59,7 +61,8 @@ class Schema(Struct, frozen=True):
 
 
 BeforeWriting = Callable[[sqlite3.Connection], None]
-"""Called with a connection that has read and not written yet: it may look at the database, and refuse it."""
+"""Called with a connection that has read and not written yet: it may look at the database, and
+refuse it."""
 
 
 def connect(
@@ -70,7 +73,8 @@ def connect(
     create: bool = True,
     before_writing: BeforeWriting = lambda _: None,
 ) -> sqlite3.Connection:
-    """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
+    """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it
+    is missing.
 
     keys: asked for the key of an encrypted database. The connection autocommits: group writes with
     `transaction`. It may move between threads, but only one may use it at a time. An older database
@@ -112,7 +116,8 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 
 def refuse_newer(path: Path, schema: Schema) -> None:
-    """Raise StoreTooNew if the header says that a newer xscore made this database; SQLite is not asked.
+    """Raise StoreTooNew if the header says that a newer xscore made this database; SQLite is not
+    asked.
 
     An encrypted header says nothing, and a journal may hold a newer one: `connect` looks again.
     """
@@ -124,7 +129,8 @@ def refuse_newer(path: Path, schema: Schema) -> None:
 
 
 def has_older_header(path: Path, schema: Schema) -> bool:
-    """Whether the header says that opening this database will migrate it; an encrypted one does not say."""
+    """Whether the header says that opening this database will migrate it; an encrypted one does not
+    say."""
     header = read_header(path)
     if header is None or header.application_id != schema.application_id:
         return False
@@ -141,7 +147,10 @@ def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str
 
 
 def untrusted_meta_value(connection: sqlite3.Connection, name: str) -> str | None:
-    """Read one value of table `meta` of a database that may be anybody's; None: no such value. Raises StoreDamaged."""
+    """Read one value of table `meta` of a database that may be anybody's; None: no such value.
+
+    Raises StoreDamaged.
+    """
     kind = connection.execute("SELECT type FROM sqlite_master WHERE name = 'meta'").fetchone()
     if kind == ("view",):  # a query of somebody else, which may never end
         return None
@@ -151,7 +160,8 @@ def untrusted_meta_value(connection: sqlite3.Connection, name: str) -> str | Non
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back on any exception.
+    """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back
+    on any exception.
 
     Raises StoreTooNew if a newer xscore has migrated the database since this connection was opened.
     """
@@ -168,7 +178,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def lock_wait_until(connection: sqlite3.Connection, until: float | None) -> Iterator[None]:
-    """Wait for the locks of other processes until then (`time.monotonic`) and no longer; None: as long as ever."""
+    """Wait for the locks of other processes until then (`time.monotonic`) and no longer; None: as
+    long as ever."""
     if until is None:
         yield
         return
@@ -183,7 +194,8 @@ def lock_wait_until(connection: sqlite3.Connection, until: float | None) -> Iter
 
 @contextmanager
 def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several reads see the same state, whatever others write meanwhile; an open transaction is one already."""
+    """Let several reads see the same state, whatever others write meanwhile; an open transaction is
+    one already."""
     is_within = connection.in_transaction
     if not is_within:
         connection.execute("BEGIN")
@@ -199,8 +211,18 @@ def damage_if_invalid(what: str) -> Iterator[None]:
     """Turn the errors of decoding our own rows into StoreDamaged."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, BrokenReceipt) as error:
-        raise StoreDamaged(f"the store is damaged: {what} is invalid ({error})", hint=recovery_hint(None)) from error
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        BrokenReceipt,
+    ) as error:
+        raise StoreDamaged(
+            f"the store is damaged: {what} is invalid ({error})", hint=recovery_hint(None)
+        ) from error
 
 
 @contextmanager
@@ -215,7 +237,8 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def require_room(path: Path) -> None:
-    """Raise StoreError if the disk of a database is all but full: what is paid for next could not be kept.
+    """Raise StoreError if the disk of a database is all but full: what is paid for next could not
+    be kept.
 
     A system that does not tell, or a limit of another kind, is found by the first write instead.
     """
@@ -247,7 +270,9 @@ def _prepare(path: Path) -> None:
         raise StoreError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
 
 
-def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing: BeforeWriting) -> sqlite3.Connection:
+def _connect(
+    path: Path, schema: Schema, keys: KeySource | None, before_writing: BeforeWriting
+) -> sqlite3.Connection:
     refuse_newer(path, schema)
     connection = open_unchecked(path, keys)
     try:
@@ -259,7 +284,8 @@ def _connect(path: Path, schema: Schema, keys: KeySource | None, before_writing:
                 before_writing(connection)
             migration = _bring_to_version(connection, path, schema, keys)
     except StoreTooNew:
-        # The last connection to close would write the journal into the database, unless it may only read.
+        # The last connection to close would write the journal into the database, unless it may only
+        # read.
         with closing(open_unchecked(path, keys, read_only=True)) as reader:
             schema_version(reader)
             connection.close()
@@ -278,7 +304,8 @@ def _bring_to_version(
     """Create the tables of a new database, or migrate an older one."""
     migration = None
     while True:
-        with read_snapshot(connection):  # one view: another process may be creating the tables right now
+        # One view: another process may be creating the tables right now.
+        with read_snapshot(connection):
             version = _stored_version(connection, path, schema)
         if version == schema.version:
             return migration
@@ -288,14 +315,20 @@ def _bring_to_version(
             _create_tables(connection, path, schema)
 
 
-def open_unchecked(path: Path, keys: KeySource | None = None, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database that may be damaged, to read what can be read; nothing is configured or checked."""
+def open_unchecked(
+    path: Path, keys: KeySource | None = None, *, read_only: bool = False
+) -> sqlite3.Connection:
+    """Open a database that may be damaged, to read what can be read; nothing is configured or
+    checked."""
     if path.is_symlink():
-        raise StoreError(f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own.")
+        raise StoreError(
+            f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own."
+        )
     noted = sqlite_drivers.read_note(path)
     if noted is None:
         return open_plain(path, read_only=read_only)
-    from xscore.platform.encrypted_sqlite import key_of_note, open_encrypted  # a plain store needs none of it
+    # A plain store needs none of it.
+    from xscore.platform.encrypted_sqlite import key_of_note, open_encrypted
 
     return open_encrypted(path, key_of_note(path, noted, keys), read_only=read_only)
 
@@ -327,11 +360,13 @@ def inode_of(path: Path) -> int:
 
 
 def _configure(connection: sqlite3.Connection) -> bool:
-    """Set what every connection has; return whether that switched the database to a journal of its own (WAL)."""
+    """Set what every connection has; return whether that switched the database to a journal of its
+    own (WAL)."""
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
-    # Now, before anything looks at a temporary table: set later, it would make SQLite read the schema again.
+    # Now, before anything looks at a temporary table: set later, it would make SQLite read the
+    # schema again.
     connection.execute("PRAGMA temp_store = MEMORY")
     switches = bool(connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal")
     if switches:
@@ -341,7 +376,8 @@ def _configure(connection: sqlite3.Connection) -> bool:
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
     give_up = time.monotonic() + BUSY_TIMEOUT_S
-    while True:  # when two processes create a store at once, SQLite refuses the second without waiting
+    # When two processes create a store at once, SQLite refuses the second without waiting.
+    while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
@@ -368,7 +404,10 @@ def _create_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -
 
 
 def _stored_version(connection: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    """Return the schema number of our database; 0: it is new and empty. Raises StoreTooNew, StoreDamaged."""
+    """Return the schema number of our database; 0: it is new and empty.
+
+    Raises StoreTooNew, StoreDamaged.
+    """
     version = schema_version(connection)
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -389,7 +428,8 @@ def _refuse_migrated(connection: sqlite3.Connection) -> None:
 
 
 def statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script one by one: `executescript` would commit an open transaction."""
+    """Yield the statements of a script one by one: `executescript` would commit an open
+    transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,5 @@
-"""The header of a database file, read without SQLite: SQLite would replay a journal beside it first.
+"""The header of a database file, read without SQLite: SQLite would replay a journal beside it
+first.
 
 An encrypted database shows no header. Trade-off: a journal may hold a newer header than the file,
 so whoever opens the database looks again.
@@ -28,12 +29,17 @@ class DatabaseHeader(Struct, frozen=True):
 
 
 def read_header(path: Path) -> DatabaseHeader | None:
-    """Return the header of the database at `path`; None if that is no plain database, or is open in this process."""
+    """Return the header of the database at `path`; None if that is no plain database, or is open in
+    this process."""
     with suppress(OSError), kept_from_sqlite(path) as may_read:
         if may_read and stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
             with path.open("rb") as file:
                 data = file.read(_HEADER.size)
             if len(data) == _HEADER.size:
                 magic, schema_version, application_id = _HEADER.unpack(data)
-                return DatabaseHeader(schema_version, application_id) if magic == SQLITE_MAGIC else None
+                return (
+                    DatabaseHeader(schema_version, application_id)
+                    if magic == SQLITE_MAGIC
+                    else None
+                )
     return None

@@ -1,7 +1,8 @@
 """Open a database that SQLCipher encrypts, and write the note that names its key.
 
-The caller supplies the key. A plain store needs none of this. Trade-off: a wrong key and a damaged first page look the
-same; a lost note must be rewritten (`xscore store encrypt`) before the store opens.
+The caller supplies the key. A plain store needs none of this. Trade-off: a wrong key and a damaged
+first page look the same; a lost note must be rewritten (`xscore store encrypt`) before the store
+opens.
 """
 
 import sqlite3
@@ -23,8 +24,8 @@ _DISTINCT_BYTES = 240
 def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite3.Connection:
     """Open an encrypted database with SQLCipher; key: 32 bytes. Raises StoreError.
 
-    A plain database is opened as it is: a killed conversion can leave one. An empty one will be encrypted. Raises
-    StoreDamaged for a wrong key or a damaged first page, which look the same.
+    A plain database is opened as it is: a killed conversion can leave one. An empty one will be
+    encrypted. Raises StoreDamaged for a wrong key or a damaged first page, which look the same.
     """
     try:
         return open_with_cipher(path, key, read_only=read_only)
@@ -35,14 +36,18 @@ def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite
             raise error from None
 
 
-def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database with SQLCipher and check that it is readable; key None: it is not encrypted."""
+def open_with_cipher(
+    path: Path, key: bytes | None, *, read_only: bool = False
+) -> sqlite3.Connection:
+    """Open a database with SQLCipher and check that it is readable; key None: it is not
+    encrypted."""
     connection = open_with(_cipher(), path, read_only=read_only)
     try:
         connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
         if key is not None:
             connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
-        connection.execute("PRAGMA temp_store = MEMORY")  # otherwise sorting would write plain text to a temporary file
+        # Otherwise sorting would write plain text to a temporary file.
+        connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
@@ -59,7 +64,9 @@ def _cipher() -> Any:
     try:
         import sqlcipher3.dbapi2
     except ImportError as error:
-        raise StoreError("the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT) from error
+        raise StoreError(
+            "the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT
+        ) from error
     return sqlcipher3.dbapi2
 
 
@@ -69,7 +76,10 @@ def key_id(key: bytes) -> str:
 
 
 def write_note(path: Path, key: bytes) -> None:
-    """Write the note that the database at `path` is, or will be, encrypted with this key. Raises StoreError."""
+    """Write the note that the database at `path` is, or will be, encrypted with this key.
+
+    Raises StoreError.
+    """
     place = note_path(path)
     try:
         write_private_file(place, f"encrypted with key {key_id(key)}\n".encode())
@@ -82,7 +92,9 @@ def write_note(path: Path, key: bytes) -> None:
 def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
     """Return the key with this id. Raises StoreError if the user has none or another."""
     if keys is None:
-        raise StoreError(f"{path} is encrypted, and no key was given", hint="Open it with `Store.open`.")
+        raise StoreError(
+            f"{path} is encrypted, and no key was given", hint="Open it with `Store.open`."
+        )
     key = keys()
     if key_id(key) != noted:
         raise StoreError(
@@ -101,11 +113,16 @@ def looks_encrypted(path: Path) -> bool:
             page = file.read(_PAGE_BYTES)
     except OSError:
         return False
-    return len(page) == _PAGE_BYTES and not page.startswith(SQLITE_MAGIC) and len(set(page)) >= _DISTINCT_BYTES
+    return (
+        len(page) == _PAGE_BYTES
+        and not page.startswith(SQLITE_MAGIC)
+        and len(set(page)) >= _DISTINCT_BYTES
+    )
 
 
 def missing_note_error(path: Path) -> StoreError:
     """Return the error for an encrypted database without its note."""
     return StoreError(
-        f"{path} seems to be encrypted, and its note {note_path(path).name} is missing", hint=REWRITE_NOTE_HINT
+        f"{path} seems to be encrypted, and its note {note_path(path).name} is missing",
+        hint=REWRITE_NOTE_HINT,
     )

@@ -30,22 +30,27 @@
         └── PromptTooLong                this request will never pass
             └── PromptCut                this request will never pass, may have been charged
 
-A message says in one sentence what happened and where; `hint` says what to do next. Whether a call may be retried
-(`retryable`), whether other calls are pointless too (`stops_run`) and whether the host may have charged for it
-(`may_be_charged`) are facts of the type, never of a message.
-This module does not format for the terminal and knows no SDK; adapters translate SDK errors into these.
+A message says in one sentence what happened and where; `hint` says what to do next. Whether a call
+may be retried (`retryable`), whether other calls are pointless too (`stops_run`) and whether the
+host may have charged for it (`may_be_charged`) are facts of the type, never of a message.
+This module does not format for the terminal and knows no SDK; adapters translate SDK errors into
+these.
 """
 
 from enum import IntEnum
 from typing import Any, ClassVar
 
 INSTALL_FROM = "."
-"""What hints give to `pip install`: the checkout, until the package is published under a name of our own."""
+"""What hints give to `pip install`: the checkout, until the package is published under a name of
+our own."""
 
 
 def install_hint(extra: str) -> str:
     """Return the hint for a feature whose optional packages are missing."""
-    return f"In the checkout: `pip install '{INSTALL_FROM}[{extra}]'`, or a release's wheel in place of the dot."
+    return (
+        f"In the checkout: `pip install '{INSTALL_FROM}[{extra}]'`, or a release's wheel in place"
+        " of the dot."
+    )
 
 
 class ExitCode(IntEnum):
@@ -94,7 +99,8 @@ class UsageError(XscoreError, kind="usage", exit_code=ExitCode.USAGE):
 
 
 def newer_file_error(name: str, version: int, readable: int) -> UsageError:
-    """Return the error for a file whose form has a higher number than this xscore reads; it is not touched."""
+    """Return the error for a file whose form has a higher number than this xscore reads; it is not
+    touched."""
     return UsageError(
         f"{name} was made by a newer xscore (schema {version}; this one reads {readable})",
         hint="Upgrade xscore, or have the file made again by this one.",
@@ -102,7 +108,8 @@ def newer_file_error(name: str, version: int, readable: int) -> UsageError:
 
 
 def require_kind(*kinds: Any, **given: object) -> None:
-    """Raise UsageError unless each argument, given by its name, is of one of these types; None is `type(None)`."""
+    """Raise UsageError unless each argument, given by its name, is of one of these types; None is
+    `type(None)`."""
     for name, value in given.items():
         if not isinstance(value, kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
@@ -134,7 +141,8 @@ class StoreUntrusted(StoreError, kind="store_untrusted"):
 
 
 class StoreTooNew(StoreError, kind="store_too_new"):
-    """A newer xscore made the store, or migrated it while this one had it open; nothing was changed."""
+    """A newer xscore made the store, or migrated it while this one had it open; nothing was
+    changed."""
 
 
 class StoreDamaged(StoreError, kind="store_damaged"):
@@ -142,7 +150,8 @@ class StoreDamaged(StoreError, kind="store_damaged"):
 
 
 class SourceFailed(XscoreError, kind="source", exit_code=ExitCode.PARTLY):
-    """The iterator of items that the caller gave raised an error (`__cause__`); `judged` holds what came before."""
+    """The iterator of items that the caller gave raised an error (`__cause__`); `judged` holds what
+    came before."""
 
 
 class BrokenReceipt(XscoreError, kind="broken_receipt"):
@@ -182,14 +191,17 @@ class Unreachable(ConnectionFailed, kind="unreachable", may_be_charged=False):
 
 
 class TlsFailed(Unreachable, kind="tls", retryable=False):
-    """The host answered, but no encrypted connection could be made: its certificate, or it speaks plain HTTP."""
+    """The host answered, but no encrypted connection could be made: its certificate, or it speaks
+    plain HTTP."""
 
 
 class CallTimedOut(ProviderError, kind="timeout", retryable=True, may_be_charged=True):
     """The deadline of one call passed; it may have been paid for."""
 
 
-class UnreadableResponse(ProviderError, kind="unreadable_response", retryable=True, may_be_charged=True):
+class UnreadableResponse(
+    ProviderError, kind="unreadable_response", retryable=True, may_be_charged=True
+):
     """A success status with a body that is not in the dialect (HTML, `{}`, an error object)."""
 
 

@@ -1,7 +1,7 @@
 """An event loop that starts when a coroutine first needs one.
 
-Importing asyncio costs a tenth of a turn that is all cached, which awaits nothing. Trade-off: code that uses asyncio
-on the way of such a turn must await `ensure_event_loop` before.
+Importing asyncio costs a tenth of a turn that is all cached, which awaits nothing. Trade-off: code
+that uses asyncio on the way of such a turn must await `ensure_event_loop` before.
 """
 
 import sys
@@ -14,7 +14,8 @@ Result = TypeVar("Result")
 
 @coroutine
 def ensure_event_loop() -> Generator[None, None, None]:
-    """Return within a running event loop: at once if there is one, else when `resume` is awaited in one."""
+    """Return within a running event loop: at once if there is one, else when `resume` is awaited in
+    one."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:
         yield

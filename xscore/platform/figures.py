@@ -15,7 +15,8 @@ DASH = "–"
 
 
 def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
-    """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where nothing is charged.
+    """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where
+    nothing is charged.
 
     Below a cent it keeps two significant digits.
     """

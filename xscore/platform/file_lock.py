@@ -1,4 +1,5 @@
-"""A lock that is a file: held by one thread or process at a time, released by the system when its process ends.
+"""A lock that is a file: held by one thread or process at a time, released by the system when its
+process ends.
 
 Trade-off: it holds among those that ask for it, and on network file systems only as far as these
 know `flock`.
@@ -20,7 +21,8 @@ _STEP_S = 0.01
 def hold_lock(file: Path, *, wait_s: float | None = None, hint: str) -> Iterator[None]:
     """Hold the lock; its file and folder are made if they are missing.
 
-    wait_s: how long to wait for the process that holds it; None: until it is free. hint: what to do
+    wait_s: how long to wait for the process that holds it; None: until it is free.
+    hint: what to do
     if the folder cannot be written. Raises StoreError.
     """
     folder = file.parent

@@ -1,8 +1,10 @@
-"""Read untrusted files: regular files only, up to a size limit, and without following links in a repository.
+"""Read untrusted files: regular files only, up to a size limit, and without following links in a
+repository.
 
-A repository is untrusted: a folder on the path may be a link out of it, a file may be a pipe that never ends. So each
-folder is opened relative to its parent; a file that a person named is opened as named. What a file may be used for is
-decided elsewhere. Trade-off: one system call per folder, a few microseconds per file.
+A repository is untrusted: a folder on the path may be a link out of it, a file may be a pipe that
+never ends. So each folder is opened relative to its parent; a file that a person named is opened as
+named. What a file may be used for is decided elsewhere. Trade-off: one system call per folder, a
+few microseconds per file.
 """
 
 import os
@@ -26,7 +28,9 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CL
 
 _RESERVED = re.compile(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
 """A part of a name that leads up, or into git's own folder, as any file system spells it."""
-IGNORED_IN_NAMES = "".join(map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)))
+IGNORED_IN_NAMES = "".join(
+    map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+)
 """macOS ignores these characters in a file name: `.git` with one of them inside is `.git` there."""
 
 
@@ -45,11 +49,14 @@ def leads_out(name: str) -> bool:
     return _RESERVED.search(plain) is not None
 
 
-def is_there(place: Path, is_kind: Callable[[int], bool] | None = None, *, follow: bool = True) -> bool:
+def is_there(
+    place: Path, is_kind: Callable[[int], bool] | None = None, *, follow: bool = True
+) -> bool:
     """Whether something, or a file of this kind, can be seen there.
 
-    Unlike `Path.exists` and `is_file`, it raises nothing where that is denied or the path is longer than the system
-    takes. is_kind: such as `stat.S_ISREG`. follow: whether a link stands for what it leads to.
+    Unlike `Path.exists` and `is_file`, it raises nothing where that is denied or the path is longer
+    than the system takes. is_kind: such as `stat.S_ISREG`. follow: whether a link stands for what
+    it leads to.
     """
     try:
         mode = place.stat(follow_symlinks=follow).st_mode
@@ -73,7 +80,8 @@ def opened_folder(path: Path) -> Iterator[int]:
 
 
 def read_file_under(top: int, name: str, *, max_bytes: int, start_only: bool = False) -> bytes:
-    """Read a regular file under the open folder `top`, following no link on the way. Raises FileRefused, OSError.
+    """Read a regular file under the open folder `top`, following no link on the way. Raises
+    FileRefused, OSError.
 
     start_only: return the first `max_bytes` of a larger file, which is refused otherwise.
     """
@@ -93,10 +101,11 @@ def read_file_under(top: int, name: str, *, max_bytes: int, start_only: bool = F
 
 
 def read_named_file(path: Path, *, max_bytes: int, follow: bool, private: bool = False) -> bytes:
-    """Read the regular file that a person named, without blocking on a pipe. Raises FileRefused, OSError.
+    """Read the regular file that a person named, without blocking on a pipe. Raises FileRefused,
+    OSError.
 
-    follow: whether the file may be a link; folders on the path may be links in any case. private: refuse it if others
-    may open it.
+    follow: whether the file may be a link; folders on the path may be links in any case.
+    private: refuse it if others may open it.
     """
     flags = _READ_FLAGS & ~os.O_NOFOLLOW if follow else _READ_FLAGS
     return _whole(os.open(path, flags), max_bytes, private=private)
@@ -111,15 +120,26 @@ def read_input_file(path: Path, *, max_bytes: int, hint: str, private: bool = Fa
         return read_named_file(path, max_bytes=max_bytes, follow=True, private=private)
     except FileRefused as error:
         if str(error) == _NOT_PRIVATE:
-            raise UsageError(f"{path} is private and {error}", hint=f"Run `chmod 600 {path}`.") from error
-        why = "is not a regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
+            raise UsageError(
+                f"{path} is private and {error}", hint=f"Run `chmod 600 {path}`."
+            ) from error
+        why = (
+            "is not a regular file"
+            if str(error) == "not_a_file"
+            else f"has more than {max_bytes:,} bytes"
+        )
         raise UsageError(f"{path} {why}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
 
 
 def _whole(
-    descriptor: int, max_bytes: int, *, private: bool = False, own: bool = False, start_only: bool = False
+    descriptor: int,
+    max_bytes: int,
+    *,
+    private: bool = False,
+    own: bool = False,
+    start_only: bool = False,
 ) -> bytes:
     try:
         status = os.fstat(descriptor)
@@ -140,19 +160,22 @@ def _whole(
 
 
 def changed_ns(info: os.stat_result) -> int:
-    """Return when a file last changed: its ctime, too, since `cp -p`, `rsync` and `tar` set the mtime as they like."""
+    """Return when a file last changed: its ctime, too, since `cp -p`, `rsync` and `tar` set the
+    mtime as they like."""
     return max(info.st_mtime_ns, info.st_ctime_ns)
 
 
 def settled_ns(info: os.stat_result, *, now: float) -> int:
-    """Return the time of change to store for a file; 0 if a later write could leave the same. now: Unix seconds."""
+    """Return the time of change to store for a file; 0 if a later write could leave the same. now:
+    Unix seconds."""
     changed = changed_ns(info)
     grain = FINE_GRAIN_NS if changed % 1_000_000_000 else COARSE_GRAIN_NS
     return 0 if changed > int(now * 1e9) - grain else changed
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Replace a file in one step; mode 0o600 makes it private. A link stays, and its target is replaced.
+    """Replace a file in one step; mode 0o600 makes it private. A link stays, and its target is
+    replaced.
 
     A pipe or device is written to directly. Raises UsageError and leaves the old file unchanged.
     """
@@ -199,7 +222,10 @@ def unwritable_file(path: Path, why: str | None) -> UsageError:
 
 
 def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:
-    """Read a file that must be private to this user (0600); None if it is missing. Raises FileRefused, OSError."""
+    """Read a file that must be private to this user (0600); None if it is missing.
+
+    Raises FileRefused, OSError.
+    """
     try:
         return _whole(os.open(path, _READ_FLAGS), max_bytes, private=True, own=True)
     except FileNotFoundError:

@@ -1,8 +1,9 @@
-"""Run git safely: a fixed command line and environment; no hook, monitor, pager or filter of a repository runs.
+"""Run git safely: a fixed command line and environment; no hook, monitor, pager or filter of a
+repository runs.
 
-It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and returns None where git is missing or fails, so that
-callers work in a plain folder too. Trade-off: only the root is checked for pipes; one in place of a deeper ignore file
-blocks git until `TIMEOUT_S`.
+It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and returns None where git is missing
+or fails, so that callers work in a plain folder too. Trade-off: only the root is checked for pipes;
+one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
 """
 
 import os
@@ -19,24 +20,27 @@ from xscore.platform.git_folder import git_folder
 SAFE = """
     core.fsmonitor=false core.hooksPath=/dev/null core.quotePath=false log.showSignature=false
     safe.bareRepository=explicit submodule.recurse=false
-    """.split()  # noqa: SIM905  read as a list of settings
+    """.split()
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
 _OPENED = tuple(
     """
-    .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs .git/info/exclude
-    .git/info/attributes
-    """.split()  # noqa: SIM905  read as a list of names
+    .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs
+    .git/info/exclude .git/info/attributes
+    """.split()
 )
-"""Files that git opens at a root without checking their type; a pipe or device would block it forever."""
+"""Files that git opens at a root without checking their type; a pipe or device would block it
+forever."""
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
 
 
 def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Run a read-only git command in `root` and return its output; None if git fails, hangs, is missing or leads away.
+    """Run a read-only git command in `root` and return its output; None if git fails, hangs, is
+    missing or leads away.
 
-    The work tree is named, so that no setting of the repository (`core.worktree`) can choose another.
+    The work tree is named, so that no setting of the repository (`core.worktree`) can choose
+    another.
     """
     if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
@@ -49,12 +53,15 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
         "GIT_LITERAL_PATHSPECS": "1",
         "GIT_WORK_TREE": str(top),
         "GIT_CEILING_DIRECTORIES": str(top.parent),
-        "GIT_ALLOW_PROTOCOL": "none",  # outranks any `protocol.*.allow`: a missing object is not fetched
+        # Outranks any `protocol.*.allow`: a missing object is not fetched.
+        "GIT_ALLOW_PROTOCOL": "none",
     }
     command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
     pipe = subprocess.PIPE
     try:
-        with subprocess.Popen(command, cwd=root, env=environment, stdin=quiet, stdout=pipe, stderr=quiet) as git:
+        with subprocess.Popen(
+            command, cwd=root, env=environment, stdin=quiet, stdout=pipe, stderr=quiet
+        ) as git:
             _running.add(git)
             try:
                 out, _ = git.communicate(timeout=timeout_s)
@@ -109,7 +116,9 @@ def working_diff(root: Path) -> WorkingDiff:
         return WorkingDiff()
     form = ("--patch-with-raw", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
     printed = run_git(root, *off, *_DIFF, *form, "HEAD", "--", ".") or ""
-    listing, _, patch = printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
+    listing, _, patch = (
+        printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
+    )
     deleted: dict[str, bool] = {}
     for line in listing.split("\n"):
         # `:modes and hashes STATUS`, then one name, or the old and the new one.
@@ -120,20 +129,27 @@ def working_diff(root: Path) -> WorkingDiff:
         for name in names:
             is_gone = status == "D" or (status.startswith("R") and name == names[0])
             deleted[name] = is_gone and deleted.get(name, True)
-    return WorkingDiff(patch, {name: is_gone for name, is_gone in deleted.items() if not name.startswith('"')})
+    return WorkingDiff(
+        patch, {name: is_gone for name, is_gone in deleted.items() if not name.startswith('"')}
+    )
 
 
 def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
-    """Return the files that differ between a revision and the working tree, new files included, as git writes paths.
+    """Return the files that differ between a revision and the working tree, new files included, as
+    git writes paths.
 
-    None: git is missing or fails, the revision does not exist, or a filter cannot be switched off. Filters and
-    submodules are treated as by `working_diff`.
+    None: git is missing or fails, the revision does not exist, or a filter cannot be switched off.
+    Filters and submodules are treated as by `working_diff`.
     """
     off = _filters_off(root)
-    named = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")
+    named = run_git(
+        root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"
+    )
     if off is None or named is None:
         return None
-    differs = run_git(root, *off, *_DIFF, "--no-renames", "--name-only", "-z", named.strip(), "--", ".")
+    differs = run_git(
+        root, *off, *_DIFF, "--no-renames", "--name-only", "-z", named.strip(), "--", "."
+    )
     new = run_git(root, *off, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     if differs is None or new is None:
         return None
@@ -141,12 +157,20 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
 
 
 def _filters_off(root: Path) -> list[str] | None:
-    """Return the options that switch off every filter the repository configures; None if one cannot be."""
-    listed = run_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or ""
+    """Return the options that switch off every filter the repository configures; None if one cannot
+    be."""
+    listed = (
+        run_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.")
+        or ""
+    )
     names = sorted({key.rsplit(".", 1)[0] for key in listed.split("\0") if key})
     if any("=" in name for name in names):  # `-c` would end the name there
         return None
-    return _set(f"{name}.{end}" for name in names for end in ("clean=", "smudge=", "process=", "required=false"))
+    return _set(
+        f"{name}.{end}"
+        for name in names
+        for end in ("clean=", "smudge=", "process=", "required=false")
+    )
 
 
 def _set(settings: Iterable[str]) -> list[str]:
@@ -156,12 +180,27 @@ def _set(settings: Iterable[str]) -> list[str]:
 
 def git_user(root: Path) -> str:
     """Return the name under which commits would be made in `root`; empty if there is none."""
-    return (run_git(root, "config", "user.name") or "").strip().encode("utf-8", "replace").decode("utf-8")
+    return (
+        (run_git(root, "config", "user.name") or "")
+        .strip()
+        .encode("utf-8", "replace")
+        .decode("utf-8")
+    )
 
 
 def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:
-    """Return (unix seconds, path) of the files that the newest commits touched, newest first, each path once."""
-    printed = run_git(root, "log", f"-n{commits}", "--no-merges", "--relative", "--name-only", "-z", "--format=%x01%ct")
+    """Return (unix seconds, path) of the files that the newest commits touched, newest first, each
+    path once."""
+    printed = run_git(
+        root,
+        "log",
+        f"-n{commits}",
+        "--no-merges",
+        "--relative",
+        "--name-only",
+        "-z",
+        "--format=%x01%ct",
+    )
     seen: dict[str, float] = {}
     when = 0.0
     for field in (printed or "").replace("\n", "\0").split("\0"):

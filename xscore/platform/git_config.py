@@ -1,4 +1,5 @@
-"""Read a few values out of the text of a git config file that anyone may have written. Runs no git, opens no file.
+"""Read a few values out of the text of a git config file that anyone may have written. Runs no git,
+opens no file.
 
 Each line is looked at once, so the work grows with the text and with nothing else. It knows no
 escapes, no continued lines and no included files. Trade-off: text that only looks like an
@@ -21,7 +22,8 @@ def includes_files(text: str) -> bool:
 def config_values(text: str, name: str, *, section: str = "") -> list[str]:
     """Return the values of a name, in order, without their quotes.
 
-    name: in lower case. section: only of this section, written as git does (`remote "origin"`); by
+    name: in lower case.
+    section: only of this section, written as git does (`remote "origin"`); by
     default of any.
     """
     header = f"[{section}]"

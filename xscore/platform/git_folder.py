@@ -1,4 +1,5 @@
-"""Find a repository's git folder, decide whether git may safely run there, and read its small files. Runs no git.
+"""Find a repository's git folder, decide whether git may safely run there, and read its small
+files. Runs no git.
 
 A `.git` from an unpacked archive can point git at any folder of this machine: by its `gitdir:`
 line, a link, shared objects, or settings that include other files. So a git folder is accepted only
@@ -23,7 +24,9 @@ DETACHED_HEAD = "detached HEAD"
 """Branch name when none is checked out; a real branch name cannot contain a space."""
 MAX_CONFIG_BYTES = 1_000_000
 _BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_RENAMED = re.compile(r"\tBranch: renamed refs/heads/([^\t\n]+) to refs/heads/([^\t\n]+)$", re.MULTILINE)
+_RENAMED = re.compile(
+    r"\tBranch: renamed refs/heads/([^\t\n]+) to refs/heads/([^\t\n]+)$", re.MULTILINE
+)
 """No name of a branch has a tab, so a line is read once however often these words are in it."""
 _TAIL_BYTES = 65_536
 _COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
@@ -46,12 +49,14 @@ class GitFolders(Struct, frozen=True):
 
     @property
     def worktree(self) -> str:
-        """The name that the repository has for a linked worktree; empty for the main one and for submodules."""
+        """The name that the repository has for a linked worktree; empty for the main one and for
+        submodules."""
         return self.own.name if self.own != self.common else ""
 
 
 def git_folders(root: Path) -> GitFolders | None:
-    """Return the git folders that belong to a root; None if there are none, or `.git` leads to those of another."""
+    """Return the git folders that belong to a root; None if there are none, or `.git` leads to
+    those of another."""
     root = Path(os.path.realpath(root))
     own = _stated_folder(root)
     common = _home_of(own, root) if own is not None else None
@@ -62,7 +67,8 @@ def git_folders(root: Path) -> GitFolders | None:
 
 
 def git_folder(root: Path) -> Path | None:
-    """Return the git folder of a root if git may be asked there; None if there is none, or it leads elsewhere."""
+    """Return the git folder of a root if git may be asked there; None if there is none, or it leads
+    elsewhere."""
     folders = git_folders(root)
     return folders.own if folders is not None and folders.is_contained else None
 
@@ -70,7 +76,9 @@ def git_folder(root: Path) -> Path | None:
 def bare_repository(folder: Path) -> bool:
     """Whether a folder looks like a bare repository: a git folder without a tree around it."""
     folders = (folder / "objects", folder / "refs")
-    return is_there(folder / "HEAD", stat.S_ISREG) and all(is_there(place, stat.S_ISDIR) for place in folders)
+    return is_there(folder / "HEAD", stat.S_ISREG) and all(
+        is_there(place, stat.S_ISDIR) for place in folders
+    )
 
 
 def _stated_folder(root: Path) -> Path | None:
@@ -84,15 +92,22 @@ def _stated_folder(root: Path) -> Path | None:
 
 
 def _home_of(folder: Path, root: Path) -> Path | None:
-    """Return the folder with the objects and settings of a git folder; None if it is not this root's own."""
+    """Return the folder with the objects and settings of a git folder; None if it is not this
+    root's own."""
     common = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
     if folder.is_relative_to(root):
         return common if common.is_relative_to(root) else None
-    if folder.parent.name == "worktrees":  # a linked worktree: its git folder notes where the worktree is
+    # A linked worktree: its git folder notes where the worktree is.
+    if folder.parent.name == "worktrees":
         named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root / ".git"
-    else:  # a submodule: its git folder lies in that of the repository around it, and its settings name the root
-        (named,), belongs = config_values(_own_text(folder, "config"), "worktree")[-1:] or [""], common == folder
+    # A submodule: its git folder lies in that of the repository around it, and its settings name
+    # the root.
+    else:
+        (named,), belongs = (
+            config_values(_own_text(folder, "config"), "worktree")[-1:] or [""],
+            common == folder,
+        )
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root
     return common if is_own and belongs else None
 
@@ -106,7 +121,8 @@ def _changed_at(folder: Path) -> int:
 
 @lru_cache(maxsize=16)
 def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
-    """Whether nothing that git opens in these folders is a link out of them, shared objects or an included file.
+    """Whether nothing that git opens in these folders is a link out of them, shared objects or an
+    included file.
 
     All objects are looked at, because a link in place of one would let `git diff` print another
     repository's file.
@@ -116,10 +132,14 @@ def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
         if len(settings) > MAX_CONFIG_BYTES or includes_files(settings):
             return False
     objects = home / "objects"
-    if any(_own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")):
+    if any(
+        _own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")
+    ):
         return False
     try:
-        folders = list(map(str, (home, own, home / "info", home / "refs", home / "refs" / "heads", objects)))
+        folders = list(
+            map(str, (home, own, home / "info", home / "refs", home / "refs" / "heads", objects))
+        )
         with os.scandir(objects) as entries:
             folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         return not any(_has_link_out(folder, home) for folder in folders)
@@ -128,7 +148,10 @@ def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
 
 
 def _has_link_out(folder: str, home: Path) -> bool:
-    """Whether an entry of a folder is a link out of `home`. Plain strings: a repository may have 256 folders."""
+    """Whether an entry of a folder is a link out of `home`.
+
+    Plain strings: a repository may have 256 folders.
+    """
     try:
         with os.scandir(folder) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
@@ -138,7 +161,10 @@ def _has_link_out(folder: str, home: Path) -> bool:
 
 
 def origin_url(root: Path) -> str:
-    """Return where a repository says that it was cloned from; empty if it does not say. Nothing of it is checked."""
+    """Return where a repository says that it was cloned from; empty if it does not say.
+
+    Nothing of it is checked.
+    """
     inside = _own_text(root, ".git/config", MAX_CONFIG_BYTES)
     folders = None if inside else git_folders(root)
     home = folders.common if folders is not None and folders.is_contained else None
@@ -148,24 +174,31 @@ def origin_url(root: Path) -> str:
 
 
 def head_branch(folder: Path) -> str:
-    """Return the branch that HEAD names, or the commit of a detached HEAD; bytes that are not UTF-8 are replaced."""
+    """Return the branch that HEAD names, or the commit of a detached HEAD; bytes that are not UTF-8
+    are replaced."""
     return readable_text(_own_text(folder, "HEAD").strip().removeprefix("ref: refs/heads/"))
 
 
 def head_commit(folder: Path) -> str:
-    """Return the commit of HEAD, read from git's files; empty if there is none yet, or the branches are no files."""
+    """Return the commit of HEAD, read from git's files; empty if there is none yet, or the branches
+    are no files."""
     head = _own_text(folder, "HEAD").strip()
     if re.fullmatch(_COMMIT, head):
         return head
     branch = head.removeprefix("ref: ")
     home = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
-    packed = re.search(rf"(?m)^({_COMMIT}) {re.escape(branch)}$", _own_text(home, "packed-refs", MAX_CONFIG_BYTES))
+    packed = re.search(
+        rf"(?m)^({_COMMIT}) {re.escape(branch)}$", _own_text(home, "packed-refs", MAX_CONFIG_BYTES)
+    )
     own = _own_text(home, branch).strip()
     return own if re.fullmatch(_COMMIT, own) else packed[1] if packed else ""
 
 
 def working_branch(folder: Path | None) -> str:
-    """Return the branch being worked on; during a rebase or bisect, the branch it started from. None: no git, ""."""
+    """Return the branch being worked on; during a rebase or bisect, the branch it started from.
+
+    None: no git, "".
+    """
     if folder is None:
         return ""
     named = head_branch(folder)
@@ -176,14 +209,18 @@ def working_branch(folder: Path | None) -> str:
         if began and not re.fullmatch(_COMMIT, began) and began != DETACHED_HEAD:
             return began
     # Worktrees share one store, and none may go on with the session of another's detached head.
-    return f"{DETACHED_HEAD} of {folder.name}" if folder.parent.name == "worktrees" else DETACHED_HEAD
+    return (
+        f"{DETACHED_HEAD} of {folder.name}" if folder.parent.name == "worktrees" else DETACHED_HEAD
+    )
 
 
 def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
     """Return the earlier names of a renamed branch, latest first, from its reflog."""
     if folder is None:
         return ()
-    log = readable_text(_own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}"))
+    log = readable_text(
+        _own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}")
+    )
     found: list[str] = []
     for old, new in reversed(_RENAMED.findall(log)):
         if new == (found[-1] if found else name):
@@ -192,7 +229,8 @@ def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
 
 
 def _own_text(folder: Path, name: str, limit: int = _TAIL_BYTES) -> str:
-    """Return the last bytes of a file; empty if it is missing, not a regular file, or a link out of the folder."""
+    """Return the last bytes of a file; empty if it is missing, not a regular file, or a link out of
+    the folder."""
     try:
         place = Path(os.path.realpath(folder / name))
         if not place.is_relative_to(os.path.realpath(folder)) or not place.is_file():

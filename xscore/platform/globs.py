@@ -1,8 +1,10 @@
-"""Globs with the syntax of .gitignore, matched in time that grows with the path's length, whatever the glob.
+"""Globs with the syntax of .gitignore, matched in time that grows with the path's length, whatever
+the glob.
 
-Each glob becomes a regular expression in which the text between two stars is matched once, at its first place (an
-atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure. Trade-off: in lists of the settings, where
-no folder is walked, `!` takes in files below an excluded folder, which git would refuse; `[[:alpha:]]` is not known.
+Each glob becomes a regular expression in which the text between two stars is matched once, at its
+first place (an atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure.
+Trade-off: in lists of the settings, where no folder is walked, `!` takes in files below an excluded
+folder, which git would refuse; `[[:alpha:]]` is not known.
 """
 
 import re
@@ -19,17 +21,28 @@ class GlobList:
     def __init__(self, globs: Iterable[str], *, below: bool = True) -> None:
         """Blank lines and comments are skipped. Raises ValueError or re.error for an invalid glob.
 
-        below: a glob that matches a folder matches everything in it; if not, who walks the folders asks for each.
+        below: a glob that matches a folder matches everything in it; if not, who walks the folders
+            asks for each.
         """
         given = [line if line.endswith("\\ ") else line.rstrip() for line in globs]
-        rules = [(not glob.startswith("!"), glob.removeprefix("!")) for glob in given if glob and glob[0] != "#"]
+        rules = [
+            (not glob.startswith("!"), glob.removeprefix("!"))
+            for glob in given
+            if glob and glob[0] != "#"
+        ]
         self._rules = [
-            (matched, re.compile("|".join(_pattern(glob, below=below) for _, glob in group), re.DOTALL))
+            (
+                matched,
+                re.compile("|".join(_pattern(glob, below=below) for _, glob in group), re.DOTALL),
+            )
             for matched, group in groupby(reversed(rules), key=lambda rule: rule[0])
         ]
 
     def verdict(self, path: str) -> bool | None:
-        """Return whether a path is matched; None: no glob is about it. A folder's path ends with a slash."""
+        """Return whether a path is matched; None: no glob is about it.
+
+        A folder's path ends with a slash.
+        """
         return next((matched for matched, rule in self._rules if rule.match(path)), None)
 
 
@@ -43,15 +56,19 @@ def is_glob(text: str) -> bool:
 
 
 def _pattern(glob: str, *, below: bool) -> str:
-    """Return the regular expression of a glob, for the beginning of a path; not `below`: for a whole path."""
+    """Return the regular expression of a glob, for the beginning of a path; not `below`: for a
+    whole path."""
     if len(glob) > MAX_GLOB_CHARS:
         raise ValueError(f"it has more than {MAX_GLOB_CHARS:,} characters")
     if not glob or re.search(r"(?<!\\)(\\\\)*\\\Z", glob):
         raise ValueError("it ends too early")
     is_anchored = "/" in glob.rstrip("/")
     segments = glob.strip("/").split("/") if is_anchored else ["**", *glob.strip("/").split("/")]
-    segments = ["**" if set(segment) == {"*"} and segment != "*" else segment for segment in segments]
-    # Between two `**` a group of segments is matched at its first place; the last one ends the path or a folder in it.
+    segments = [
+        "**" if set(segment) == {"*"} and segment != "*" else segment for segment in segments
+    ]
+    # Between two `**` a group of segments is matched at its first place; the last one ends the path
+    # or a folder in it.
     groups: list[list[str]] = [[]]
     for segment, before in zip(segments, ["", *segments], strict=False):
         if segment != "**":
@@ -65,12 +82,15 @@ def _pattern(glob: str, *, below: bool) -> str:
         end = within + (".+/" if glob.endswith("/") else "." if below else ".+")
     end += "" if below else r"\Z"
     ends = ["/"] * (len(others) - 1) + [end]
-    found = "".join(f"(?>(?:[^/]+/)*?{group}{after})" for group, after in zip(others, ends, strict=False))
+    found = "".join(
+        f"(?>(?:[^/]+/)*?{group}{after})" for group, after in zip(others, ends, strict=False)
+    )
     return f"{first}{'/' if first else ''}{found}" if found else first + end
 
 
 def _segment(glob: str) -> str:
-    """Return the pattern of one part of a path; each star but the last takes as little as it can, once."""
+    """Return the pattern of one part of a path; each star but the last takes as little as it can,
+    once."""
     parts = [""]
     place = 0
     while place < len(glob):

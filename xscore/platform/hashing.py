@@ -1,7 +1,9 @@
-"""Content identity: blake2b-128 over length-prefixed fields; no two field lists share a digest by concatenation.
+"""Content identity: blake2b-128 over length-prefixed fields; no two field lists share a digest by
+concatenation.
 
-Judgments that cost money are stored under these keys. They do not protect against forgery: trust in a store is an HMAC
-with a per-user secret (`store.user_secret`). Checksums are weaker still: they detect damage only.
+Judgments that cost money are stored under these keys. They do not protect against forgery: trust in
+a store is an HMAC with a per-user secret (`store.user_secret`). Checksums are weaker still: they
+detect damage only.
 """
 
 import struct
@@ -37,7 +39,8 @@ def integer_id(*fields: str) -> int:
 
 
 def memory_id(layer: str, path: str, kind: str, entity: str, ordinal: int = 0) -> str:
-    """Return an id that survives edits of the text; `ordinal` distinguishes equal names in one file."""
+    """Return an id that survives edits of the text; `ordinal` distinguishes equal names in one
+    file."""
     return "m_" + digest(layer, path, kind, entity, str(ordinal))[:20]
 
 
@@ -62,20 +65,23 @@ def turn_checksum(turn_key: str, judge: str, sample: int) -> int:
 
 
 def judgment_checksums(turn: int, judgments: Iterable[Sequence[Any]]) -> list[int]:
-    """Return checksums of judgments, each of content hash, score, prior, pack, position; further fields are ignored.
+    """Return checksums of judgments, each of content hash, score, prior, pack, position; further
+    fields are ignored.
 
-    SQLite has no checksums, and a flipped byte can change a score. They cover hashes rather than row numbers, so a row
-    moved to another turn or content fails too. Raises ValueError, TypeError, AttributeError or struct.error for values
-    that no judgment has.
+    SQLite has no checksums, and a flipped byte can change a score. They cover hashes rather than
+    row numbers, so a row moved to another turn or content fails too. Raises ValueError, TypeError,
+    AttributeError or struct.error for values that no judgment has.
     """
     return [
-        crc32(row[0].encode() + _NUMBERS(row[1], row[2], row[4]) + row[3].encode(), turn)  # a third less than unpacking
+        # A third less than unpacking.
+        crc32(row[0].encode() + _NUMBERS(row[1], row[2], row[4]) + row[3].encode(), turn)
         for row in judgments
     ]
 
 
 def has_judgment_checksum(turn: int, judgment: Sequence[Any], checksum: object) -> bool:
-    """Whether this is the checksum of a judgment (as in `judgment_checksums`); False for values that none has."""
+    """Whether this is the checksum of a judgment (as in `judgment_checksums`); False for values
+    that none has."""
     try:
         return judgment_checksums(turn, [judgment]) == [checksum]
     except (ValueError, TypeError, AttributeError, struct.error):

@@ -1,8 +1,9 @@
-"""JSON lines from outside: a regular file or standard input, of limited size; each line validated, errors by line.
+"""JSON lines from outside: a regular file or standard input, of limited size; each line validated,
+errors by line.
 
-Blank lines are skipped; a repeated id, or a key twice in one object, is an error: parsers take the last of two equal
-keys, people often mean the first. What a line means is up to the caller. Trade-off: the whole file is read at once and
-each line is parsed twice.
+Blank lines are skipped; a repeated id, or a key twice in one object, is an error: parsers take the
+last of two equal keys, people often mean the first. What a line means is up to the caller.
+Trade-off: the whole file is read at once and each line is parsed twice.
 """
 
 import json
@@ -22,8 +23,12 @@ MAX_BYTES = 50_000_000
 MAX_LINE_BYTES = 8_000_000
 STDIN = "-"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
-"""Matches an escape, or two that are a surrogate pair; the group is a surrogate without its partner."""
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""Matches an escape, or two that are a surrogate pair; the group is a surrogate without its
+partner."""
 _NAME_ONE = "Name a file of JSON lines, or - for standard input."
 
 
@@ -56,17 +61,27 @@ def name_lines_file(path: Path) -> str:
 
 
 def parse_lines(
-    data: bytes, name: str, shape: type[Line], *, hint: str, first: int = 1, schema: int | None = None
+    data: bytes,
+    name: str,
+    shape: type[Line],
+    *,
+    hint: str,
+    first: int = 1,
+    schema: int | None = None,
 ) -> tuple[Line, ...]:
-    """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first: its number.
+    """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first:
+    its number.
 
     schema: the highest number that a line's `schema` may have; None: lines have none.
-    Raises UsageError with the line number for a line of another shape, a newer one's or a repeated id.
+    Raises UsageError with the line number for a line of another shape, a newer one's or a repeated
+    id.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint) from error
+        raise UsageError(
+            f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint
+        ) from error
     found: dict[str, tuple[int, Line]] = {}
     for number, line in enumerate(text.split("\n"), start=first):
         if not line.strip():
@@ -99,16 +114,23 @@ def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:
     except msgspec.DecodeError:
         if not _SURROGATE.search(data):
             raise
-    return msgspec.json.decode(_ESCAPE.sub(lambda one: rb"\ufffd" if one[1] else one[0], data), type=shape)
+    return msgspec.json.decode(
+        _ESCAPE.sub(lambda one: rb"\ufffd" if one[1] else one[0], data), type=shape
+    )
 
 
 def without_values(error: Exception) -> str:
     """Return a decoder's message without the values it quotes, which may be secrets."""
-    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
+    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[
+        :400
+    ]
 
 
 def refuse_repeated_keys(text: str) -> object:
-    """Return the value of a JSON text. Raises ValueError for a key that one object has twice, or for invalid JSON."""
+    """Return the value of a JSON text.
+
+    Raises ValueError for a key that one object has twice, or for invalid JSON.
+    """
     return json.loads(text, object_pairs_hook=_once)
 
 

@@ -1,4 +1,5 @@
-"""Bring an older database to today's schema: a copy of what cannot be made again, then every step in one transaction.
+"""Bring an older database to today's schema: a copy of what cannot be made again, then every step
+in one transaction.
 
 The write lock is held from before the copy until the last step is committed. So a process that is
 killed, and a disk that fills up, leave the old database as it was, perhaps with a copy beside it;
@@ -34,7 +35,7 @@ _MARK_TEXT = """\
 This is a copy of what could not be made again of {name}, from before it was brought from schema {before} to {after}.
 The xscore that wrote schema {before} opens it; the index is left out, since it is made again from the files.
 The next migration removes this folder, and you may remove it at any time.
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 StepFunction = Callable[[sqlite3.Connection], None]
@@ -46,15 +47,22 @@ class Step(Struct, frozen=True):
 
     run: StepFunction
     kept_rows: Mapping[str, str]
-    """Of the schema before: each table with rows that can be made again -> SQL condition of those that cannot."""
+    """Of the schema before: each table with rows that can be made again -> SQL condition of those
+    that cannot."""
 
 
 def migrate(
-    connection: sqlite3.Connection, path: Path, schema: Schema, steps: Mapping[int, Step], keys: KeySource | None
+    connection: sqlite3.Connection,
+    path: Path,
+    schema: Schema,
+    steps: Mapping[int, Step],
+    keys: KeySource | None,
 ) -> Migration | None:
-    """Run the steps that lead to the schema's version; return None if another process has done so meanwhile.
+    """Run the steps that lead to the schema's version; return None if another process has done so
+    meanwhile.
 
-    steps: by the number that each leads to. Raises StoreError, and then the database is as it was.
+    steps: by the number that each leads to.
+    Raises StoreError, and then the database is as it was.
     """
     connection.execute("PRAGMA foreign_keys = OFF")  # no effect within a transaction
     try:
@@ -83,12 +91,15 @@ def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
     row = connection.execute("PRAGMA foreign_key_check").fetchone()
     if row is not None:
         raise StoreDamaged(
-            f"the store {path} is damaged: a row of {row[0]} refers to one of {row[2]} that is missing",
+            f"the store {path} is damaged: a row of {row[0]} refers to one of {row[2]} that is"
+            " missing",
             hint=sqlite_drivers.recovery_hint(path),
         )
 
 
-def _write_copy(path: Path, versions: tuple[int, int], kept_rows: Mapping[str, str], keys: KeySource | None) -> Path:
+def _write_copy(
+    path: Path, versions: tuple[int, int], kept_rows: Mapping[str, str], keys: KeySource | None
+) -> Path:
     """Copy what cannot be made again into a folder of its own; return it once it is on disk."""
     before, after = versions
     _remove_unfinished(path)
@@ -140,7 +151,9 @@ def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str
     copy.execute("PRAGMA foreign_keys = OFF")
     place = f"{path.absolute().as_uri()}?mode=ro"
     # A killed conversion leaves a plain database beside its note; else both have the same key.
-    is_noted_but_plain = sqlite_drivers.read_note(path) is not None and read_header(path) is not None
+    is_noted_but_plain = (
+        sqlite_drivers.read_note(path) is not None and read_header(path) is not None
+    )
     with_key = " KEY ''" if is_noted_but_plain else ""
     copy.execute(f"ATTACH ? AS source{with_key}", (place,))
     objects = copy.execute(
@@ -152,7 +165,9 @@ def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str
             if kind == "table":
                 copy.execute(sql)
                 copy.execute(_COPY_ROWS.format(name, kept_rows.get(name, "true")))
-        if copy.execute("SELECT 1 FROM source.sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
+        if copy.execute(
+            "SELECT 1 FROM source.sqlite_master WHERE name = 'sqlite_sequence'"
+        ).fetchone():
             copy.execute("DELETE FROM main.sqlite_sequence")
             copy.execute(_COPY_ROWS.format("sqlite_sequence", "true"))
         for kind, _, sql in objects:

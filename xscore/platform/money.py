@@ -1,8 +1,10 @@
-"""Dollars as the store keeps them: integers of 1e-12 dollars, so that SQL adds them up exactly. Pure.
+"""Dollars as the store keeps them: integers of 1e-12 dollars, so that SQL adds them up exactly.
+Pure.
 
-Vendors price a million tokens in at most six decimals of a dollar, so one token is exact in picodollars, and a 64-bit
-sum holds nine million dollars. Finer amounts (half of an odd price, in a batch) are rounded half to even, per call.
-Records and everything above the store use `Decimal` dollars.
+Vendors price a million tokens in at most six decimals of a dollar, so one token is exact in
+picodollars, and a 64-bit sum holds nine million dollars. Finer amounts (half of an odd price, in a
+batch) are rounded half to even, per call. Records and everything above the store use `Decimal`
+dollars.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -16,7 +18,10 @@ MAX_USD = Decimal(MAX_PICODOLLARS) / PER_DOLLAR
 
 
 def picodollars(usd: Decimal) -> int:
-    """Return dollars as integer picodollars. Raises ValueError for a negative, non-finite or too large amount."""
+    """Return dollars as integer picodollars.
+
+    Raises ValueError for a negative, non-finite or too large amount.
+    """
     try:
         is_amount = 0 <= usd <= MAX_USD
     except InvalidOperation:  # not a number
@@ -30,4 +35,5 @@ def dollars_of_picodollars(amount: int) -> Decimal:
     """Return picodollars as dollars. Raises ValueError for anything but a non-negative integer."""
     if not isinstance(amount, int) or amount < 0:
         raise ValueError(f"{amount!r} is no amount of picodollars")
-    return Decimal(amount) / PER_DOLLAR  # exact, since no column holds more than 19 digits, and without trailing zeros
+    # exact, since no column holds more than 19 digits, and without trailing zeros.
+    return Decimal(amount) / PER_DOLLAR

@@ -1,7 +1,8 @@
 """Find the names nearest to one that nothing bears: files, entities, turns, checkpoints, settings.
 
-Compares letters, not meanings: the whole name, and its last part (`turn_key` of `src/cache.py::turn_key`), without
-regard to case. Trade-off: every known name is compared, 0.2 s for 40,000 of them, but only after nothing matched.
+Compares letters, not meanings: the whole name, and its last part (`turn_key` of
+`src/cache.py::turn_key`), without regard to case. Trade-off: every known name is compared, 0.2 s
+for 40,000 of them, but only after nothing matched.
 """
 
 import re
@@ -9,7 +10,8 @@ from collections.abc import Iterable
 
 NAMES_SHOWN = 5
 LIKENESS = 0.6
-"""Lowest similarity of two names, from 0 to 1: one wrong letter in a name of three passes, two do not."""
+"""Lowest similarity of two names, from 0 to 1: one wrong letter in a name of three passes, two do
+not."""
 CONTAINED = 0.7
 """Similarity of a name that contains the wanted one."""
 _LETTERS_TO_CONTAIN = 3
@@ -20,7 +22,8 @@ def nearest_names(
 ) -> list[str]:
     """Return the names most like `wanted`, the nearest first; empty if none comes near.
 
-    likeness: the lowest similarity that counts, from 0 to 1 (shared letters in order, `rapidfuzz.fuzz.ratio`).
+    likeness: the lowest similarity that counts, from 0 to 1 (shared letters in order,
+        `rapidfuzz.fuzz.ratio`).
     """
     from rapidfuzz import fuzz, process
 
@@ -30,8 +33,13 @@ def nearest_names(
     parts = [_last_part(name) for name in whole]
     found: dict[int, float] = {}
     for form in {asked, _last_part(asked)}:
-        for choices in (whole if has_place else [name.rpartition("::")[2] for name in whole], parts):
-            near = process.extract(form, choices, scorer=fuzz.ratio, limit=None, score_cutoff=likeness * 100)
+        for choices in (
+            whole if has_place else [name.rpartition("::")[2] for name in whole],
+            parts,
+        ):
+            near = process.extract(
+                form, choices, scorer=fuzz.ratio, limit=None, score_cutoff=likeness * 100
+            )
             for _, score, at in near:
                 found[at] = max(found.get(at, 0.0), score / 100)
         if len(form) >= _LETTERS_TO_CONTAIN and likeness <= CONTAINED:
@@ -39,7 +47,10 @@ def nearest_names(
                 if form in part:
                     found[at] = max(found.get(at, 0.0), CONTAINED)
     closeness = {at: fuzz.ratio(asked, whole[at]) for at in found}
-    return [known[at] for at in sorted(found, key=lambda at: (-found[at], -closeness[at], known[at]))[:limit]]
+    return [
+        known[at]
+        for at in sorted(found, key=lambda at: (-found[at], -closeness[at], known[at]))[:limit]
+    ]
 
 
 def did_you_mean(near: Iterable[str], otherwise: str) -> str:

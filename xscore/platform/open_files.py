@@ -1,8 +1,8 @@
 """Which database files this process has open, so that nobody else in it opens and closes one.
 
-SQLite locks files with POSIX locks, which the system drops as soon as the process closes *any* descriptor of the file:
-then another process takes itself for the last one, and removes a journal that is in use. Trade-off: a connection that
-is dropped without being closed counts as open.
+SQLite locks files with POSIX locks, which the system drops as soon as the process closes *any*
+descriptor of the file: then another process takes itself for the last one, and removes a journal
+that is in use. Trade-off: a connection that is dropped without being closed counts as open.
 """
 
 import os
@@ -30,6 +30,7 @@ def note_closed(path: Path) -> None:
 
 @contextmanager
 def kept_from_sqlite(path: Path) -> Iterator[bool]:
-    """Keep this process from opening the database while its file is read; False: it has it open, so do not read it."""
+    """Keep this process from opening the database while its file is read; False: it has it open, so
+    do not read it."""
     with _lock:
         yield _connections[os.path.realpath(path)] <= 0

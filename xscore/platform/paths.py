@@ -1,4 +1,5 @@
-"""Where things are: the root of a repository, its store, the user's own files, and names that are not UTF-8.
+"""Where things are: the root of a repository, its store, the user's own files, and names that are
+not UTF-8.
 
 A repository's store is in its common git folder, where no checkout, pull, stash or clean writes; a
 plain folder's is in the folder itself. Nothing is created here and git is not run: the root is the
@@ -41,12 +42,15 @@ class RepositoryRoot(Struct, frozen=True):
     path: Path
     """Absolute, symlinks resolved."""
     git_dir: Path | None
-    """The `.git` folder, or for a worktree or submodule the folder its `.git` file names. None: git is not used."""
+    """The `.git` folder, or for a worktree or submodule the folder its `.git` file names. None: git
+    is not used."""
     store_dir: Path
     worktree: str = ""
-    """Name of a linked worktree in its repository; empty for the main worktree and for plain folders."""
+    """Name of a linked worktree in its repository; empty for the main worktree and for plain
+    folders."""
     claims_git: bool = False
-    """There is a `.git`, or GIT_DIR is set: other people's commits may write here, so no store is used in the tree."""
+    """There is a `.git`, or GIT_DIR is set: other people's commits may write here, so no store is
+    used in the tree."""
     read_only: bool = False
     """The store's folder cannot be written: what the store holds is read, and nothing is kept."""
 
@@ -62,12 +66,14 @@ class RepositoryRoot(Struct, frozen=True):
 
     @property
     def earlier_store_dir(self) -> Path | None:
-        """The folder in the tree of a repository that versions before schema 2 used; None: a plain folder."""
+        """The folder in the tree of a repository that versions before schema 2 used; None: a plain
+        folder."""
         return self.path / STORE_DIR if self.claims_git else None
 
 
 def find_root(start: Path) -> RepositoryRoot:
-    """Find the root of `start`: the nearest folder with a `.git`, else a bare repository, else a folder with a store.
+    """Find the root of `start`: the nearest folder with a `.git`, else a bare repository, else a
+    folder with a store.
 
     A `.git` that leads elsewhere is not asked (see `git_folder`). A store above counts only in
     plain folders and only when this user owns it. Never raises: a path that does not exist is its
@@ -85,7 +91,9 @@ def find_root(start: Path) -> RepositoryRoot:
             return RepositoryRoot(path, None, store_dir, claims_git=True, read_only=read_only)
         store_dir, read_only = _store_place(path, folders.common / GIT_STORE_DIR)
         own = folders.own if folders.is_contained else None
-        return RepositoryRoot(path, own, store_dir, folders.worktree, claims_git=True, read_only=read_only)
+        return RepositoryRoot(
+            path, own, store_dir, folders.worktree, claims_git=True, read_only=read_only
+        )
     bare = next(filter(bare_repository, line), None)
     if bare is not None:
         store_dir, read_only = _store_place(bare, bare / GIT_STORE_DIR)
@@ -97,7 +105,8 @@ def find_root(start: Path) -> RepositoryRoot:
 
 
 def refuse_wide_folder(root: RepositoryRoot) -> None:
-    """Raise UsageError for a plain folder that is the user's home, or holds it, and has no store yet.
+    """Raise UsageError for a plain folder that is the user's home, or holds it, and has no store
+    yet.
 
     Whoever means it names the folder: `xscore index PATH` makes the store, and is the only command
     that does. A repository there (dotfiles) says by its ignore rules what belongs to it.
@@ -115,7 +124,8 @@ def _holds_home(folder: Path) -> bool:
     if folder == folder.parent:
         return True
     home = Path(os.path.expanduser("~"))  # noqa: PTH111  `Path.home` raises where there is none
-    # A user without a home, such as any id in a container, gets `~` back: it would lie in the working folder.
+    # A user without a home, such as any id in a container, gets `~` back: it would lie in the
+    # working folder.
     return home.is_absolute() and Path(os.path.realpath(home)).is_relative_to(folder)
 
 
@@ -167,13 +177,17 @@ def user_stores_dir() -> Path:
 
 
 def user_data_dir(chosen: Path | None) -> Path:
-    """Return the folder of the user secret and user layer: as set, or the platform's default. Raises UsageError."""
+    """Return the folder of the user secret and user layer: as set, or the platform's default.
+
+    Raises UsageError.
+    """
     if chosen is not None:
         try:
             return chosen.expanduser().absolute()
         except RuntimeError as error:
             raise UsageError(
-                f"store.user_data_dir: {chosen} names an unknown user", hint="Write the path without `~`."
+                f"store.user_data_dir: {chosen} names an unknown user",
+                hint="Write the path without `~`.",
             ) from error
     return _users("data")
 
@@ -189,7 +203,8 @@ def user_cache_dir() -> Path:
 
 
 def own_folders_in(folder: Path) -> list[str]:
-    """Return the folders of xscore's own files for this user that are inside another, relative to it."""
+    """Return the folders of xscore's own files for this user that are inside another, relative to
+    it."""
     inside = set[str]()
     for kind in _USERS_FOLDERS:
         own = Path(os.path.realpath(_users(kind)))
@@ -213,12 +228,15 @@ def _users(kind: UsersFolder) -> Path:
         usual = on_macos if sys.platform == "darwin" else default
         chosen = Path(os.path.expanduser(usual))  # noqa: PTH111  `Path` raises RuntimeError without a home
     if not chosen.is_absolute():
-        raise UsageError("this user has no home folder", hint=f"Set {variable} to an absolute path.")
+        raise UsageError(
+            "this user has no home folder", hint=f"Set {variable} to an absolute path."
+        )
     return chosen / "xscore"
 
 
 def portable_name(name: str | bytes) -> str:
-    """Return a file name as UTF-8 text: other bytes become `%XX`, a `%` that could be mistaken for one `%25`."""
+    """Return a file name as UTF-8 text: other bytes become `%XX`, a `%` that could be mistaken for
+    one `%25`."""
     if isinstance(name, str) and name.isascii() and "%" not in name:
         return name
     data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
@@ -227,13 +245,17 @@ def portable_name(name: str | bytes) -> str:
 
 
 def decode_path_argument(name: str) -> str:
-    """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other text stays."""
+    """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other
+    text stays."""
     return name if name.isascii() or name == readable_text(name) else portable_name(name)
 
 
 def native_name(name: str) -> str:
-    """Undo `portable_name`: the name as Python's file functions take it (`os.fsencode` gives the bytes)."""
-    return _ESCAPED.sub(lambda match: "%" if match[1] == "25" else chr(0xDC00 + int(match[1], 16)), name)
+    """Undo `portable_name`: the name as Python's file functions take it (`os.fsencode` gives the
+    bytes)."""
+    return _ESCAPED.sub(
+        lambda match: "%" if match[1] == "25" else chr(0xDC00 + int(match[1], 16)), name
+    )
 
 
 def _has_own_store(folder: Path) -> bool:

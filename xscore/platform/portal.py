@@ -1,8 +1,10 @@
-"""A thread with an event loop, for callers that have no loop, or whose own loop is busy (a notebook).
+"""A thread with an event loop, for callers that have no loop, or whose own loop is busy (a
+notebook).
 
-Work runs there one piece at a time, so connections and clients are used by one thread alone. Ctrl-C in the calling
-thread cancels the work, waits for what it returns, and raises `Interrupted` with that; a second Ctrl-C does not wait.
-Trade-off: the calling thread blocks, so a program with a running loop of its own should await the async interface.
+Work runs there one piece at a time, so connections and clients are used by one thread alone. Ctrl-C
+in the calling thread cancels the work, waits for what it returns, and raises `Interrupted` with
+that; a second Ctrl-C does not wait. Trade-off: the calling thread blocks, so a program with a
+running loop of its own should await the async interface.
 """
 
 import asyncio
@@ -35,7 +37,9 @@ class Interrupted(KeyboardInterrupt):
     """What the interrupted call returned, such as an `Answer`; None: it had nothing to report."""
 
     def __init__(self, receipt: object = None) -> None:
-        super().__init__("stopped; what was paid for is kept" if receipt else "stopped before anything was sent")
+        super().__init__(
+            "stopped; what was paid for is kept" if receipt else "stopped before anything was sent"
+        )
         self.receipt = receipt
 
     def _render_traceback_(self) -> list[str]:
@@ -46,7 +50,9 @@ class Interrupted(KeyboardInterrupt):
 class _Job:
     """One piece of work, which another thread may cancel at any time."""
 
-    def __init__(self, work: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, work: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._work, self._loop = work, loop
         self._task: asyncio.Task[object] | None = None
         self.is_cancelled = False
@@ -89,7 +95,8 @@ class _Relay:
                         raise
                     task = asyncio.current_task()
                     assert task is not None
-                    task.cancel()  # Ctrl-C: cancels `events` next, which may still yield its last ones
+                    # Ctrl-C: cancels `events` next, which may still yield its last ones.
+                    task.cancel()
         return last
 
     def take(self, job: _Job) -> Any:
@@ -108,7 +115,10 @@ _PORTALS: "WeakSet[Portal]" = WeakSet()
 
 
 class Portal:
-    """A thread that runs coroutines for other threads. It ends with `close`, or with the interpreter."""
+    """A thread that runs coroutines for other threads.
+
+    It ends with `close`, or with the interpreter.
+    """
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
@@ -118,8 +128,13 @@ class Portal:
         self._leave_stream: Callable[[], None] = lambda: None
         _PORTALS.add(self)
 
-    def call(self, work: Callable[P, Awaitable[Result]], *args: P.args, **kwargs: P.kwargs) -> Result:
-        """Run `work(*args, **kwargs)` and return its result. Raises what it raises, Interrupted, and UsageError."""
+    def call(
+        self, work: Callable[P, Awaitable[Result]], *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """Run `work(*args, **kwargs)` and return its result.
+
+        Raises what it raises, Interrupted, and UsageError.
+        """
         job, done = self._begin(partial(work, *args, **kwargs))
         try:
             _wait(done.exception, futures.TimeoutError)
@@ -134,8 +149,8 @@ class Portal:
     def iterate(self, events: AsyncGenerator[Event, None]) -> Iterator[Event]:
         """Yield the events; the next is fetched while the caller handles one.
 
-        Leaving the loop closes `events` and waits for that. Ctrl-C cancels it, yields what it still has, and raises
-        Interrupted with the last event.
+        Leaving the loop closes `events` and waits for that. Ctrl-C cancels it, yields what it still
+        has, and raises Interrupted with the last event.
         """
         relay = _Relay(events)
         job, done = self._begin(relay.pass_on)
@@ -152,7 +167,9 @@ class Portal:
             while (event := relay.take(job)) is not _END:
                 yield event
                 if relay.is_left or self._pid != os.getpid():
-                    raise UsageError("this stream was closed, or begun before a fork", hint="Begin it again.")
+                    raise UsageError(
+                        "this stream was closed, or begun before a fork", hint="Begin it again."
+                    )
                 self._loop.call_soon_threadsafe(relay.wanted.release)
             if job.is_cancelled:
                 raise Interrupted(_result_of_cancelled(job, done))
@@ -185,24 +202,33 @@ class Portal:
 
     def _begin(self, work: Callable[[], Awaitable[Result]]) -> "tuple[_Job, futures.Future[Any]]":
         self._refuse_misuse()
-        job, context = _Job(work, self._loop), copy_context()  # a notebook knows the running cell by it
+        # A notebook knows the running cell by it.
+        job, context = _Job(work, self._loop), copy_context()
         return job, self._thread.submit(lambda: self._runner.run(job.run(), context=context))
 
     def _refuse_misuse(self) -> None:
         if self._is_closed:
             raise UsageError("this folder was closed", hint="Open it again: `xscore.open(…)`.")
         if self._pid != os.getpid():
-            raise UsageError("this folder was opened before a fork", hint="Call `xscore.open` in the new process.")
+            raise UsageError(
+                "this folder was opened before a fork",
+                hint="Call `xscore.open` in the new process.",
+            )
         if threading.get_ident() == self._streams_to:
-            raise UsageError("a stream is open in this thread", hint="Leave its loop before the next call.")
+            raise UsageError(
+                "a stream is open in this thread", hint="Leave its loop before the next call."
+            )
         if asyncio._get_running_loop() is self._loop:
-            raise UsageError("this thread runs the work itself", hint="Await the methods of `Pipeline` there.")
+            raise UsageError(
+                "this thread runs the work itself", hint="Await the methods of `Pipeline` there."
+            )
 
 
 def _wait(take: Callable[..., Any], not_yet: type[Exception]) -> Any:
     """Return `take(timeout=…)` as soon as it does not raise `not_yet`.
 
-    A wait without a timeout would hide Ctrl-C: libraries such as polars install a SIGINT handler that restarts it.
+    A wait without a timeout would hide Ctrl-C: libraries such as polars install a SIGINT handler
+    that restarts it.
     """
     while True:
         with suppress(not_yet):
@@ -221,12 +247,14 @@ def _result_of_cancelled(job: _Job, done: "futures.Future[Any]") -> object:
 
 
 def _leave_streams() -> None:
-    """Leave the streams that have no reader left: the interpreter is about to wait for their threads."""
+    """Leave the streams that have no reader left: the interpreter is about to wait for their
+    threads."""
     main = threading.main_thread()
     readers = {one.ident for one in threading.enumerate() if one is not main and not one.daemon}
     for portal in tuple(_PORTALS):
         portal.leave_stream_without_reader(readers)
 
 
-# called last in, first out, so before the pool's own, which was registered when it was imported; `atexit` comes later
+# called last in, first out, so before the pool's own, which was registered when it was imported;
+# `atexit` comes later
 threading._register_atexit(_leave_streams)  # type: ignore[attr-defined]  # no public hook runs before threads are joined

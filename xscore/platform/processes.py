@@ -12,9 +12,11 @@ from pathlib import Path
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause garbage collection for synchronous work that makes many records without reference cycles.
+    """Pause garbage collection for synchronous work that makes many records without reference
+    cycles.
 
-    A turn over 100,000 memories makes half a million; collecting them took a fifth of the turn and freed nothing.
+    A turn over 100,000 memories makes half a million; collecting them took a fifth of the turn and
+    freed nothing.
     """
     if not gc.isenabled():
         yield
@@ -23,7 +25,8 @@ def gc_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # otherwise the host application froze objects; leave them frozen
+        # Otherwise the host application froze objects; leave them frozen.
+        if not gc.get_freeze_count():
             gc.freeze()  # freeze and unfreeze moves the records to the oldest generation unscanned
             gc.unfreeze()
         gc.enable()
@@ -49,7 +52,8 @@ def process_identity() -> str:
 def is_process_at_work(process: str, *, age_s: float) -> bool:
     """Whether the process with this identity, recorded `age_s` seconds ago, may still be alive.
 
-    A remote process cannot be checked and counts as alive for `ELSEWHERE_S`. An invalid identity is not alive.
+    A remote process cannot be checked and counts as alive for `ELSEWHERE_S`. An invalid identity is
+    not alive.
     """
     pid, _, boot, where = (process.split(" ", 3) + [""] * 4)[:4]
     if not pid.isdecimal():

@@ -1,9 +1,11 @@
-"""Python's own SQLite and SQLCipher behind one connection, and the key note beside an encrypted database.
+"""Python's own SQLite and SQLCipher behind one connection, and the key note beside an encrypted
+database.
 
-SQLite errors become `StoreError` or `StoreDamaged`. The note, one line in `<database>-key`, holds the id of the key;
-the caller supplies the key. Trade-offs: a bug in our SQL would be reported as damage; the libraries do not see each
-other's locks within a process, so a process must open a file with only one of them; a lost note must be rewritten
-(`xscore store encrypt`) before the store opens.
+SQLite errors become `StoreError` or `StoreDamaged`. The note, one line in `<database>-key`, holds
+the id of the key; the caller supplies the key. Trade-offs: a bug in our SQL would be reported as
+damage; the libraries do not see each other's locks within a process, so a process must open a file
+with only one of them; a lost note must be rewritten (`xscore store encrypt`) before the store
+opens.
 """
 
 import re
@@ -28,16 +30,35 @@ REBUILD_USER_HINT = (
     " and no project's store is touched."
 )
 
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
+_DAMAGED = frozenset(
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_CONSTRAINT,
+    }
+)
 _REASONS = {
-    sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
-    sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
-    sqlite3.SQLITE_READONLY: ("cannot be written", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_BUSY: (
+        "is locked by another process",
+        "Wait for the other xscore to finish, then run it again.",
+    ),
+    sqlite3.SQLITE_LOCKED: (
+        "is locked by another process",
+        "Wait for the other xscore to finish, then run it again.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "cannot be written",
+        "Check the permissions of the file and its folder.",
+    ),
     sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk and its free space."),
     sqlite3.SQLITE_INTERRUPT: ("was not written in time", "Run it again with more time."),
-    sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
+    sqlite3.SQLITE_FULL: (
+        "has no room to grow: the disk is full",
+        "Free some space, then run it again.",
+    ),
 }
 _UNUSABLE = (
     r"no such (table|column)|table \S+ has (no column|\d+ columns)"
@@ -55,7 +76,10 @@ def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 def recovery_hint(path: Path | None) -> str:
     """Return the hint for a damaged database; path None: it may be either store."""
     if path is None:
-        return f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore store rebuild --user`."
+        return (
+            f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore store rebuild"
+            " --user`."
+        )
     return REBUILD_USER_HINT if path.name == USER_STORE_FILE else REBUILD_HINT
 
 
@@ -85,7 +109,8 @@ def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection
 @cache
 def _translating_connection(driver: Any) -> Any:
     """Return a connection class whose cursors raise `StoreError`."""
-    failures = (driver.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
+    # The latter where SQLite quotes damaged bytes in its message.
+    failures = (driver.Error, UnicodeDecodeError)
 
     def translating(name: str) -> Any:
         method = getattr(driver.Cursor, name)
@@ -96,9 +121,11 @@ def _translating_connection(driver: Any) -> Any:
             except failures as error:
                 connection = arguments[0].connection
                 place = getattr(connection, "place", None)
-                arguments[0].close()  # or the statement waits at the row that failed, and its database stays locked
+                # Or the statement waits at the row that failed, and its database stays locked.
+                arguments[0].close()
                 if _is_unusable(error):
-                    # What this statement misses may have gone in a migration by a newer xscore, which is no damage.
+                    # What this statement misses may have gone in a migration by a newer xscore,
+                    # which is no damage.
                     _refuse_if_migrated(driver, connection, place)
                 _translate(error, place)
 
@@ -113,7 +140,9 @@ def _translating_connection(driver: Any) -> Any:
         for action in actions:
             action()
 
-    cursor: Any = type("Cursor", (driver.Cursor,), {name: translating(name) for name in _TRANSLATED_METHODS})
+    cursor: Any = type(
+        "Cursor", (driver.Cursor,), {name: translating(name) for name in _TRANSLATED_METHODS}
+    )
     methods = {
         "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
         "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
@@ -127,7 +156,10 @@ def too_new_error(path: Path | None, version: int, readable: int) -> StoreTooNew
     """Return the error for a store whose schema number is above the one that this xscore reads."""
     return StoreTooNew(
         f"{_named(path)} was made by a newer xscore (schema {version}; this one reads {readable})",
-        hint="Upgrade xscore; end and start again what still runs of the older one. Nothing was changed.",
+        hint=(
+            "Upgrade xscore; end and start again what still runs of the older one. Nothing was"
+            " changed."
+        ),
     )
 
 
@@ -152,9 +184,13 @@ def _is_unusable(error: Exception) -> bool:
 def _translate(error: Exception, path: Path | None) -> NoReturn:
     """Raise the StoreError for this error, or the error itself if our own statement is wrong."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith(
+        "Could not decode to UTF-8"
+    )
     if code in _DAMAGED or _is_unusable(error) or undecodable:
-        raise StoreDamaged(f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)) from error
+        raise StoreDamaged(
+            f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)
+        ) from error
     if code in _REASONS:
         what, hint = _REASONS[code]
         raise StoreError(f"{_named(path)} {what}: {error}", hint=hint) from error
@@ -176,7 +212,8 @@ def _as_pythons(error: Exception) -> sqlite3.Error:
 
 
 KeySource = Callable[[], bytes]
-"""Returns the user's key, 32 bytes; raises StoreError if there is none. Called only for an encrypted database."""
+"""Returns the user's key, 32 bytes; raises StoreError if there is none. Called only for an
+encrypted database."""
 
 NOTE_SUFFIX = "-key"
 _NOTE_PATTERN = rb"encrypted with key ([0-9a-f]{16})\n?"
@@ -189,7 +226,10 @@ def note_path(path: Path) -> Path:
 
 
 def read_note(path: Path) -> str | None:
-    """Return the key id in the note of the database at `path`; None if there is no note. Raises StoreError."""
+    """Return the key id in the note of the database at `path`; None if there is no note.
+
+    Raises StoreError.
+    """
     place = note_path(path)
     try:
         found = re.fullmatch(_NOTE_PATTERN, read_named_file(place, max_bytes=100, follow=False))
@@ -198,7 +238,9 @@ def read_note(path: Path) -> str | None:
     except FileRefused:
         found = None
     except OSError as error:
-        raise StoreError(f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {REWRITE_NOTE_HINT}") from error
+        raise StoreError(
+            f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {REWRITE_NOTE_HINT}"
+        ) from error
     if found is None:
         raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {REWRITE_NOTE_HINT}")
     return found[1].decode()

@@ -1,4 +1,5 @@
-"""Changes that `ALTER TABLE` cannot make: tables made anew from a script, with the rows of the old ones.
+"""Changes that `ALTER TABLE` cannot make: tables made anew from a script, with the rows of the old
+ones.
 
 For steps of a migration, which run in a transaction with foreign keys off. A table keeps its rows
 by the columns that old and new have in common; a new column gets the value that is given for it,
@@ -50,8 +51,11 @@ def parse_script(text: str) -> Script:
     return Script(tables, tuple(others))
 
 
-def reshape(connection: sqlite3.Connection, script: Script, changes: Mapping[str, TableChange]) -> None:
-    """Make every table of the script as the script has it; other tables stay. Drops all indexes, triggers and views.
+def reshape(
+    connection: sqlite3.Connection, script: Script, changes: Mapping[str, TableChange]
+) -> None:
+    """Make every table of the script as the script has it; other tables stay. Drops all indexes,
+    triggers and views.
 
     changes: by table. Call `create_others` once all rows are as they should be.
     """
@@ -80,19 +84,28 @@ def table_columns(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")').fetchall()]
 
 
-def copy_common_columns(connection: sqlite3.Connection, source: str, target: str, change: TableChange) -> None:
+def copy_common_columns(
+    connection: sqlite3.Connection, source: str, target: str, change: TableChange
+) -> None:
     """Copy rows between two tables, by the columns that both have."""
     columns = table_columns(connection, target)
-    expressions = {name: f'"{name}"' for name in table_columns(connection, source) if name in columns}
+    expressions = {
+        name: f'"{name}"' for name in table_columns(connection, source) if name in columns
+    }
     expressions |= {name: value for name, value in change.values.items() if name not in expressions}
     names = ", ".join(f'"{name}"' for name in expressions)
     connection.execute(
-        f'INSERT INTO "{target}" ({names}) SELECT {", ".join(expressions.values())} FROM "{source}" WHERE {change.rows}'
+        f'INSERT INTO "{target}" ({names}) SELECT {", ".join(expressions.values())} FROM "{source}"'
+        f" WHERE {change.rows}"
     )
 
 
-def _reshape_table(connection: sqlite3.Connection, name: str, definition: str, change: TableChange) -> None:
-    row = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
+def _reshape_table(
+    connection: sqlite3.Connection, name: str, definition: str, change: TableChange
+) -> None:
+    row = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()
     if row is None:
         connection.execute(definition)
         return
@@ -104,9 +117,12 @@ def _reshape_table(connection: sqlite3.Connection, name: str, definition: str, c
     connection.execute(definition)
     copy_common_columns(connection, former, name, change)
     connection.execute(f'DROP TABLE "{former}"')
-    if sequence is not None:  # numbers that were dealt are never dealt again, also those of deleted rows
+    # Numbers that were dealt are never dealt again, also those of deleted rows.
+    if sequence is not None:
         connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, sequence))
+        connection.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, sequence)
+        )
 
 
 def _last_number(connection: sqlite3.Connection, table: str) -> int | None:
@@ -119,7 +135,9 @@ def _last_number(connection: sqlite3.Connection, table: str) -> int | None:
 
 def _drop_others(connection: sqlite3.Connection) -> None:
     for kind in ("trigger", "view", "index"):
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type = ? AND sql IS NOT NULL", (kind,))
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = ? AND sql IS NOT NULL", (kind,)
+        )
         for (name,) in names.fetchall():
             connection.execute(f'DROP {kind} "{name}"')
 

@@ -26,7 +26,9 @@ INVISIBLE = (
     "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Characters without a shape, likewise."""
-_SYMBOL = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_SYMBOL = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
 _JOINING = (
     "\u0620-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f"
@@ -59,13 +61,15 @@ PIECE_OVERLAP = 4
 
 
 def escape_piece(text: str, before: str) -> str:
-    """Escape a piece of a block of text. before: the last `PIECE_OVERLAP` characters of the block so far."""
+    """Escape a piece of a block of text. before: the last `PIECE_OVERLAP` characters of the block
+    so far."""
     before = before.replace("\r", " ")  # else a line end here would change how it is escaped
     return escape_controls(before + text)[len(escape_controls(before)) :]
 
 
 def without_invisible(text: str) -> str:
-    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be escaped.
+    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be
+    escaped.
 
     Do this before tags are escaped: an invisible character within a tag would hide it from that.
     """
@@ -79,8 +83,15 @@ def without_invisible_values(value: object) -> object:
     if isinstance(value, str):
         return without_invisible(value)
     if isinstance(value, dict):
-        return {without_invisible(str(name)): without_invisible_values(part) for name, part in value.items()}
-    return [without_invisible_values(part) for part in value] if isinstance(value, list | tuple) else value
+        return {
+            without_invisible(str(name)): without_invisible_values(part)
+            for name, part in value.items()
+        }
+    return (
+        [without_invisible_values(part) for part in value]
+        if isinstance(value, list | tuple)
+        else value
+    )
 
 
 def one_line(text: str) -> str:
@@ -89,13 +100,15 @@ def one_line(text: str) -> str:
 
 
 def ellipsize(text: str, limit: int) -> str:
-    """Show at most `limit` characters of a text on one line, with whitespace collapsed and an ellipsis if cut."""
+    """Show at most `limit` characters of a text on one line, with whitespace collapsed and an
+    ellipsis if cut."""
     line = escape_controls(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def mask_key(key: str) -> str:
-    """Show only the end of a key, enough to tell two keys apart; `…` of one that is too short for that."""
+    """Show only the end of a key, enough to tell two keys apart; `…` of one that is too short for
+    that."""
     if not key:
         return ""
     return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"
@@ -160,12 +173,19 @@ def join_sentences(*texts: str) -> str:
 
 def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, safe for a terminal."""
-    lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
+    lines = (
+        f":{start_line}-{end_line}"
+        if end_line > start_line
+        else f":{start_line}"
+        if start_line
+        else ""
+    )
     return one_line(path) + lines
 
 
 def encodable_text(text: str) -> str:
-    """Return text without lone surrogates, which neither a store nor a request can hold; each becomes `?`."""
+    """Return text without lone surrogates, which neither a store nor a request can hold; each
+    becomes `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -178,10 +198,14 @@ _TELLING_WORD = re.compile(r"\w{4,}")
 _SAME_LETTERS = 5
 
 
-def telling_lines(lines: Sequence[str], task: str, *, most: int, only_hits: bool = False) -> list[int]:
-    """Return the numbers, from 0 and in order, of the first line and of those with most words of the task.
+def telling_lines(
+    lines: Sequence[str], task: str, *, most: int, only_hits: bool = False
+) -> list[int]:
+    """Return the numbers, from 0 and in order, of the first line and of those with most words of
+    the task.
 
-    Words are compared by their first letters, so that `parses` finds `parsing`. only_hits: leave out lines without
+    Words are compared by their first letters, so that `parses` finds `parsing`. only_hits: leave
+    out lines without
     any word of it, but the first.
     """
     words = {word[:_SAME_LETTERS] for word in _TELLING_WORD.findall(task.casefold())}

@@ -1,7 +1,8 @@
 """Estimate the tokens of a text from its length alone.
 
-Ratios measured against the o200k vocabulary; a single text is off by 11–23 %, sums by far less. Actual usage corrects
-them per model (`costs.ledger.learned_chars_per_token`). Trade-off: no vocabulary is loaded or downloaded.
+Ratios measured against the o200k vocabulary; a single text is off by 11–23 %, sums by far less.
+Actual usage corrects them per model (`costs.ledger.learned_chars_per_token`). Trade-off: no
+vocabulary is loaded or downloaded.
 """
 
 from math import ceil
@@ -25,12 +26,16 @@ _CODE_KINDS = frozenset({"", "function", "method", "class", "test", "block", "co
 
 
 def size(*texts: str) -> int:
-    """Count UTF-8 bytes: equal to characters for ASCII, and an upper bound where a character is several tokens."""
-    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts)
+    """Count UTF-8 bytes: equal to characters for ASCII, and an upper bound where a character is
+    several tokens."""
+    return sum(
+        len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts
+    )
 
 
 def chars_per_token(kind: str, language: str = "") -> float:
-    """Return the expected characters per token of a memory of this kind (`records.Kind`) and language."""
+    """Return the expected characters per token of a memory of this kind (`records.Kind`) and
+    language."""
     return _BY_LANGUAGE.get(language, OTHER if kind in _CODE_KINDS else PROSE)
 
 
@@ -40,5 +45,6 @@ def estimate(chars: int, *, kind: str = "", language: str = "") -> int:
 
 
 def upper_bound(chars: int) -> int:
-    """Return a number of tokens that a text of `chars` characters rarely exceeds; for reservations."""
+    """Return a number of tokens that a text of `chars` characters rarely exceeds; for
+    reservations."""
     return ceil(chars / UPPER_BOUND_CHARS_PER_TOKEN)

@@ -17,11 +17,14 @@ MOST_DOTS = 2_000
 MOST_ITEMS = 20_000
 """Line ends, commas, equals signs, dots and backslashes in all."""
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_LONG_NAME = re.compile(rf"^[ \t]*+\[{{0,2}}[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.MULTILINE)
+_LONG_NAME = re.compile(
+    rf"^[ \t]*+\[{{0,2}}[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.MULTILINE
+)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the document. Raises ValueError, also for a text that would take too much work to parse."""
+    """Return the document. Raises ValueError, also for a text that would take too much work to
+    parse."""
     _check_work(text)
     import tomllib  # most commands have nothing to parse
 

@@ -1,9 +1,10 @@
-"""The answering prompt: the session, the bundle, a checkpoint, the current file, then the task; one call.
+"""The answering prompt: the session, the bundle, a checkpoint, the current file, then the task; one
+call.
 
-The system text is only `answer_system.md` and a sentence for the tone; everything from the repository, from memory or
-from earlier exchanges is fenced data in the user message. Nothing is selected here: bundle and session are given.
-Trade-off: stable parts come first and the task last, where models weigh it most; only the latest exchange may be
-shortened to fit.
+The system text is only `answer_system.md` and a sentence for the tone; everything from the
+repository, from memory or from earlier exchanges is fenced data in the user message. Nothing is
+selected here: bundle and session are given. Trade-off: stable parts come first and the task last,
+where models weigh it most; only the latest exchange may be shortened to fit.
 """
 
 import re
@@ -26,15 +27,21 @@ SESSION_TOKENS = 3_200
 """Most tokens of the session block."""
 CHECKPOINT_CHARS = 12_000
 PERSONAS = {
-    "concise": "Answer in as few words as the task allows: the change first, no preamble, no recap.",
-    "playful": "A light, playful tone is welcome in the prose, and never in code, names or commit messages.",
+    "concise": (
+        "Answer in as few words as the task allows: the change first, no preamble, no recap."
+    ),
+    "playful": (
+        "A light, playful tone is welcome in the prose, and never in code, names or commit"
+        " messages."
+    ),
     "formal": "Keep a formal, impersonal tone and write in complete sentences.",
 }
 """Tone -> the sentence that asks for it (`session.persona`)."""
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """The part of the working session that the answering model is shown; empty parts show nothing."""
+    """The part of the working session that the answering model is shown; empty parts show
+    nothing."""
 
     exchanges: Sequence[Memory] = ()
     """Earlier exchanges of this thread, in any order; the latest that fit are shown."""
@@ -51,12 +58,15 @@ EMPTY_SESSION_CONTEXT = SessionContext()
 
 
 def session_block(conversation: SessionContext) -> str:
-    """Return the summary, then the latest exchanges that fit, oldest first; empty for a new session."""
+    """Return the summary, then the latest exchanges that fit, oldest first; empty for a new
+    session."""
     summary = escape_tags(shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens))
     parts = [f"<session_summary>\n{summary}\n</session_summary>"] if summary else []
     shown: list[str] = []
     budget = left = conversation.max_tokens - tokens.estimate(len(summary), kind="summary")
-    for exchange in sorted(conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)):
+    for exchange in sorted(
+        conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)
+    ):
         text = exchange.text if shown else shorten_middle(exchange.text, 4 * budget)
         cost = tokens.estimate(len(text), kind=exchange.kind.value)
         if shown and cost > left:
@@ -64,15 +74,23 @@ def session_block(conversation: SessionContext) -> str:
         left -= cost
         shown.append(f'<exchange id="{exchange.id}">\n{escape_tags(text.strip())}\n</exchange>')
     parts += reversed(shown)
-    return "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>" if parts else ""
+    return (
+        "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>" if parts else ""
+    )
 
 
 def render_checkpoint(checkpoint: Checkpoint) -> str:
-    """Return the checkpoint as text for the answer prompt: notes first, then the summary of its session."""
+    """Return the checkpoint as text for the answer prompt: notes first, then the summary of its
+    session."""
     ids = ", ".join(checkpoint.memory_ids)
     parts = [
-        f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
-        "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)]) if checkpoint.notes else "",
+        f"Checkpoint: {checkpoint.name}"
+        + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
+        (
+            "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
+            if checkpoint.notes
+            else ""
+        ),
         checkpoint.summary,
         f"Memories: {ids}" if ids else "",
     ]
@@ -82,7 +100,11 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
 def checkpoint_block(checkpoint: str) -> str:
     """Return a saved state, fenced; empty if there is none."""
     text = shorten_middle(checkpoint.strip(), CHECKPOINT_CHARS)
-    return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>" if text else ""
+    return (
+        f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>"
+        if text
+        else ""
+    )
 
 
 FILE_CHARS = 24_000
@@ -96,7 +118,8 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 
 @cache
 def answer_system_text(*, is_general: bool = False) -> str:
-    """Return the system text of the answering call. is_general: the memories are of any kind, and no code."""
+    """Return the system text of the answering call. is_general: the memories are of any kind, and
+    no code."""
     name = "answer_general.md" if is_general else "answer_system.md"
     return Path(__file__).with_name(name).read_text("utf-8").strip()
 
@@ -110,7 +133,8 @@ def answer_request(
     settings: PrimarySettings,
     is_general: bool = False,
 ) -> Request:
-    """Build the one request of the primary model. model: its own name, which the settings give after the provider's.
+    """Build the one request of the primary model. model: its own name, which the settings give
+    after the provider's.
 
     is_general: see `answer_system_text`.
     """
@@ -122,7 +146,9 @@ def answer_request(
     ]
     tone = PERSONAS.get(conversation.persona)
     system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
-    asked = f"Task:\n{well_formed(turn.task)}" + ("" if is_general else "\n\nGenerate solution with full context.")
+    asked = f"Task:\n{well_formed(turn.task)}" + (
+        "" if is_general else "\n\nGenerate solution with full context."
+    )
     content = (*(part for part in parts if part), asked)
     chars = tokens.size(system, *content) + 2 * len(content)
     return Request(
@@ -139,14 +165,22 @@ def answer_request(
 
 
 def cited_memory_ids(answer: str) -> tuple[str, ...]:
-    """Return the ids that an answer cites in square brackets, in order of first use, abbreviated as written."""
+    """Return the ids that an answer cites in square brackets, in order of first use, abbreviated as
+    written."""
     cited = [found for bracket in _BRACKETS.findall(answer) for found in _ID.findall(bracket)]
     return tuple(dict.fromkeys(cited))
 
 
 def unknown_cited_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the cited ids that were not in the context. A prefix of exactly one known id counts as known."""
-    return tuple(cited for cited in cited_memory_ids(answer) if sum(each.startswith(cited) for each in known) != 1)
+    """Return the cited ids that were not in the context.
+
+    A prefix of exactly one known id counts as known.
+    """
+    return tuple(
+        cited
+        for cited in cited_memory_ids(answer)
+        if sum(each.startswith(cited) for each in known) != 1
+    )
 
 
 def _context(bundle: Bundle, *, is_general: bool) -> str:
@@ -169,12 +203,15 @@ def _editor_blocks(turn: Turn) -> str:
         ("Errors", "errors", turn.errors, ERROR_CHARS),
     ):
         if text:
-            parts.append(f"{title}:\n<{tag}>\n{escape_tags(shorten_middle(text, limit).strip())}\n</{tag}>")
+            parts.append(
+                f"{title}:\n<{tag}>\n{escape_tags(shorten_middle(text, limit).strip())}\n</{tag}>"
+            )
     return "\n\n".join(parts)
 
 
 def _whole_lines(text: str, line: int, limit: int) -> str:
-    """Keep about `limit` characters of whole lines around a 1-based line, marking what is left out."""
+    """Keep about `limit` characters of whole lines around a 1-based line, marking what is left
+    out."""
     if len(text) <= limit:
         return text
     lines = text.splitlines(keepends=True)

@@ -1,9 +1,10 @@
 """The bundle: the chosen memories as one text in sections, in order, within a token budget.
 
-*System context* is what is known of session, project and user; *evidence* is code, documents and decisions; *past
-answers* are earlier exchanges, within their own share. Each layer fills up to its ceiling, best first, and code
-gets the rest. What does not fit is shown in part or named, never dropped silently. Trade-off: a memory larger than the
-remaining budget gives way to a smaller one ranked lower.
+*System context* is what is known of session, project and user; *evidence* is code, documents and
+decisions; *past answers* are earlier exchanges, within their own share. Each layer fills up to its
+ceiling, best first, and code
+gets the rest. What does not fit is shown in part or named, never dropped silently. Trade-off: a
+memory larger than the remaining budget gives way to a smaller one ranked lower.
 """
 
 import re
@@ -26,7 +27,14 @@ from xscore.prompts.bundle_parts import (
     provenance_text,
 )
 from xscore.prompts.file_heads import used_head
-from xscore.prompts.left_out import LeftOut, LeftOutCause, name_methods, show_in_part, telling_words, without_stubs
+from xscore.prompts.left_out import (
+    LeftOut,
+    LeftOutCause,
+    name_methods,
+    show_in_part,
+    telling_words,
+    without_stubs,
+)
 from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
@@ -43,31 +51,42 @@ LEFT_OUT_SHARE, SPARE_TOKENS = 0.05, 100
 CAPTION_TOKENS = 30
 """About what the caption and the fence of a memory take."""
 PAST_ANSWERS_SHARE = 0.15
-"""Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default 8,000, two or three
-answers. They repeat what a model said of the code; code and stated memories come first."""
+"""Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default
+8,000, two or three answers. They repeat what a model said of the code; code and stated memories
+come first."""
 FEWEST_PART_TOKENS = 60
 """Less room than this shows nothing in part."""
 NOTICE_CHARS = 300
 """A comment that says so later than this is about the code."""
 _FIRST_COMMENT = re.compile(
-    r"\s*+(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*+(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)", re.DOTALL
+    r"\s*+(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*+(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)",
+    re.DOTALL,
 )
 _NOTICE = re.compile(r"licen[sc]e|copyright|SPDX-", re.IGNORECASE)
 
 
 def choose_fitting(
-    ordered: Sequence[BundlePiece], *, max_tokens: int, ceilings: Mapping[Layer, float], reserved: int = 0
+    ordered: Sequence[BundlePiece],
+    *,
+    max_tokens: int,
+    ceilings: Mapping[Layer, float],
+    reserved: int = 0,
 ) -> set[str]:
     """Choose the ids of the memories that fit, best first.
 
-    ceilings: layer -> share of the budget in 0..1, scaled down if their sum exceeds 1. A ceiling of a code layer
-    reserves that share for code. Past answers get what the stated memories leave of their layer's share, and together
-    at most `PAST_ANSWERS_SHARE`; details of summaries come last.
+    ceilings: layer -> share of the budget in 0..1, scaled down if their sum exceeds 1. A ceiling of
+        a code layer reserves that share for code. Past answers get what the stated memories leave
+        of their layer's share, and together at most `PAST_ANSWERS_SHARE`; details of summaries come
+        last.
     reserved: tokens of the budget that code and details leave free.
     """
     chosen: set[str] = set()
     whole = max(1.0, sum(ceilings.values()))
-    left = {layer: int(share / whole * max_tokens) for layer, share in ceilings.items() if layer not in CODE_LAYERS}
+    left = {
+        layer: int(share / whole * max_tokens)
+        for layer, share in ceilings.items()
+        if layer not in CODE_LAYERS
+    }
     spent, past = 0, int(PAST_ANSWERS_SHARE * max_tokens)
     asked = [piece for piece in ordered if piece.entry.ranked is not None]
     for layer, room in left.items():
@@ -80,7 +99,9 @@ def choose_fitting(
     code = [piece for piece in asked if piece.memory.layer in CODE_LAYERS]
     spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
     for layer, room in left.items():
-        details = [piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer]
+        details = [
+            piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer
+        ]
         shown = [piece for piece in details if piece.entry.summary in chosen]
         taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
         past, spent = past - taken, spent + taken
@@ -120,7 +141,8 @@ def render_bundle(
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
-    form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds.
+    form: `xml`, `markdown`, `json` or `memory`.
+    now: Unix seconds.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for entry in entries:
@@ -137,15 +159,25 @@ def render_bundle(
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
     while True:
         included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
-        no_room = [piece for piece in pieces if piece.memory.id not in chosen and piece.entry.ranked is not None]
+        no_room = [
+            piece
+            for piece in pieces
+            if piece.memory.id not in chosen and piece.entry.ranked is not None
+        ]
         left_out = (*map(_left_out, no_room), *beside.near)
-        most = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS)) if included else max_tokens
+        most = (
+            max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
+            if included
+            else max_tokens
+        )
         layout = BundleLayout(_laid_out(included), left_out, most, beside)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
             break
-        worst = max(included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now)))
+        worst = max(
+            included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now))
+        )
         chosen.discard(worst.memory.id)
     return Bundle(
         text=text,
@@ -163,7 +195,8 @@ def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[fl
 def _piece(entry: BundleEntry, texts: Sequence[str], now: float, *, most: float) -> BundlePiece:
     """Return what is shown of an entry.
 
-    texts: of all entries of its file, whose imports its header keeps. most: tokens above which it is left out.
+    texts: of all entries of its file, whose imports its header keeps.
+    most: tokens above which it is left out.
     """
     memory, text = entry.memory, _shown(entry)
     if memory.kind is Kind.CLASS:
@@ -175,13 +208,19 @@ def _piece(entry: BundleEntry, texts: Sequence[str], now: float, *, most: float)
 
 
 def _without_notice(header: str) -> str:
-    """Drop the copyright notice at the head of a file: it says nothing of the code, and every file repeats it."""
+    """Drop the copyright notice at the head of a file: it says nothing of the code, and every file
+    repeats it."""
     comment = _FIRST_COMMENT.match(header)
-    return header[comment.end() :] if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]) else header
+    return (
+        header[comment.end() :] if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]) else header
+    )
 
 
-def _with_parts(pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str) -> list[BundlePiece]:
-    """Show the lines that matter of functions for which there is no room; add their ids to the chosen.
+def _with_parts(
+    pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str
+) -> list[BundlePiece]:
+    """Show the lines that matter of functions for which there is no room; add their ids to the
+    chosen.
 
     The best of what does not fit comes first, and only while there is room for a useful part.
     """
@@ -191,13 +230,19 @@ def _with_parts(pieces: Sequence[BundlePiece], chosen: set[str], room: int, task
         memory = piece.memory
         if left < FEWEST_PART_TOKENS:
             break
-        if memory.id in chosen or memory.kind not in PARTIAL_KINDS or memory.layer not in CODE_LAYERS:
+        if (
+            memory.id in chosen
+            or memory.kind not in PARTIAL_KINDS
+            or memory.layer not in CODE_LAYERS
+        ):
             continue
         chars = int((left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
         words = telling_words(task, piece.entry.reason)
         text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
         if text:
-            found[place] = replace(piece, text=text, tokens=memory_tokens(memory, len(text)), header="", in_part=True)
+            found[place] = replace(
+                piece, text=text, tokens=memory_tokens(memory, len(text)), header="", in_part=True
+            )
             left -= found[place].tokens + CAPTION_TOKENS
             chosen.add(memory.id)
     return found
@@ -205,7 +250,9 @@ def _with_parts(pieces: Sequence[BundlePiece], chosen: set[str], room: int, task
 
 def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
     """Return about how many tokens these leave, captions and each file's header included."""
-    headers = {piece.memory.path: memory_tokens(piece.memory, len(piece.header)) for piece in pieces}
+    headers = {
+        piece.memory.path: memory_tokens(piece.memory, len(piece.header)) for piece in pieces
+    }
     return room - sum(piece.tokens + CAPTION_TOKENS for piece in pieces) - sum(headers.values())
 
 
@@ -233,8 +280,14 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
     summaries = {piece.memory.id for piece in pieces if piece.memory.kind is Kind.SUMMARY}
     for piece in pieces:
         groups.setdefault(_group(piece, summaries), []).append(piece)
-    placed = sorted(groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1]))
-    return [piece for _, group in placed for piece in sorted(group, key=lambda one: one.memory.id not in summaries)]
+    placed = sorted(
+        groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1])
+    )
+    return [
+        piece
+        for _, group in placed
+        for piece in sorted(group, key=lambda one: one.memory.id not in summaries)
+    ]
 
 
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
@@ -262,14 +315,19 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
         header = piece.header if memory.path not in opened else ""
         opened.add(memory.path)
         text = piece.text
-        if memory.kind in OUTLINE_KINDS and (stubs := members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]):
+        if memory.kind in OUTLINE_KINDS and (
+            stubs := members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]
+        ):
             text = name_methods(without_stubs(_shown(piece.entry), stubs))
-        pieces.append(replace(piece, text=text, header="" if header.strip() in own_text else header))
+        pieces.append(
+            replace(piece, text=text, header="" if header.strip() in own_text else header)
+        )
     return tuple(pieces)
 
 
 def _shown(entry: BundleEntry) -> str:
-    """Return the text with the details missing from it; for a settled conflict, only its sentence."""
+    """Return the text with the details missing from it; for a settled conflict, only its
+    sentence."""
     if entry.resolved:
         return entry.resolved
     text, details = entry.memory.text, entry.memory.particulars

@@ -1,9 +1,10 @@
-"""How a bundle looks: XML fences for models, Markdown for people, JSON for programs, numbered memories for agents.
+"""How a bundle looks: XML fences for models, Markdown for people, JSON for programs, numbered
+memories for agents.
 
-Every form shows each memory's id, so that an answer can cite it, and names what was left out. Order, sections, headers
-and selection are given. Three or more short facts in a row become one TOON table if that is shorter than separate
-fences (docs/internals/decisions/0014-toon.md); `toon-format` is loaded only then. Trade-off: a table is slightly harder
-to read.
+Every form shows each memory's id, so that an answer can cite it, and names what was left out.
+Order, sections, headers and selection are given. Three or more short facts in a row become one TOON
+table if that is shorter than separate fences (docs/internals/decisions/0014-toon.md); `toon-format`
+is loaded only then. Trade-off: a table is slightly harder to read.
 """
 
 import json
@@ -21,7 +22,14 @@ from xscore.prompts.bundle_parts import (
     piece_remarks,
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
-from xscore.prompts.left_out import HEADINGS, LeftOut, LeftOutCause, in_order, left_out_lines, name_within
+from xscore.prompts.left_out import (
+    HEADINGS,
+    LeftOut,
+    LeftOutCause,
+    in_order,
+    left_out_lines,
+    name_within,
+)
 from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
@@ -37,7 +45,8 @@ def is_fact(memory: Memory) -> bool:
 
 
 def render_memory_context(layout: BundleLayout) -> str:
-    """Return `[1] (decision, 0.95) …` per memory, then branch, files and decision history; empty without any."""
+    """Return `[1] (decision, 0.95) …` per memory, then branch, files and decision history; empty
+    without any."""
     if not (layout.pieces or layout.left_out):
         return ""
     parts = ["## Semantic Memory Context", *filter(None, [layout.beside.remark])]
@@ -53,7 +62,9 @@ def render_memory_context(layout: BundleLayout) -> str:
         ("## Decision History", beside.history),
     ):
         if found:
-            parts.append("\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in found)]))
+            parts.append(
+                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in found)])
+            )
     return "\n\n".join(parts)
 
 
@@ -69,7 +80,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
     why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
-    return "\n".join([collapse_blanks(first), collapse_blanks(beside), *_header_block(piece), _text_block(piece)])
+    return "\n".join(
+        [collapse_blanks(first), collapse_blanks(beside), *_header_block(piece), _text_block(piece)]
+    )
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
@@ -85,7 +98,10 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
     """Return the branch with its commit, and the files of the memories."""
     beside, lines = layout.beside, []
     if beside.branch:
-        lines.append(f"Branch: {collapse_blanks(beside.branch)}" + (f" ({beside.commit})" if beside.commit else ""))
+        lines.append(
+            f"Branch: {collapse_blanks(beside.branch)}"
+            + (f" ({beside.commit})" if beside.commit else "")
+        )
     files = dict.fromkeys(piece.memory.path for piece in layout.pieces if piece.memory.path)
     if files:
         lines += ["Relevant files:", *(f"- {collapse_blanks(path)}" for path in files)]
@@ -99,7 +115,8 @@ def _remark(layout: BundleLayout) -> list[str]:
 
 
 def render_xml(layout: BundleLayout) -> str:
-    """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under its caption.
+    """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each
+    under its caption.
 
     They stand in a tag for their section; short facts may share a TOON table in `<facts>`.
     """
@@ -108,7 +125,9 @@ def render_xml(layout: BundleLayout) -> str:
         blocks: list[str] = []
         for run in _runs(pieces):
             fenced = "\n".join(map(_xml_piece, run))
-            blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>"))
+            blocks.append(
+                _tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>")
+            )
         parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
     for name, lines in (("governance", layout.governance()), ("left_out", _names(layout))):
         if lines:
@@ -133,28 +152,48 @@ def render_markdown(layout: BundleLayout) -> str:
         parts.append("\n".join(["# Governance", "", *governance]))
     if names := _names(layout):
         headings = HEADINGS.values()
-        parts.append("\n".join(["# Left out", *(f"\n{line}\n" if line in headings else f"- {line}" for line in names)]))
+        parts.append(
+            "\n".join(
+                [
+                    "# Left out",
+                    *(f"\n{line}\n" if line in headings else f"- {line}" for line in names),
+                ]
+            )
+        )
     return "\n\n".join(parts)
 
 
 def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
     memories = [
-        _named(piece.entry.memory) | {"score": None if piece.score is None else round(piece.score, 6)}
+        _named(piece.entry.memory)
+        | {"score": None if piece.score is None else round(piece.score, 6)}
         | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
-        | {"section": piece.entry.section, "reason": well_formed(piece.entry.reason), "in_part": piece.in_part}
+        | {
+            "section": piece.entry.section,
+            "reason": well_formed(piece.entry.reason),
+            "in_part": piece.in_part,
+        }
         | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
-        | {"alike": piece.entry.alike, "settles": piece.entry.settles, "detail_of": piece.entry.summary}
+        | {
+            "alike": piece.entry.alike,
+            "settles": piece.entry.settles,
+            "detail_of": piece.entry.summary,
+        }
         for piece in layout.pieces
-    ]  # fmt: skip
+    ]
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     parts = {
         "schema": "1",
         "remark": _json(beside.remark),
-        "headers": _json({one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}),
+        "headers": _json(
+            {one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}
+        ),
         "memories": _json_lines(memories),
-        "governance": _json({"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}),
+        "governance": _json(
+            {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
+        ),
         "left_out": _json_lines(named),
         "left_out_unnamed": str(len(layout.left_out) - len(named)),
         "left_out_ids": _json(by_id),
@@ -163,7 +202,8 @@ def render_json(layout: BundleLayout) -> str:
 
 
 def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[str]]:
-    """Return what was left out as rows, and of what finds no room so the ids of all that passed, if these fit.
+    """Return what was left out as rows, and of what finds no room so the ids of all that passed, if
+    these fit.
 
     Where not all rows fit, names come before reasons, and half of the budget is for ids.
     """
@@ -173,10 +213,15 @@ def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[s
     if sum(sizes) <= budget:
         return rows, []
     rows = [row | {"reason": ""} for row in rows]
-    size_of = {one.candidate.id: tokens.estimate(len(_json(row))) for one, row in zip(left_out, rows, strict=True)}
+    size_of = {
+        one.candidate.id: tokens.estimate(len(_json(row)))
+        for one, row in zip(left_out, rows, strict=True)
+    }
     named = name_within(left_out, budget // 2, size=lambda one: size_of[one.candidate.id])
     passed = [one for one in left_out[len(named) :] if one.cause is not LeftOutCause.BELOW]
-    by_id = name_within(passed, budget - budget // 2, size=lambda one: tokens.estimate(len(one.candidate.id) + 4))
+    by_id = name_within(
+        passed, budget - budget // 2, size=lambda one: tokens.estimate(len(one.candidate.id) + 4)
+    )
     return rows[: len(named)], [one.candidate.id for one in by_id]
 
 
@@ -217,7 +262,8 @@ def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
 
 
 def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]) -> str:
-    """Return the facts as a TOON table (`facts[3]{id,kind,…}:` and a line each) if that is shorter."""
+    """Return the facts as a TOON table (`facts[3]{id,kind,…}:` and a line each) if that is
+    shorter."""
     if len(run) < MIN_TABLE_ROWS:
         return fenced
     import toon_format
@@ -228,7 +274,9 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
 
 
 def _row(piece: BundlePiece) -> dict[str, str | float]:
-    remarks = piece_remarks(piece) + ("; ~ below the threshold" if piece.entry.below_threshold else "")
+    remarks = piece_remarks(piece) + (
+        "; ~ below the threshold" if piece.entry.below_threshold else ""
+    )
     return {
         "id": piece.memory.id,
         "kind": piece.memory.kind.value,
@@ -242,7 +290,10 @@ def _xml_piece(piece: BundlePiece) -> str:
     memory = piece.memory
     parts = []
     if piece.header:
-        parts.append(f'<header file="{escape_attribute(memory.path)}">\n{escape_tags(piece.header)}\n</header>')
+        parts.append(
+            "<header"
+            f' file="{escape_attribute(memory.path)}">\n{escape_tags(piece.header)}\n</header>'
+        )
     score = "" if piece.score is None else f' score="{piece.score:.2f}"'
     if memory.kind in CODE_KINDS:
         named = f'file="{escape_attribute(memory.path)}" entity="{escape_attribute(memory.entity)}"'
@@ -255,9 +306,15 @@ def _xml_piece(piece: BundlePiece) -> str:
 
 def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    entity = f"; `{collapse_blanks(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
+    entity = (
+        f"; `{collapse_blanks(memory.entity)}`"
+        if memory.entity and memory.kind in CODE_KINDS
+        else ""
+    )
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
-    return "\n\n".join([*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)])
+    return "\n\n".join(
+        [*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)]
+    )
 
 
 def _named(memory: Memory | Candidate) -> dict[str, object]:
@@ -274,7 +331,8 @@ def _named(memory: Memory | Candidate) -> dict[str, object]:
 
 
 def _markdown_block(text: str, language: str) -> str:
-    """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in it."""
+    """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in
+    it."""
     clean = well_formed(text)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`{3,}", clean)), default=0))
     return f"{fence}{language}\n{clean}\n{fence}"

@@ -1,8 +1,10 @@
-"""Input and output of a bundle, and what every form shows of one memory: value, caption, provenance.
+"""Input and output of a bundle, and what every form shows of one memory: value, caption,
+provenance.
 
-A five-term score orders the memories. Provenance (who wrote it, how long ago) is our own text and precedes anything
-quoted. Only the answering prompt has ages: in the judging prompt they would change every content hash each day.
-Trade-off: ages are coarse, so that the same question asked twice in an hour gives the same text.
+A five-term score orders the memories. Provenance (who wrote it, how long ago) is our own text and
+precedes anything quoted. Only the answering prompt has ages: in the judging prompt they would
+change every content hash each day. Trade-off: ages are coarse, so that the same question asked
+twice in an hour gives the same text.
 """
 
 import re
@@ -16,7 +18,15 @@ from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut, redacted_lines
 from xscore.records.judgment import Ranked
-from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    CODE_KINDS,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.settings import BundleSettings
 
 SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
@@ -27,7 +37,9 @@ MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
 
 
-RANKED_BY_WORDS = "No model judged this: matching words alone ranked it, so take it as hints, not findings."
+RANKED_BY_WORDS = (
+    "No model judged this: matching words alone ranked it, so take it as hints, not findings."
+)
 """The remark of a bundle without a judge."""
 FAILURES_HEADING, DECISIONS_HEADING = "Known failure patterns:", "Latest decisions:"
 
@@ -73,7 +85,11 @@ class BundleEntry(Struct, frozen=True):
         """The section that it stands in."""
         if self.summary or self.memory.kind in PAST_ANSWER_KINDS:
             return Section.PAST_ANSWERS
-        return Section.SYSTEM_CONTEXT if self.memory.layer in SYSTEM_CONTEXT_LAYERS else Section.EVIDENCE
+        return (
+            Section.SYSTEM_CONTEXT
+            if self.memory.layer in SYSTEM_CONTEXT_LAYERS
+            else Section.EVIDENCE
+        )
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -94,7 +110,8 @@ class BesideMemories(Struct, frozen=True, kw_only=True):
     """The latest decisions that passed, one line each."""
     branch: str = ""
     commit: str = ""
-    """Short hash of the commit that is checked out; branch, commit and history stand in the form `memory` only."""
+    """Short hash of the commit that is checked out; branch, commit and history stand in the form
+    `memory` only."""
     history: tuple[str, ...] = ()
     """Recent decisions, and what became of the context of earlier tasks, newest first."""
     remark: str = ""
@@ -158,7 +175,8 @@ class BundleLayout(Struct, frozen=True):
     beside: BesideMemories = NOTHING_BESIDE
 
     def governance(self) -> list[str]:
-        """Return the lines of the governance section; empty if no decision and no failure pattern passed."""
+        """Return the lines of the governance section; empty if no decision and no failure pattern
+        passed."""
         lines: list[str] = []
         if not self.pieces:
             return lines
@@ -166,7 +184,11 @@ class BundleLayout(Struct, frozen=True):
             (FAILURES_HEADING, self.beside.failure_patterns),
             (DECISIONS_HEADING, self.beside.decisions),
         ):
-            lines += [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in found)] if found else []
+            lines += (
+                [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in found)]
+                if found
+                else []
+            )
         return lines
 
 
@@ -184,7 +206,11 @@ def piece_caption(piece: BundlePiece) -> str:
     if piece.entry.below_threshold:
         words.append("(~ below the threshold)")
     said = collapse_blanks(" ".join(word for word in words if word))
-    return f"{said}; why: {escape_tags(collapse_blanks(piece.entry.reason))}" if piece.entry.reason else said
+    return (
+        f"{said}; why: {escape_tags(collapse_blanks(piece.entry.reason))}"
+        if piece.entry.reason
+        else said
+    )
 
 
 def piece_remarks(piece: BundlePiece) -> str:
@@ -192,8 +218,12 @@ def piece_remarks(piece: BundlePiece) -> str:
     remarks = [piece.note] if piece.note else []
     if piece.in_part:
         remarks.append("shown in part")
-    if redacted := redacted_lines(piece.entry.memory.text, first_line=max(1, piece.memory.start_line)):
-        numbers = ", ".join(map(str, redacted[:MAX_NAMED_SPANS])) + ", …" * (len(redacted) > MAX_NAMED_SPANS)
+    if redacted := redacted_lines(
+        piece.entry.memory.text, first_line=max(1, piece.memory.start_line)
+    ):
+        numbers = ", ".join(map(str, redacted[:MAX_NAMED_SPANS])) + ", …" * (
+            len(redacted) > MAX_NAMED_SPANS
+        )
         remarks.append(f"redacted on line {numbers}: leave as in the file")
     if piece.entry.summary:
         remarks.append(f"a detail of [{piece.entry.summary}]")
@@ -210,7 +240,9 @@ def piece_heading(piece: BundlePiece) -> str:
     if memory.path:
         return escape_tags(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
     title = collapse_blanks(memory.title).rstrip("…")
-    repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
+    repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(
+        title
+    )
     return "" if repeats else escape_tags(memory.title or memory.entity)
 
 
@@ -219,9 +251,11 @@ def _ids(ids: Sequence[str]) -> str:
 
 
 def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: float) -> float:
-    """Return `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance`.
+    """Return `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence +
+    w_imp·importance`.
 
-    rel: the final score in 0..1. now: Unix seconds; later dates count as now.
+    rel: the final score in 0..1.
+    now: Unix seconds; later dates count as now.
     """
     days = max(0.0, now - memory.updated_at) / DAY_S
     return (
@@ -257,7 +291,8 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """Return an age: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years ago`."""
+    """Return an age: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years
+    ago`."""
     days = max(0.0, seconds) / DAY_S
     if days < 1 / 24:
         return "within the hour"

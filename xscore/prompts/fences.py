@@ -1,7 +1,7 @@
 """Keep quoted text inside its fence: repository text is data, even if it looks like our own tags.
 
-Each prompt passes its tags; layouts are elsewhere. Trade-off: only our own tags are escaped, not every `<`, because
-`&lt;` all over a C++ template costs tokens and is hard to read.
+Each prompt passes its tags; layouts are elsewhere. Trade-off: only our own tags are escaped, not
+every `<`, because `&lt;` all over a C++ template costs tokens and is hard to read.
 """
 
 import re
@@ -16,17 +16,20 @@ ANSWER_TAGS = (
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROL_BYTES = bytes(code for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r")
-_IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
+_IN_ATTRIBUTE = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "}
+)
 
 
 _UNSEEN = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
 _OPENINGS = "<\uff1c\ufe64\u2039"
 _OPENED = rf"[{_OPENINGS}][\s/\\\ufffd{_UNSEEN}]*([\w-](?:[\w-]|[{_UNSEEN}])*)"
-"""`<`, or a look-alike, and the name behind it. Spaces, slashes, the replacement character of `well_formed` and
-invisible or combining characters may be in between, the last also inside the name.
+"""`<`, or a look-alike, and the name behind it. Spaces, slashes, the replacement character of
+`well_formed` and invisible or combining characters may be in between, the last also inside the
+name.
 
-It is compiled at first use. A pattern that names the tags, with the invisible ones between their letters, takes 24 ms
-to compile, half of what a hook may take.
+It is compiled at first use. A pattern that names the tags, with the invisible ones between their
+letters, takes 24 ms to compile, half of what a hook may take.
 """
 
 
@@ -38,9 +41,11 @@ def _tag_names(tags: str) -> re.Pattern[str]:
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
-    """Escape these tags and invalid characters, so that text can neither close its fence nor open a tag."""
+    """Escape these tags and invalid characters, so that text can neither close its fence nor open a
+    tag."""
     clean = well_formed(text)
-    if not any(opening in clean for opening in _OPENINGS):  # most code: ten times as fast as the search
+    # Most code: ten times as fast as the search.
+    if not any(opening in clean for opening in _OPENINGS):
         return clean
 
     def escape(opened: re.Match[str]) -> str:
@@ -56,7 +61,8 @@ def escape_attribute(text: str) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Keep `limit` characters, a third from the start and the rest from the end, where errors say what failed."""
+    """Keep `limit` characters, a third from the start and the rest from the end, where errors say
+    what failed."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
@@ -64,9 +70,11 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Replace control characters and lone surrogates, which neither UTF-8 nor a JSON body can carry."""
+    """Replace control characters and lone surrogates, which neither UTF-8 nor a JSON body can
+    carry."""
     data = text.encode("utf-8", "replace")
-    if len(data.translate(None, _CONTROL_BYTES)) < len(data):  # rarely: a search costs ten times as much
+    # rarely: a search costs ten times as much.
+    if len(data.translate(None, _CONTROL_BYTES)) < len(data):
         return _CONTROL.sub("\ufffd", data.decode("utf-8"))
     return text if text.isascii() else data.decode("utf-8")
 

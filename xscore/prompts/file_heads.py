@@ -1,9 +1,9 @@
 """The head of a file beside a piece of it: of its imports only those that the piece uses. Pure.
 
-A function of seven lines needs no twelve lines of imports. Names are found as words in the text, so that a name in a
-comment keeps its import; whatever is not surely an import stays, and so does an import whose names cannot be told
-(`*`, `#include`, a namespace). Trade-off: statements are read by their first word, not by a parser, and what a file
-imports for its effect alone is left out.
+A function of seven lines needs no twelve lines of imports. Names are found as words in the text, so
+that a name in a comment keeps its import; whatever is not surely an import stays, and so does an
+import whose names cannot be told (`*`, `#include`, a namespace). Trade-off: statements are read by
+their first word, not by a parser, and what a file imports for its effect alone is left out.
 """
 
 import re
@@ -12,13 +12,18 @@ from collections.abc import Iterator, Sequence
 FEWEST_LINES = 4
 """A shorter head is shown whole."""
 _WORD = re.compile(r"[^\W\d]\w*")
-_STARTS = re.compile(r"(?:from\s+\S+\s+import\b|import\b|use\s|const\s.*=\s*require\(|(?:pub\s+)?use\s)")
+_STARTS = re.compile(
+    r"(?:from\s+\S+\s+import\b|import\b|use\s|const\s.*=\s*require\(|(?:pub\s+)?use\s)"
+)
 _OPENING, _CLOSING = "([{", ")]}"
-_KEYWORDS = frozenset({"as", "from", "import", "use", "pub", "type", "typeof", "const", "require", "static", "self"})
+_KEYWORDS = frozenset(
+    {"as", "from", "import", "use", "pub", "type", "typeof", "const", "require", "static", "self"}
+)
 
 
 def used_head(head: str, texts: Sequence[str]) -> str:
-    """Return the head of a file without the imports that none of these texts uses; a gap says how many are gone."""
+    """Return the head of a file without the imports that none of these texts uses; a gap says how
+    many are gone."""
     if head.count("\n") + 1 < FEWEST_LINES:
         return head
     used = {word for text in texts for word in _WORD.findall(text)}
@@ -63,17 +68,24 @@ def _imported_names(statement: Sequence[str]) -> set[str]:
         return set()
     if python := re.match(r"from\s+\S+\s+import\s+(.+)", whole):
         return _words(python[1])
-    if script := re.match(r"(?:import|const)\s+(?:type\s+)?(.+?)\s*(?:\bfrom\b|=\s*require\()\s*", whole):
+    if script := re.match(
+        r"(?:import|const)\s+(?:type\s+)?(.+?)\s*(?:\bfrom\b|=\s*require\()\s*", whole
+    ):
         return _words(script[1])
     if not re.search(r"[\"']", whole):
-        # `import a.b.C`, `use a::b::{C, D}`, `import a.b as c`: the last part of each path, and Python's first
-        paths = re.split(r"[{},]|\bas\b", re.sub(r"^(?:pub\s+)?(?:import|use)\s+(?:static\s+)?", "", whole))
+        # `import a.b.C`, `use a::b::{C, D}`, `import a.b as c`: the last part of each path, and
+        # Python's first
+        paths = re.split(
+            r"[{},]|\bas\b", re.sub(r"^(?:pub\s+)?(?:import|use)\s+(?:static\s+)?", "", whole)
+        )
         parts = [_WORD.findall(path) for path in paths]
         return {word for part in parts if part for word in (part[0], part[-1])} - _KEYWORDS
     # Go: the last part of each quoted path, or the name before it
-    return {word for path in re.findall(r"[\"']([^\"']+)[\"']", whole) for word in _WORD.findall(path)[-1:]} | (
-        _words(re.sub(r"[\"'][^\"']*[\"']", " ", whole))
-    )
+    return {
+        word
+        for path in re.findall(r"[\"']([^\"']+)[\"']", whole)
+        for word in _WORD.findall(path)[-1:]
+    } | (_words(re.sub(r"[\"'][^\"']*[\"']", " ", whole)))
 
 
 def _words(text: str) -> set[str]:

@@ -1,8 +1,10 @@
-"""Separate what a person typed from what agents and xscore added around it, in a prompt or in a log.
+"""Separate what a person typed from what agents and xscore added around it, in a prompt or in a
+log.
 
-Our own prompts and bundles and the agents' reminders are removed; otherwise recalled memories would be stored as new
-ones, and an agent's notification would count as a question. Of our own prompt only the task stays. Trade-off: a tag is
-recognized by its form alone, so a person who types `<system-reminder>` by hand loses the text inside it.
+Our own prompts and bundles and the agents' reminders are removed; otherwise recalled memories would
+be stored as new ones, and an agent's notification would count as a question. Of our own prompt only
+the task stays. Trade-off: a tag is recognized by its form alone, so a person who types
+`<system-reminder>` by hand loses the text inside it.
 """
 
 import json
@@ -16,13 +18,14 @@ from xscore.records.memory import Kind
 _WRAPPED = "task|feedback|user_message|answer|user_query"
 """Tags that agents put around the person's words; the words stay."""
 _FOREIGN = """
-    system-reminder system_reminder command-name command-message command-args command-contents local-command-stdout
-    local-command-stderr local-command-caveat bash-input bash-stdout bash-stderr ide_opened_file ide_selection
-    ide_diagnostics task-notification new-diagnostics user-prompt-submit-hook session-start-hook hook_context
-    environment_context environment_details user_instructions permissions collaboration_mode turn_aborted skill
-    subagent_notification user_shell_command INSTRUCTIONS explicit_instructions file_content folder_content url_content
+    system-reminder system_reminder command-name command-message command-args command-contents
+    local-command-stdout local-command-stderr local-command-caveat bash-input bash-stdout
+    bash-stderr ide_opened_file ide_selection ide_diagnostics task-notification new-diagnostics
+    user-prompt-submit-hook session-start-hook hook_context environment_context environment_details
+    user_instructions permissions collaboration_mode turn_aborted skill subagent_notification
+    user_shell_command INSTRUCTIONS explicit_instructions file_content folder_content url_content
     terminal_output workspace_diagnostics git_working_state teammate-message cross-session-message
-""".split()  # noqa: SIM905  read as a list of words
+""".split()
 _OURS = {
     "system_context": r"<system_context>(?=\n[\[<])",
     "evidence": r"<evidence>(?=\n[\[<])",
@@ -41,11 +44,14 @@ _OURS = {
     "errors": r"(?<=Errors:\n)<errors>",
     "xscore_context": r"<xscore_context>(?=\n)",
 }
-# Patterns are compiled where they are first needed: most prompts need none, and a hook waits for each.
+# Patterns are compiled where they are first needed: most prompts need none, and a hook waits for
+# each.
 _OPENING = "|".join(
     [
         *(rf"(?P<{tag}>{opening})" for tag, opening in _OURS.items()),
-        rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})(?:\s[^<>\n]{{0,400}})?>",
+        (
+            rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})(?:\s[^<>\n]{{0,400}})?>"  # noqa: E501  its lines are read by others
+        ),
     ]
 )
 _CAPTION = rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b"
@@ -57,12 +63,20 @@ _BUNDLE_LINE = (
 )
 """A line of a bundle's Markdown outside its fences."""
 _BUNDLE_HEADS = (
-    *("# System context", "# Evidence", "# Past answers", "# Governance", "# Left out", "## Semantic Memory Context"),
+    *(
+        "# System context",
+        "# Evidence",
+        "# Past answers",
+        "# Governance",
+        "# Left out",
+        "## Semantic Memory Context",
+    ),
     *("## Known Failure Patterns", "## Decision History"),
 )
 _LABEL = (
     r"(?m)^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?"
-    r"|Earlier in this session:|Saved state to go on from:|Current file:|Uncommitted change:|Errors:"
+    r"|Earlier in this session:|Saved state to go on from:|Current file:|Uncommitted"
+    r" change:|Errors:"
     rf"|You were working on .{{0,300}}ago\)|{re.escape(RANKED_BY_WORDS)})$"
 )
 _CLOSING_WORDS = "Generate solution with full context."
@@ -130,7 +144,8 @@ def _without_fences(text: str) -> str:
 
 
 def _without_markdown(text: str) -> str:
-    """Cut the bundle's Markdown: from a heading or caption to the first line that is not part of a bundle."""
+    """Cut the bundle's Markdown: from a heading or caption to the first line that is not part of a
+    bundle."""
     kept, fence, inside = list[str](), "", False
     for line in text.split("\n"):
         if fence:

@@ -1,12 +1,15 @@
-"""The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
+"""The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix
+never changes.
 
-Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the
-turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: the turn comes last, so a model
-reads the memories before it knows what they are judged for.
+Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the whole system
+text; memories and the turn are fenced in the user message. Packs and ids are decided elsewhere.
+Trade-off: the turn comes last, so a model reads the memories before it knows what they are judged
+for.
 
-A decision model is asked otherwise: the rubric and the turn are the state, each memory a question of its own, answered
-independently; so there are no packs to keep stable, and names need not be unguessable. Two forms: a predicate, whose
-probability is the score, or a rating on five levels, each with a rubric in a file of its own.
+A decision model is asked otherwise: the rubric and the turn are the state, each memory a question
+of its own, answered independently; so there are no packs to keep stable, and names need not be
+unguessable. Two forms: a predicate, whose probability is the score, or a rating on five levels,
+each with a rubric in a file of its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,7 +43,8 @@ class PackEntry(NamedTuple):
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack in the given order: a file is named once around its memories, and so are the headings above it."""
+    """Render a pack in the given order: a file is named once around its memories, and so are the
+    headings above it."""
     lines: list[str] = []
     for path, members in groupby(entries, key=lambda entry: entry.path):
         shown = [_memory(entry, name) for entry, name in _with_short_names(members)]
@@ -49,11 +53,15 @@ def pack_block(entries: Sequence[PackEntry]) -> str:
 
 
 def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry, str]]:
-    """Yield each memory with its name; headings that equal those of the memory before are written as `…`."""
+    """Yield each memory with its name; headings that equal those of the memory before are written
+    as `…`."""
     above = ""
     for entry in entries:
         headings, _, last = entry.entity.rpartition(HEADING_SEPARATOR)
-        yield entry, f"…{HEADING_SEPARATOR}{last}" if headings and headings == above else entry.entity
+        yield (
+            entry,
+            f"…{HEADING_SEPARATOR}{last}" if headings and headings == above else entry.entity,
+        )
         above = headings
 
 
@@ -62,7 +70,8 @@ class JudgeModel(Struct, frozen=True, kw_only=True):
 
     name: str
     answered_by: str = ""
-    """The model that the host names in its replies, where that is the judge; empty: the one asked for."""
+    """The model that the host names in its replies, where that is the judge; empty: the one asked
+    for."""
     reasoning: str = ""
     """Effort in the vendor's words; empty: not sent."""
     reasoning_reserve: int = 0
@@ -71,7 +80,8 @@ class JudgeModel(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     """The model's own limit."""
     order: str = "memory_first"
-    """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them."""
+    """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns;
+    `turn_first` swaps them."""
     prefix_ttl_s: int = 0
     """How long a host that charges for it should cache the prefix of a lasting pack; 0: not."""
     timeout_s: float = 60.0
@@ -86,23 +96,35 @@ class PromptOptions(Struct, frozen=True):
     model: JudgeModel
     max_output_tokens: int
     reasons_from: float = 0.3
-    """Lowest score, 0..1, that asks for a reason; 0 asks for all. It is rendered after the prefix."""
+    """Lowest score, 0..1, that asks for a reason; 0 asks for all. It is rendered after the
+    prefix."""
     cache_key: str = ""
     is_kept: bool = True
     """The same entries will share a prompt in later turns."""
 
 
 def judging_request(
-    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions, *, rubric: Rubric = CODE_RUBRIC
+    entries: Sequence[PackEntry],
+    turn_text: str,
+    options: PromptOptions,
+    *,
+    rubric: Rubric = CODE_RUBRIC,
 ) -> Request:
     """Build the request that judges these entries against a rendered turn."""
     system = rubric.text()
     memory_first = options.model.order == "memory_first"
-    first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
+    first, last = (
+        (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
+    )
     content = (first, f"{last}\n\n{_asked(len(entries), options.reasons_from)}")
     frame = tokens.size(system, turn_text)
     return make_judging_request(
-        entries, system, content, options, is_stable=memory_first and options.is_kept, frame_chars=frame
+        entries,
+        system,
+        content,
+        options,
+        is_stable=memory_first and options.is_kept,
+        frame_chars=frame,
     )
 
 
@@ -118,7 +140,8 @@ def make_judging_request(
 ) -> Request:
     """Build a judging request from its rendered parts.
 
-    is_stable: the first part is the same in later turns. frame_chars: what separate prompts would repeat per
+    is_stable: the first part is the same in later turns.
+    frame_chars: what separate prompts would repeat per
     judgment. questions: codes of the questions that share the prompt; empty: one turn.
     """
     model, chars = options.model, tokens.size(system, *content)
@@ -151,12 +174,22 @@ def _asked(count: int, reasons_from: float) -> str:
 
 
 def _memory(entry: PackEntry, name: str) -> str:
-    head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{escape_attribute(name)}">'
+    head = (
+        f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}"'
+        f' name="{escape_attribute(name)}">'
+    )
     return f"{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
 
-LEVELS = (("unrelated", 0.05), ("nearby", 0.25), ("background", 0.55), ("needed", 0.80), ("edited", 0.95))
-"""Level of the rubric for code -> the middle of its band of scores (0-9, 10-39, 40-69, 70-89, 90-100)."""
+LEVELS = (
+    ("unrelated", 0.05),
+    ("nearby", 0.25),
+    ("background", 0.55),
+    ("needed", 0.80),
+    ("edited", 0.95),
+)
+"""Level of the rubric for code -> the middle of its band of scores (0-9, 10-39, 40-69, 70-89,
+90-100)."""
 
 
 def question_names(size: int) -> tuple[str, ...]:
@@ -165,7 +198,8 @@ def question_names(size: int) -> tuple[str, ...]:
 
 
 def question_text(entry: PackEntry, statement: str) -> str:
-    """Render the question about one memory: a statement, and the memory as data within its fence."""
+    """Render the question about one memory: a statement, and the memory as data within its
+    fence."""
     name = f' name="{escape_attribute(entry.entity)}"' if entry.entity else ""
     head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}>'
     return f"{statement}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
@@ -201,7 +235,11 @@ def decision_request(
         content=(state, *questions),
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
-        levels=(*[name for name, _ in LEVELS[:-1]], rubric.best_level) if form is DecisionForm.SCORE else (),
+        levels=(
+            (*[name for name, _ in LEVELS[:-1]], rubric.best_level)
+            if form is DecisionForm.SCORE
+            else ()
+        ),
         max_output_tokens=0,  # answers are no text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),

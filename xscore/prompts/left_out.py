@@ -1,10 +1,10 @@
 """What a bundle leaves out: memories that it only names, and the parts of a memory that it cuts.
 
-Named are memories chosen without room, passed without a place, or just below the threshold. One line each, by file,
-within a share of the budget; what does not fit even so is counted. Class outlines are cut to names, long functions to
-the lines that matter; every cut says what was left out, and line numbers are those of the file. Trade-offs: names come
-before reasons, so a long list has no reasons; the lines that matter are found by the words of the task and of the
-judge's reason.
+Named are memories chosen without room, passed without a place, or just below the threshold. One
+line each, by file, within a share of the budget; what does not fit even so is counted. Class
+outlines are cut to names, long functions to the lines that matter; every cut says what was left
+out, and line numbers are those of the file. Trade-offs: names come before reasons, so a long list
+has no reasons; the lines that matter are found by the words of the task and of the judge's reason.
 """
 
 import re
@@ -31,7 +31,9 @@ class LeftOutCause(IntEnum):
 
 
 HEADINGS = {
-    LeftOutCause.NO_ROOM: "Chosen, but without room in the budget or in their layer's share; ask for what you need:",
+    LeftOutCause.NO_ROOM: (
+        "Chosen, but without room in the budget or in their layer's share; ask for what you need:"
+    ),
     LeftOutCause.NO_PLACE: "Passed as well, but all places were taken:",
     LeftOutCause.BELOW: "Near, but below the threshold:",
 }
@@ -53,7 +55,9 @@ class LeftOut(Struct, frozen=True):
     tokens: int = 0
 
 
-def name_within(left_out: Sequence[LeftOut], budget: int, *, size: Callable[[LeftOut], int]) -> list[LeftOut]:
+def name_within(
+    left_out: Sequence[LeftOut], budget: int, *, size: Callable[[LeftOut], int]
+) -> list[LeftOut]:
     """Return the first of these whose entries fit into the budget of tokens together."""
     for count, each in enumerate(left_out):
         budget -= size(each)
@@ -72,9 +76,13 @@ def in_order(left_out: Iterable[LeftOut]) -> list[LeftOut]:
 
 
 def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
-    """Return headings and a line for each memory (path:lines, entity, score, reason), within a budget of tokens."""
+    """Return headings and a line for each memory (path:lines, entity, score, reason), within a
+    budget of tokens."""
     ordered = in_order(left_out)
-    opens = {next(group).candidate.id: HEADINGS[cause] for cause, group in groupby(ordered, lambda one: one.cause)}
+    opens = {
+        next(group).candidate.id: HEADINGS[cause]
+        for cause, group in groupby(ordered, lambda one: one.cause)
+    }
 
     def size(one: LeftOut) -> int:
         return _tokens(opens.get(one.candidate.id, ""), _line(one))
@@ -85,19 +93,35 @@ def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     for one in named:
         whole = _line(one, reason=True)
         spare -= _tokens(whole) - _tokens(_line(one))
-        lines += [line for line in (opens.get(one.candidate.id), whole if spare >= 0 else _line(one)) if line]
+        lines += [
+            line
+            for line in (opens.get(one.candidate.id), whole if spare >= 0 else _line(one))
+            if line
+        ]
     rest = len(ordered) - len(named)
     if rest:
-        lines.append(f"{rest} {'more ' * bool(named)}passed or came near; `xscore explain` tells of each")
+        lines.append(
+            f"{rest} {'more ' * bool(named)}passed or came near; `xscore explain` tells of each"
+        )
     return lines
 
 
 def _line(one: LeftOut, *, reason: bool = False) -> str:
     candidate = one.candidate
     lines = f":{candidate.start_line}-{candidate.end_line}" if candidate.start_line else ""
-    place = f"{candidate.path}{lines} {candidate.entity}" if candidate.path else one.title or candidate.entity
-    ids = " ".join(f"[{id_}]" for id_ in (candidate.id, *one.others)) if not candidate.path or one.others else ""
-    size = f"about {one.tokens:,} tokens" if one.tokens and one.cause is LeftOutCause.NO_ROOM else ""
+    place = (
+        f"{candidate.path}{lines} {candidate.entity}"
+        if candidate.path
+        else one.title or candidate.entity
+    )
+    ids = (
+        " ".join(f"[{id_}]" for id_ in (candidate.id, *one.others))
+        if not candidate.path or one.others
+        else ""
+    )
+    size = (
+        f"about {one.tokens:,} tokens" if one.tokens and one.cause is LeftOutCause.NO_ROOM else ""
+    )
     why = one.reason[:REASON_CHARS] if reason else ""
     said = [ids, place, score_text(one.score, threshold=one.threshold), size, why]
     return collapse_blanks(escape_tags(" ".join(part for part in said if part)))
@@ -112,11 +136,53 @@ MOST_SIGNATURES = 10
 AROUND = 2
 """Lines shown before and after a line that matters."""
 SHORTEST_WORD = 4
-_COMMON = frozenset({
-    *("about", "after", "also", "because", "before", "change", "code", "does", "each", "from", "have", "into", "line"),
-    *("lines", "make", "more", "only", "should", "take", "than", "that", "their", "them", "then", "there", "these"),
-    *("they", "this", "those", "what", "when", "where", "which", "while", "will", "with", "would"),
-})  # fmt: skip
+_COMMON = frozenset(
+    {
+        *(
+            "about",
+            "after",
+            "also",
+            "because",
+            "before",
+            "change",
+            "code",
+            "does",
+            "each",
+            "from",
+            "have",
+            "into",
+            "line",
+        ),
+        *(
+            "lines",
+            "make",
+            "more",
+            "only",
+            "should",
+            "take",
+            "than",
+            "that",
+            "their",
+            "them",
+            "then",
+            "there",
+            "these",
+        ),
+        *(
+            "they",
+            "this",
+            "those",
+            "what",
+            "when",
+            "where",
+            "which",
+            "while",
+            "will",
+            "with",
+            "would",
+        ),
+    }
+)
 _REDACTED = re.compile(r"<(?:SECRET|PII):\w+>")
 _NAME_AT_END = re.compile(r"(?<![\w$])[\w$]+\Z")
 
@@ -140,17 +206,27 @@ def without_stubs(text: str, signatures: Sequence[str]) -> str:
 
 
 def name_methods(outline: str) -> str:
-    """Replace the signatures of an outline by one line of method names, if there are more than `MOST_SIGNATURES`."""
+    """Replace the signatures of an outline by one line of method names, if there are more than
+    `MOST_SIGNATURES`."""
     lines = outline.split("\n")
-    stubs = [found for end, line in enumerate(lines) if (found := _stub_ending_at(lines, end, line))]
+    stubs = [
+        found for end, line in enumerate(lines) if (found := _stub_ending_at(lines, end, line))
+    ]
     if len(stubs) <= MOST_SIGNATURES:
         return outline
     gone = {at for start, end, _ in stubs for at in range(start, end + 1)}
     first, _, _ = stubs[0]
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
     mark = "//" if lines[stubs[0][1]].rstrip().endswith("}") else "#"
-    named = f"{indent}{mark} {len(stubs)} methods, only named: {', '.join(name for _, _, name in stubs)}"
-    kept = [named if at == first else line for at, line in enumerate(lines) if at == first or at not in gone]
+    named = (
+        f"{indent}{mark} {len(stubs)} methods, only named:"
+        f" {', '.join(name for _, _, name in stubs)}"
+    )
+    kept = [
+        named if at == first else line
+        for at, line in enumerate(lines)
+        if at == first or at not in gone
+    ]
     return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
 
 
@@ -173,7 +249,8 @@ def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> tuple[int, int
 
 
 def _name_before_bracket(signature: str) -> str:
-    """Return the first name that a parenthesis follows, with or without type parameters between; empty if none."""
+    """Return the first name that a parenthesis follows, with or without type parameters between;
+    empty if none."""
     for before in signature.split("(")[:-1]:
         head = before.rpartition(")")[2].rstrip()
         if head.endswith(">") and "<" in head:
@@ -185,13 +262,15 @@ def _name_before_bracket(signature: str) -> str:
 
 
 def telling_words(*texts: str) -> frozenset[str]:
-    """Return the words of a task and a reason by which the lines that matter are found, in lower case."""
+    """Return the words of a task and a reason by which the lines that matter are found, in lower
+    case."""
     words = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text)}
     return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
 
 
 def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: int) -> str:
-    """Return the head and the lines with these words, at most about `limit` characters; empty if none has one.
+    """Return the head and the lines with these words, at most about `limit` characters; empty if
+    none has one.
 
     first_line: the number of the first line in its file, for what is said of the gaps.
     """
@@ -200,7 +279,11 @@ def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: i
     shown = {0}
     size = len(lines[0])
     for place in sorted(range(1, len(lines)), key=lambda at: (-worth[at], at)):
-        near = [at for at in range(max(0, place - AROUND), min(len(lines), place + AROUND + 1)) if at not in shown]
+        near = [
+            at
+            for at in range(max(0, place - AROUND), min(len(lines), place + AROUND + 1))
+            if at not in shown
+        ]
         more = sum(len(lines[at]) + 1 for at in near)
         if not worth[place] or size + more > limit:
             break
@@ -223,4 +306,6 @@ def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: i
 
 def redacted_lines(text: str, *, first_line: int) -> tuple[int, ...]:
     """Return the numbers of the lines in which something was redacted."""
-    return tuple(first_line + at for at, line in enumerate(text.split("\n")) if _REDACTED.search(line))
+    return tuple(
+        first_line + at for at, line in enumerate(text.split("\n")) if _REDACTED.search(line)
+    )

@@ -1,8 +1,9 @@
-"""What a judge is told to look for: the rubric for code, or the general one, which may hold a text of the user's own.
+"""What a judge is told to look for: the rubric for code, or the general one, which may hold a text
+of the user's own.
 
-Each rubric has a file for each way of asking: a chat prompt, a predicate, a rating. The general one is for entries of
-any kind. Trade-off: a user's text stands inside the general rubric, whose bands stay; where both speak, it is told that
-the user's decides.
+Each rubric has a file for each way of asking: a chat prompt, a predicate, a rating. The general one
+is for entries of any kind. Trade-off: a user's text stands inside the general rubric, whose bands
+stay; where both speak, it is told that the user's decides.
 """
 
 from functools import cache
@@ -26,12 +27,16 @@ _GENERAL_STATEMENTS = {
     DecisionForm.PREDICATE: "This memory fits what the task looks for:",
     DecisionForm.SCORE: "How well does this memory fit what the task looks for?",
 }
-_USUAL = "Consider what the question depends on directly, similar cases, related matters, and what went wrong."
+_USUAL = (
+    "Consider what the question depends on directly, similar cases, related matters, and what went"
+    " wrong."
+)
 _OWN = "The user's own rubric follows; where it differs from what stands above, it decides."
 
 
 class Rubric(Struct, frozen=True):
-    """One rubric. Everything in it changes scores, so its version is part of every judgment's key."""
+    """One rubric. Everything in it changes scores, so its version is part of every judgment's
+    key."""
 
     is_general: bool = False
     own: str = ""
@@ -47,7 +52,8 @@ class Rubric(Struct, frozen=True):
 
     @property
     def best_level(self) -> str:
-        """The name of the highest level of a rating; the others have the same names in every rubric."""
+        """The name of the highest level of a rating; the others have the same names in every
+        rubric."""
         return "exact" if self.is_general else "edited"
 
     def version(self, form: DecisionForm | None = None) -> str:
@@ -62,7 +68,8 @@ CODE_RUBRIC = Rubric()
 
 
 def named_rubric(setting: str) -> Rubric:
-    """Return the rubric of `judge.rubric`: `code`, `general`, or the general one with this text of the user's own."""
+    """Return the rubric of `judge.rubric`: `code`, `general`, or the general one with this text of
+    the user's own."""
     if setting == "code":
         return CODE_RUBRIC
     return Rubric(is_general=True, own="" if setting == "general" else setting.strip())
@@ -71,6 +78,11 @@ def named_rubric(setting: str) -> Rubric:
 @cache
 def _text(rubric: Rubric, form: DecisionForm | None) -> str:
     of = "general" if rubric.is_general else "decision" if form else "judge"
-    name = f"{of}_{form.value if form else 'rubric'}.md"  # judge_rubric.md, decision_score.md, general_predicate.md, …
+    # judge_rubric.md, decision_score.md, general_predicate.md, ….
+    name = f"{of}_{form.value if form else 'rubric'}.md"
     text = Path(__file__).with_name(name).read_text("utf-8").strip()
-    return text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL) if rubric.is_general else text
+    return (
+        text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL)
+        if rubric.is_general
+        else text
+    )

@@ -1,7 +1,8 @@
 """The turn as the judge sees it, last in its prompt; the turn key is derived from it.
 
-Public contract: `docs/internals/protocol.md`. Memories and instructions are added in `judge`. Trade-off: a long file is
-cut by characters around the cursor, not by lines, so that the size of a prompt is known exactly.
+Public contract: `docs/internals/protocol.md`. Memories and instructions are added in `judge`.
+Trade-off: a long file is cut by characters around the cursor, not by lines, so that the size of a
+prompt is known exactly.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,8 @@ from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.records.turn import Turn
 
 PROMPT_VERSION = "judge-3"
-"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
+"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this
+name."""
 ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
 """Longer error output, files and diffs are shortened, with a mark."""
@@ -27,7 +29,8 @@ def about_block(turn: Turn) -> str:
 def turn_block(turn: Turn, *, sees: str = "task") -> str:
     """Render what the judge sees of the turn; the turn key is derived from it.
 
-    sees: `task` shows task, what it is about and errors; `full` adds the current file, the diff and the recent files.
+    sees: `task` shows task, what it is about and errors; `full` adds the current file, the diff and
+        the recent files.
     """
     parts = [_fenced("task", turn.task), *filter(None, [about_block(turn)])]
     if turn.errors:
@@ -38,27 +41,41 @@ def turn_block(turn: Turn, *, sees: str = "task") -> str:
 
 
 def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -> str:
-    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its request holds of it."""
+    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its
+    request holds of it."""
     whole = [("errors", turn.errors, ERROR_CHARS)]
     if sees == "full":
         whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
     if turn_chars is not None:
         whole.append(("turn", turn_block(turn, sees=sees), turn_chars))
-    cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
+    cut = [
+        f"{most:,} of {len(text):,} characters of the {name}"
+        for name, text, most in whole
+        if len(text) > most
+    ]
     return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
 
 
 def shown_turn_parts(turn: Turn, *, sees: str = "task") -> tuple[str, ...]:
     """Return the names of the parts that `turn_block` shows, for the receipt."""
-    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if sees == "full" else ()
-    return ("task", *(name for name, value in (("about", turn.about), ("errors", turn.errors), *more) if value))
+    more = (
+        (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent))
+        if sees == "full"
+        else ()
+    )
+    return (
+        "task",
+        *(name for name, value in (("about", turn.about), ("errors", turn.errors), *more) if value),
+    )
 
 
 def _editor_blocks(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"
+        yield (
+            f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"  # noqa: E501  its lines are read by others
+        )
     if turn.diff:
         yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
     if turn.recent:

@@ -1,9 +1,11 @@
-"""The Anthropic dialect: request bodies, replies, streams and error tables of hosts that speak its messages.
+"""The Anthropic dialect: request bodies, replies, streams and error tables of hosts that speak its
+messages.
 
-No temperature, top_p or top_k is sent (the API has none), and no numeric bounds in the schema (it answers 400 to them).
-Only the end of the stable parts is marked for the cache, and only where the request asks for it, because writing
-costs. A compatible host that refuses the schema is asked without it. Trade-off: a host that ignores the schema silently
-is not noticed, and blocks that are not text (thinking) are dropped unread.
+No temperature, top_p or top_k is sent (the API has none), and no numeric bounds in the schema (it
+answers 400 to them). Only the end of the stable parts is marked for the cache, and only where the
+request asks for it, because writing costs. A compatible host that refuses the schema is asked
+without it. Trade-off: a host that ignores the schema silently is not noticed, and blocks that are
+not text (thinking) are dropped unread.
 """
 
 from collections.abc import Mapping
@@ -16,19 +18,33 @@ from msgspec.structs import replace
 from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import HOUR_S
-from xscore.providers.host_facts import cached_count, header_count, make_completion, sub_object, token_count
+from xscore.providers.host_facts import (
+    cached_count,
+    header_count,
+    make_completion,
+    sub_object,
+    token_count,
+)
 from xscore.providers.provider import OnText
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, reply_schema
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
+from xscore.records.calls import (
+    Capability,
+    Completion,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Usage,
+)
 
 THINKING = frozenset({"disabled", "between_tools", "adaptive"})
 """Reasoning words that name a way of thinking; every other is an effort."""
 FORM_WORDS = ("output_config", "output_format", "json_schema")
 """Words by which hosts name the part of the request that asks for JSON."""
 LONGEST_UNSTREAMED_TOKENS = 21_333
-"""A longer reply is streamed even if no one watches: idle connections are closed after ten minutes, and the SDK's own
-typed call refuses it."""
+"""A longer reply is streamed even if no one watches: idle connections are closed after ten minutes,
+and the SDK's own typed call refuses it."""
 VERSION = "2026-10-21"
 """Of the dialect, as the SDK states it."""
 
@@ -53,7 +69,8 @@ LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
 
 
 class AnthropicStream(StreamReader):
-    """The state of one streamed reply; thinking is not shown, and unknown events are skipped as the API asks."""
+    """The state of one streamed reply; thinking is not shown, and unknown events are skipped as the
+    API asks."""
 
     def __init__(self, call: CallContext, on_text: OnText) -> None:
         super().__init__(call, on_text)
@@ -78,7 +95,8 @@ class AnthropicStream(StreamReader):
                 self.finish: Finish | None = _finish_of(reason) if reason else self.finish
 
     def _count(self, usage: Mapping[str, object]) -> None:
-        """Keep the counts that are stated: later events repeat some cumulatively and leave others out."""
+        """Keep the counts that are stated: later events repeat some cumulatively and leave others
+        out."""
         self._counts |= {name: value for name, value in usage.items() if value is not None}
         self.usage: Usage | None = reported_usage(self._counts)
         self.counts_cached: bool = cached_count(self._counts) is not None
@@ -98,17 +116,22 @@ class AnthropicProvider(WireProvider):
         return {"anthropic-version": VERSION, **super().headers()}
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
-        """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text here."""
+        """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text
+        here."""
         fields: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_output_tokens,
-            "messages": [{"role": "user", "content": prompt_content(request, mark=_cache_mark(request))}],
+            "messages": [
+                {"role": "user", "content": prompt_content(request, mark=_cache_mark(request))}
+            ],
         }
         if request.system:
             fields["system"] = [{"type": "text", "text": request.system}]
         output: dict[str, Any] = {}
         if request.reply_ids and known.reply_form is ReplyForm.JSON_SCHEMA:
-            schema = reply_schema(request.reply_ids, questions=request.reply_questions, bounds=False)
+            schema = reply_schema(
+                request.reply_ids, questions=request.reply_questions, bounds=False
+            )
             output["format"] = {"type": "json_schema", "schema": schema}
         if request.reasoning in THINKING:
             fields["thinking"] = {"type": request.reasoning}
@@ -123,12 +146,23 @@ class AnthropicProvider(WireProvider):
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
         """Ask without the schema where this error object names it; None: it does not."""
         message = refusal.get("message") if isinstance(refusal, Mapping) else None
-        if known.reply_form is not ReplyForm.JSON_SCHEMA or not request.reply_ids or not isinstance(message, str):
+        if (
+            known.reply_form is not ReplyForm.JSON_SCHEMA
+            or not request.reply_ids
+            or not isinstance(message, str)
+        ):
             return None
-        return replace(known, reply_form=ReplyForm.TEXT) if any(word in message for word in FORM_WORDS) else None
+        return (
+            replace(known, reply_form=ReplyForm.TEXT)
+            if any(word in message for word in FORM_WORDS)
+            else None
+        )
 
-    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
-        """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
+    def completion(
+        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+    ) -> Completion:
+        """Return the completion in this reply object; raise the error it carries, or
+        UnreadableResponse."""
         ANTHROPIC.raise_inner(found.get("error"), call)
         blocks = found.get("content")
         if not isinstance(blocks, list):
@@ -145,10 +179,12 @@ class AnthropicProvider(WireProvider):
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
         """Return the limits a minute that the reply's headers state.
 
-        The total is left out where input is stated by itself: it is then input plus output, and calls would be held
-        back by what the cache served, which the host does not count.
+        The total is left out where input is stated by itself: it is then input plus output, and
+        calls would be held back by what the cache served, which the host does not count.
         """
-        stated = {name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in LIMITED}
+        stated = {
+            name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in LIMITED
+        }
         return RateLimits(
             requests_per_minute=stated["requests"],
             tokens_per_minute=None if stated["input-tokens"] else stated["tokens"],
@@ -160,7 +196,9 @@ class AnthropicProvider(WireProvider):
         """Return the longest input, where the host tells."""
         with suppress(ProviderError):
             found = await self.look_up(f"/v1/models/{quote(model, safe='')}")
-            return token_count(found.get("max_input_tokens")) or host_facts.served_context({"data": [found]}, model)
+            return token_count(found.get("max_input_tokens")) or host_facts.served_context(
+                {"data": [found]}, model
+            )
         return None
 
 
@@ -170,7 +208,8 @@ connect: Final = AnthropicProvider.connect
 def reported_usage(found: object) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
-    The host counts what its cache served and what was written to it beside `input_tokens`; ours is the sum.
+    The host counts what its cache served and what was written to it beside `input_tokens`; ours is
+    the sum.
     """
     if not isinstance(found, Mapping):
         return None
@@ -180,7 +219,9 @@ def reported_usage(found: object) -> Usage | None:
     written = token_count(found.get("cache_creation_input_tokens")) or 0
     if fresh is None or output is None or not fresh + read + written:
         return None
-    written_1h = token_count(sub_object(found, "cache_creation").get("ephemeral_1h_input_tokens")) or 0
+    written_1h = (
+        token_count(sub_object(found, "cache_creation").get("ephemeral_1h_input_tokens")) or 0
+    )
     thought = token_count(sub_object(found, "output_tokens_details").get("thinking_tokens")) or 0
     return Usage(
         input_tokens=fresh + read + written,
@@ -195,7 +236,10 @@ def reported_usage(found: object) -> Usage | None:
 def _cache_mark(request: Request) -> dict[str, Any] | None:
     if request.prefix_ttl_s <= 0:
         return None
-    return {"cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if request.prefix_ttl_s >= HOUR_S else {})}
+    return {
+        "cache_control": {"type": "ephemeral"}
+        | ({"ttl": "1h"} if request.prefix_ttl_s >= HOUR_S else {})
+    }
 
 
 def _finish_of(stop_reason: object) -> Finish:

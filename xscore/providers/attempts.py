@@ -1,10 +1,12 @@
-"""Wrappers around one call: try again where that may help, and write one ledger row for every attempt.
+"""Wrappers around one call: try again where that may help, and write one ledger row for every
+attempt.
 
-Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt takes its own
-tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed attempt: the call waits as long as
-the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. An unreadable reply is asked for once more.
-Metering is innermost, so it times each call separately. Trade-off: without adaptive concurrency inside, each call
-handles a storm of 429s on its own.
+Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt
+takes its own
+tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed attempt: the
+call waits as long as the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. An
+unreadable reply is asked for once more. Metering is innermost, so it times each call separately.
+Trade-off: without adaptive concurrency inside, each call handles a storm of 429s on its own.
 """
 
 import asyncio
@@ -16,20 +18,32 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited, Unreachable, UnreadableResponse
+from xscore.platform.errors import (
+    CallTimedOut,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+    UnreadableResponse,
+)
 from xscore.platform.processes import random_hex
 from xscore.platform.tokens import size
 from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
 from xscore.providers.hosts import is_loopback
-from xscore.providers.prices import PriceFunction, call_price, counterfactual_cost, usage_upper_bound
+from xscore.providers.prices import (
+    PriceFunction,
+    call_price,
+    counterfactual_cost,
+    usage_upper_bound,
+)
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import CallRecord, Completion, Request, Usage
 
 MAX_REFUSALS = 20
 """Give up a call after this many 429s."""
 MOST_FUTILE = 2
-"""Give up a call after this many replies not in the dialect, or connections that a host of this machine, which has not
-answered yet, refuses: a host of the wrong kind stays one, and a server that is not started does not start by itself."""
+"""Give up a call after this many replies not in the dialect, or connections that a host of this
+machine, which has not answered yet, refuses: a host of the wrong kind stays one, and a server that
+is not started does not start by itself."""
 JITTER_SHARE = 0.25
 """Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
 OUTCOME_OK = "ok"
@@ -68,7 +82,9 @@ class Retrying(ProviderWrapper):
         failed = refused = futile = 0
         while True:
             try:
-                completion = await self.provider.complete(request, None if on_text is None else show)
+                completion = await self.provider.complete(
+                    request, None if on_text is None else show
+                )
                 self._is_up = True
                 return completion
             except ProviderError as error:
@@ -76,17 +92,27 @@ class Retrying(ProviderWrapper):
                 failed += not isinstance(error, RateLimited)
                 is_absent = self._is_local and not self._is_up and isinstance(error, Unreachable)
                 futile += is_absent or isinstance(error, UnreadableResponse)
-                is_last = failed >= self._attempts or refused >= MAX_REFUSALS or futile >= MOST_FUTILE
-                if is_last or shown or not may_retry(error):  # a retry would show the same text twice
+                is_last = (
+                    failed >= self._attempts or refused >= MAX_REFUSALS or futile >= MOST_FUTILE
+                )
+                # A retry would show the same text twice.
+                if is_last or shown or not may_retry(error):
                     raise
                 last = error
             self._tell(last)
-            if isinstance(last, CallTimedOut) and self._is_local:  # a slow model, not a dead one: give it more time
+            # A slow model, not a dead one: give it more time.
+            if isinstance(last, CallTimedOut) and self._is_local:
                 request = replace(request, timeout_s=request.timeout_s * 2)
-            await self._sleep(retry_wait_s(1 if isinstance(last, RateLimited) else failed, last, jitter=self._jitter))
+            await self._sleep(
+                retry_wait_s(
+                    1 if isinstance(last, RateLimited) else failed, last, jitter=self._jitter
+                )
+            )
 
 
-def retry_wait_s(failed: int, error: ProviderError, *, jitter: Callable[[], float] = random.random) -> float:
+def retry_wait_s(
+    failed: int, error: ProviderError, *, jitter: Callable[[], float] = random.random
+) -> float:
     """Return how long to wait before another attempt. failed: attempts so far."""
     backoff = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
     least = max(error.retry_after_s or 0.0, backoff)
@@ -103,8 +129,8 @@ def may_retry(error: BaseException) -> bool:
 class Metered(ProviderWrapper):
     """A provider whose attempts are written to a ledger; a ledger that fails stops the call.
 
-    An attempt that may have been charged without reporting its usage is recorded at its upper bound, as its budget is
-    charged, and marked as estimated.
+    An attempt that may have been charged without reporting its usage is recorded at its upper
+    bound, as its budget is charged, and marked as estimated.
     """
 
     def __init__(
@@ -144,7 +170,13 @@ class Metered(ProviderWrapper):
         return usage_upper_bound(self.name, self.host, request, price_of=self._price)
 
     def _write(
-        self, request: Request, begin: tuple[float, float], outcome: str, usage: Usage, *, estimated: bool
+        self,
+        request: Request,
+        begin: tuple[float, float],
+        outcome: str,
+        usage: Usage,
+        *,
+        estimated: bool,
     ) -> Decimal | None:
         self._rows += 1
         cost = self._price(self.name, request.model, self.host, usage)
@@ -162,7 +194,9 @@ class Metered(ProviderWrapper):
                 candidates=request.candidates,
                 usage=usage,
                 cost_usd=cost,
-                otherwise=counterfactual_cost(self.name, self.host, request, usage, cost=cost, price_of=self._price),
+                otherwise=counterfactual_cost(
+                    self.name, self.host, request, usage, cost=cost, price_of=self._price
+                ),
                 estimated=estimated,
                 chars=size(request.system, *request.content),
             )

@@ -1,7 +1,8 @@
 """Declared settings of each model family: how a judge calls it, and how its host caches prefixes.
 
-A model that is not listed gets cautious settings (small context, no reasoning field). Prices come from genai-prices.
-Trade-off: the table ages, so it names families by the start of the model's name, and a new member inherits.
+A model that is not listed gets cautious settings (small context, no reasoning field). Prices come
+from genai-prices. Trade-off: the table ages, so it names families by the start of the model's name,
+and a new member inherits.
 """
 
 from msgspec import Struct
@@ -37,9 +38,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     cache_floor: int = 1_024
     """Shortest prefix that the host caches, in tokens."""
     cache_breakpoints: bool = False
-    """The host caches up to a marked place only (Claude; GPT-5.6 and later), and charges for writing."""
+    """The host caches up to a marked place only (Claude; GPT-5.6 and later), and charges for
+    writing."""
     cache_writes: tuple[CacheWrite, ...] = ()
-    """How long a marked prefix may be kept, and what writing it costs; empty where the host caches by itself."""
+    """How long a marked prefix may be kept, and what writing it costs; empty where the host caches
+    by itself."""
     cache_read_factor: float = 0.1
     """Price of a token read from the cache, as a share of the plain input price."""
     order: str = "memory_first"
@@ -50,8 +53,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """Memories that share a prompt; more where the host caches long prefixes only."""
 
 
-UNKNOWN = ModelSettings(temperature=0.0, context_tokens=8_192, max_output_tokens=4_096, pack_tokens=2_500, pack_size=20)
-"""Judges less well by the position in a long prompt, as weak models do: half as many memories share one."""
+UNKNOWN = ModelSettings(
+    temperature=0.0, context_tokens=8_192, max_output_tokens=4_096, pack_tokens=2_500, pack_size=20
+)
+"""Judges less well by the position in a long prompt, as weak models do: half as many memories share
+one."""
 
 _MARKED = ModelSettings(
     reasoning="none",
@@ -64,7 +70,9 @@ _EFFORT_NONE = ModelSettings(reasoning="none", context_tokens=272_000, max_outpu
 _EFFORT_MINIMAL = ModelSettings(
     reasoning="minimal", reasoning_reserve=512, context_tokens=272_000, max_output_tokens=128_000
 )
-_EFFORT_LOW = ModelSettings(reasoning="low", reasoning_reserve=4_096, context_tokens=100_000, max_output_tokens=65_536)
+_EFFORT_LOW = ModelSettings(
+    reasoning="low", reasoning_reserve=4_096, context_tokens=100_000, max_output_tokens=65_536
+)
 
 OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("gpt-6.1", replace(_MARKED, cache_read_factor=0.05)),
@@ -77,7 +85,13 @@ OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("gpt-5", _EFFORT_MINIMAL),
     (
         "gpt-oss",
-        replace(UNKNOWN, reasoning="low", reasoning_reserve=2_048, context_tokens=100_000, max_output_tokens=16_384),
+        replace(
+            UNKNOWN,
+            reasoning="low",
+            reasoning_reserve=2_048,
+            context_tokens=100_000,
+            max_output_tokens=16_384,
+        ),
     ),
     ("gpt-4.1", ModelSettings(temperature=0.0, context_tokens=1_000_000, max_output_tokens=32_768)),
     ("gpt-4o", ModelSettings(temperature=0.0, context_tokens=111_000)),
@@ -87,9 +101,10 @@ OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
 )
 """Start of the model's name in the OpenAI dialect -> settings; the first that fits holds.
 
-Sources: the request types of the official SDK 3.54 (efforts, breakpoints) and the vendor's prompt caching guide
-(1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, kept for 30 minutes, writes at 1.25 of
-the input price); genai-prices 0.2.3 for what reading costs.
+Sources: the request types of the official SDK 3.54 (efforts, breakpoints) and the vendor's prompt
+caching guide
+(1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, kept for 30
+minutes, writes at 1.25 of the input price); genai-prices 0.2.3 for what reading costs.
 """
 
 _CLAUDE = ModelSettings(
@@ -126,9 +141,10 @@ CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
 )
 """Start of the model's name in the Anthropic dialect -> settings; the first that fits holds.
 
-Sources: the vendor's pages of each model, its prompt caching guide (floors; 5 minutes at 1.25 of the input price, an
-hour at 2) and its migration guides to Opus 5, Opus 5.5, Sonnet 5.5 and Haiku 5.5 (which `thinking` each takes), read in
-November 2026; the SDK 2.12 for the words; genai-prices 0.2.3 for what reading costs.
+Sources: the vendor's pages of each model, its prompt caching guide (floors; 5 minutes at 1.25 of
+the input price, an hour at 2) and its migration guides to Opus 5, Opus 5.5, Sonnet 5.5 and Haiku
+5.5 (which `thinking` each takes), read in November 2026; the SDK 2.12 for the words; genai-prices
+0.2.3 for what reading costs.
 """
 
 
@@ -138,7 +154,14 @@ FAMILIES = {"anthropic": CLAUDE_FAMILIES, "openai": OPENAI_FAMILIES}
 
 def vendor_by_family(model: str) -> str:
     """Return the provider of a bare model name by its family; empty where no family fits."""
-    return next((name for name, known in FAMILIES.items() if any(model.startswith(start) for start, _ in known)), "")
+    return next(
+        (
+            name
+            for name, known in FAMILIES.items()
+            if any(model.startswith(start) for start, _ in known)
+        ),
+        "",
+    )
 
 
 def model_settings(provider: str, model: str) -> ModelSettings:
@@ -147,9 +170,13 @@ def model_settings(provider: str, model: str) -> ModelSettings:
     The same model has other settings in another dialect, since each has words of its own for them.
     """
     if provider in DECISION_HOSTS:
-        return ModelSettings(context_tokens=DECISION_HOSTS[provider].request_tokens, order=DECISION_ORDER)
+        return ModelSettings(
+            context_tokens=DECISION_HOSTS[provider].request_tokens, order=DECISION_ORDER
+        )
     if provider == "scripted":
-        return replace(UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000)
+        return replace(
+            UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000
+        )
     name = model.rsplit("/", 1)[-1].lower()
     families = FAMILIES.get(provider, OPENAI_FAMILIES)
     return next((settings for start, settings in families if name.startswith(start)), UNKNOWN)

@@ -1,13 +1,16 @@
-"""How many calls may be in flight: as many as the host accepts, found by trying, and none while it answers 429.
+"""How many calls may be in flight: as many as the host accepts, found by trying, and none while it
+answers 429.
 
-Slow start: from 16, or from what the host handled minutes ago, the limit doubles with each window (as many answers as
-the limit) up to the ceiling. Where more than a seventh of a window meets 429s, they take it to four fifths, once an
-episode, and from then on it grows by an eighth a window; a host that sheds a few calls at any load is not taken for one
-that has too many. 429s in a row, `STORM_REFUSALS` and a quarter of the limit, close the gate until Retry-After,
-or a doubling backoff, has passed; then one call probes, and the gate opens unless that one meets a 429 too. Broken
-connections in a row close it in the same way, the first one already where the host has never answered, and
-`MOST_SILENT_PROBES` more end the run: a dead host costs a handful of attempts. Trade-off: a host that limits requests a
-minute without saying so is probed for its rate with calls that it refuses.
+Slow start: from 16, or from what the host handled minutes ago, the limit doubles with each window
+(as many answers as the limit) up to the ceiling. Where more than a seventh of a window meets 429s,
+they take it to four fifths, once an episode, and from then on it grows by an eighth a window; a
+host that sheds a few calls at any load is not taken for one that has too many. 429s in a row,
+`STORM_REFUSALS` and a quarter of the limit, close the gate until Retry-After,
+or a doubling backoff, has passed; then one call probes, and the gate opens unless that one meets a
+429 too. Broken connections in a row close it in the same way, the first one already where the host
+has never answered, and `MOST_SILENT_PROBES` more end the run: a dead host costs a handful of
+attempts. Trade-off: a host that limits requests a minute without saying so is probed for its rate
+with calls that it refuses.
 """
 
 import asyncio
@@ -22,22 +25,24 @@ from xscore.records.calls import ConcurrencyStep
 
 START_LIMIT = 16
 FIRST_CALLS = 4
-"""Calls sent before a host has shown that it is there: by what it handled minutes ago, by an answer, or by
-`FIRST_CALLS_S` without a failure."""
+"""Calls sent before a host has shown that it is there: by what it handled minutes ago, by an
+answer, or by `FIRST_CALLS_S` without a failure."""
 FIRST_CALLS_S = 0.4
 MOST_SILENT_PROBES = 4
 """Give up after this many calls in a row, each alone, that found no connection."""
 SHRINK_FACTOR = 0.8
 SHRINK_SHARE, GROW_SHARE = 0.15, 0.08
-"""Share of a window's calls that met a 429: above the first the limit shrinks, above the second it does not grow. Some
-hosts shed a few calls at any load; refusals are free, and each call is tried again when its host says."""
+"""Share of a window's calls that met a 429: above the first the limit shrinks, above the second it
+does not grow. Some hosts shed a few calls at any load; refusals are free, and each call is tried
+again when its host says."""
 SMALLEST_WINDOW = 20
 """Calls over which these shares are counted at least."""
 GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
 STORM_REFUSALS, STORM_SHARE = 3, 0.25
-"""The gate closes after this many 429s in a row with no answer in between, and at least this share of the limit. Just
-above what a host takes at once, it refuses a few calls while it answers the rest."""
+"""The gate closes after this many 429s in a row with no answer in between, and at least this share
+of the limit. Just above what a host takes at once, it refuses a few calls while it answers the
+rest."""
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1
@@ -56,12 +61,21 @@ MAX_HISTORY = 100
 
 
 class AdaptiveConcurrency:
-    """Calls in flight at one host, for one caller at a time. Each ticket goes to `answered`, `refused` or `leave`."""
+    """Calls in flight at one host, for one caller at a time.
+
+    Each ticket goes to `answered`, `refused` or `leave`.
+    """
 
     def __init__(
-        self, ceiling: int | None = None, *, start: int = 0, host: str = "", jitter: Callable[[], float] = random.random
+        self,
+        ceiling: int | None = None,
+        *,
+        start: int = 0,
+        host: str = "",
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        """ceiling: most calls at once; None: as many as the host takes. start: what it has just handled; 0: unknown."""
+        """ceiling: most calls at once; None: as many as the host takes. start: what it has just
+        handled; 0: unknown."""
         self._first_calls = start or FIRST_CALLS
         start = max(START_LIMIT, start)
         self.limit: int = start if ceiling is None else min(start, ceiling)
@@ -74,7 +88,8 @@ class AdaptiveConcurrency:
         self._window_answers = self._window_refusals = 0
         """Answers in this window, and 429s of calls that were sent since the limit last shrank."""
         self._has_tried_limit = True
-        """Whether a call was answered that was sent since then: one episode of 429s shrinks it once."""
+        """Whether a call was answered that was sent since then: one episode of 429s shrinks it
+        once."""
         self._refusals, self._closings = 0, 0
         self._broken, self._silent_probes = 0, 0
         """Connections that broke, and probes that found none, since the last answer."""
@@ -93,13 +108,20 @@ class AdaptiveConcurrency:
         return tuple(self._history)
 
     async def enter(self) -> int:
-        """Wait for a slot; return a ticket. Raises RateLimited or ConnectionFailed once the gate has given up."""
+        """Wait for a slot; return a ticket.
+
+        Raises RateLimited or ConnectionFailed once the gate has given up.
+        """
         if self._first_at is None:
             self._first_at = _now()
             self._note("start")
         while not self._has_room():
             self._changed.clear()
-            opens_at = [at for at in (self._closed_until, self._first_at + FIRST_CALLS_S) if at and at > _now()]
+            opens_at = [
+                at
+                for at in (self._closed_until, self._first_at + FIRST_CALLS_S)
+                if at and at > _now()
+            ]
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(opens_at, default=None)):
                     await self._changed.wait()
@@ -115,7 +137,9 @@ class AdaptiveConcurrency:
             raise self._give_up_error(self._final_error)
         may_pass = self._closed_until is None or (not self._probe and _now() >= self._closed_until)
         is_there = self._is_heard or _now() >= (self._first_at or 0.0) + FIRST_CALLS_S
-        return may_pass and self.in_flight < (self.limit if is_there else min(self.limit, self._first_calls))
+        return may_pass and self.in_flight < (
+            self.limit if is_there else min(self.limit, self._first_calls)
+        )
 
     def answered(self, ticket: int) -> None:
         """Return the ticket of a call that the host answered."""
@@ -132,7 +156,8 @@ class AdaptiveConcurrency:
         self._give_back()
 
     def leave(self, ticket: int) -> None:
-        """Return the ticket of a call that ended otherwise; a probe without a 429 opens the gate."""
+        """Return the ticket of a call that ended otherwise; a probe without a 429 opens the
+        gate."""
         if ticket == self._probe:
             self._open()
         self._give_back()
@@ -157,7 +182,8 @@ class AdaptiveConcurrency:
         elif ticket == self._probe:
             self._close(now + self._wait_s(asked_s))
         elif asked_s is not None:  # sent before the gate closed, and the host has named a time
-            self._closed_until = max(self._closed_until, now + asked_s)  # a probe that is out stays the one probe
+            # A probe that is out stays the one probe.
+            self._closed_until = max(self._closed_until, now + asked_s)
         self._give_back()
 
     def unanswered(self, ticket: int, error: ConnectionFailed) -> None:
@@ -168,7 +194,9 @@ class AdaptiveConcurrency:
             if self._silent_probes >= MOST_SILENT_PROBES:
                 self._final_error = error
             self._close(_now() + self._wait_s(None))
-        elif self._closed_until is None and self._broken >= (STORM_REFUSALS if self._is_heard else 1):
+        elif self._closed_until is None and self._broken >= (
+            STORM_REFUSALS if self._is_heard else 1
+        ):
             self._close(_now() + self._wait_s(None))
         self._give_back()
 
@@ -196,10 +224,13 @@ class AdaptiveConcurrency:
         was_full, self._answers, self._was_full = self._was_full, 0, False
         if not was_full:  # the host has not shown that it accepts a limit that was not reached
             return
-        if self._window_refusals > GROW_SHARE * self._window_size:  # more calls would be refused, too
+        # More calls would be refused, too.
+        if self._window_refusals > GROW_SHARE * self._window_size:
             return
         step = self.limit if self._is_slow_start else max(1, int(self.limit * GROWTH_SHARE))
-        grown = self.limit + step if self._ceiling is None else min(self._ceiling, self.limit + step)
+        grown = (
+            self.limit + step if self._ceiling is None else min(self._ceiling, self.limit + step)
+        )
         if grown > self.limit:
             self.limit = grown
             self._note("doubled" if self._is_slow_start else "grew")

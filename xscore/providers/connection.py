@@ -1,8 +1,10 @@
-"""One host over HTTP: requests with our bounds, and every failure as one of our errors. No vendor's client is in it.
+"""One host over HTTP: requests with our bounds, and every failure as one of our errors. No vendor's
+client is in it.
 
-Judging and look-ups go through here: an SDK takes a second of CPU to import and a millisecond a call. Redirects are not
-followed, no cookie is kept, only `transport` reads the environment, and a reply is read to its bound and no further.
-Trade-off: it neither streams nor retries; streamed answers are an SDK's, and `Retrying` and `Limited` stand around it.
+Judging and look-ups go through here: an SDK takes a second of CPU to import and a millisecond a
+call. Redirects are not followed, no cookie is kept, only `transport` reads the environment, and a
+reply is read to its bound and no further. Trade-off: it neither streams nor retries; streamed
+answers are an SDK's, and `Retrying` and `Limited` stand around it.
 """
 
 import json
@@ -24,7 +26,11 @@ from xscore.records.calls import Capability, RateLimits
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json", **IDENTITY_ENCODING}
+JSON_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    **IDENTITY_ENCODING,
+}
 LOOK_UP_TIMEOUT_S = 10.0
 """Deadline of a look-up at the host, which no model works on."""
 SLOW_HINT = "Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency."
@@ -78,20 +84,28 @@ class HostConnection:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits a minute that a reply's headers state; where a host counts by the day, they bind less."""
+        """Return the limits a minute that a reply's headers state; where a host counts by the day,
+        they bind less."""
         return RateLimits(
             requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
             tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
         )
 
     async def send(self, path: str, body: bytes | None) -> HttpReply:
-        """Post this JSON, or get what is there, at this path of the base URL or at this URL. Raises one of `caught`."""
+        """Post this JSON, or get what is there, at this path of the base URL or at this URL.
+
+        Raises one of `caught`.
+        """
         session = self._session or self._open()
         url = path if "://" in path else f"{self.base_url}{path}"
         method = "GET" if body is None else "POST"
-        sent = session.request(method, url, data=body, allow_redirects=False, proxy=self._route.proxy)
+        sent = session.request(
+            method, url, data=body, allow_redirects=False, proxy=self._route.proxy
+        )
         async with sent as response:
-            reply = HttpReply(response.status, response.headers, await _read_within_bounds(response))
+            reply = HttpReply(
+                response.status, response.headers, await _read_within_bounds(response)
+            )
         if not 200 <= reply.status < 300:
             raise HostRefused(reply)
         return reply
@@ -112,16 +126,24 @@ class HostConnection:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as error:
-            raise CallTimedOut(f"{self.host} did not finish its reply within {seconds:g} s", hint=hint) from error
+            raise CallTimedOut(
+                f"{self.host} did not finish its reply within {seconds:g} s", hint=hint
+            ) from error
 
     def translated(self, error: Exception, call: CallContext | None = None) -> ProviderError:
-        """Return our error for one of `caught`; the caller raises it `from error`. call: None for a look-up."""
+        """Return our error for one of `caught`; the caller raises it `from error`. call: None for a
+        look-up."""
         ours = self.profile.translate(error, call or CallContext(self.host, self.key))
         return self._route.explained(ours, error)
 
     async def look_up(self, path: str) -> Mapping[str, Any]:
-        """Return the JSON object at this path of the base URL, or at this URL. Raises leaves of `ProviderError`."""
-        async with self.deadline(LOOK_UP_TIMEOUT_S, hint=self.profile.hint_for(Unreachable, self.host, "")):
+        """Return the JSON object at this path of the base URL, or at this URL.
+
+        Raises leaves of `ProviderError`.
+        """
+        async with self.deadline(
+            LOOK_UP_TIMEOUT_S, hint=self.profile.hint_for(Unreachable, self.host, "")
+        ):
             reply = await self.exchange(path, None, CallContext(self.host, self.key))
         return json_object(reply.data, reply.headers, self.profile, CallContext(self.host))
 

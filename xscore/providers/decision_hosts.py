@@ -1,12 +1,14 @@
-"""The hosts of decision models: where they are, which of two wires they speak, and what one request may hold.
+"""The hosts of decision models: where they are, which of two wires they speak, and what one request
+may hold.
 
-A new host needs a row here, and the names of its variables in `settings.load.DECISION_VENDORS` and in `hosts`.
-Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
-SDK 0.7.5 and its models page (64k tokens a request, state and longest question 32k, 250,000 tokens a second, 1,200
-requests a minute), Perplexity's quickstart (System One's form at `/v1/decisions`, 128 questions, 262,144 tokens),
-Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names. No host publishes its tokenizer, so a request is
-filled to 70 % of what it may hold, by our estimate. Trade-off: limits declared here age; what a host states in a reply
-or refuses outranks them.
+A new host needs a row here, and the names of its variables in `settings.load.DECISION_VENDORS` and
+in `hosts`. Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
+SDK 0.7.5 and its models page (64k tokens a request, state and longest question 32k, 250,000 tokens
+a second, 1,200 requests a minute), Perplexity's quickstart (System One's form at `/v1/decisions`,
+128 questions, 262,144 tokens), Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names.
+No host publishes its tokenizer, so a request is filled to 70 % of what it may hold, by our
+estimate. Trade-off: limits declared here age; what a host states in a reply or refuses outranks
+them.
 """
 
 from enum import StrEnum
@@ -28,7 +30,8 @@ FILL_SHARE = 0.7
 MOST_OFF = 1.25
 """Tokens that a host counts at most for each of our estimate."""
 MOST_TOKENS = 25_000
-"""Of one request, whatever it may hold: many middle-sized requests end sooner than few long ones."""
+"""Of one request, whatever it may hold: many middle-sized requests end sooner than few long
+ones."""
 MOST_QUESTIONS = 400
 STATE_TOKENS = 2_000
 """Set aside for the rubric and a usual turn."""
@@ -100,7 +103,8 @@ DECISION_HOSTS: dict[str, DecisionHost] = {
         vendor="typesafe.ai",
         base_url="https://api.typesafe.ai",
         model="jev-1.14.0",
-        # 92 % of 250,000 tokens a second: nine full requests fit into any second, and ten never fall into one
+        # 92 % of 250,000 tokens a second: nine full requests fit into any second, and ten never
+        # fall into one
         limits=RateLimits(requests_per_minute=1_200, tokens_per_minute=13_800_000),
     ),
     "perplexity": DecisionHost(
@@ -119,14 +123,16 @@ DECISION_HOSTS: dict[str, DecisionHost] = {
         model="typesafe/jev-1.14",
     ),
     "fireworks": DecisionHost(
-        wire=DecisionWire.DECISIONS, vendor="fireworks.ai", base_url="https://api.fireworks.ai/inference/v1"
+        wire=DecisionWire.DECISIONS,
+        vendor="fireworks.ai",
+        base_url="https://api.fireworks.ai/inference/v1",
     ),
     "decisions": DecisionHost(wire=DecisionWire.DECISIONS),
     "systemone": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=32_000),
     "llama": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=8_192, questions=32),
 }
-"""Provider -> its host. `decisions` and `systemone` are any server that speaks the wire, at `DECISIONS_BASE_URL` or
-`SYSTEMONE_BASE_URL`; `llama` is a file that a server of our own serves."""
+"""Provider -> its host. `decisions` and `systemone` are any server that speaks the wire, at
+`DECISIONS_BASE_URL` or `SYSTEMONE_BASE_URL`; `llama` is a file that a server of our own serves."""
 
 
 def base_url_setting(name: str) -> str:
@@ -135,7 +141,8 @@ def base_url_setting(name: str) -> str:
 
 
 def decision_access(name: str, settings: "Settings") -> HostAccess:
-    """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires begin with.
+    """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires
+    begin with.
 
     Raises UsageError where a host of the user's own has no base URL.
     """
@@ -143,11 +150,15 @@ def decision_access(name: str, settings: "Settings") -> HostAccess:
     if name == DECISIONS_OF_OPENAI:
         found = vendor_access(settings, "openai")
     else:
-        found = settings.decisions.hosts.get(name) or HostAccess("", api_key_env=f"{name.upper()}_API_KEY")
+        found = settings.decisions.hosts.get(name) or HostAccess(
+            "", api_key_env=f"{name.upper()}_API_KEY"
+        )
     base_url = (found.base_url or declared.base_url).rstrip("/")
     if not base_url:
         raise UsageError(
             f"`{name}` names a wire and no host",
             hint=f"Set {base_url_setting(name)} in the environment, such as http://localhost:11434/v1.",
         )
-    return HostAccess(base_url if urlsplit(base_url).path else f"{base_url}/v1", found.api_key, found.api_key_env)
+    return HostAccess(
+        base_url if urlsplit(base_url).path else f"{base_url}/v1", found.api_key, found.api_key_env
+    )

@@ -1,8 +1,10 @@
-"""Decision models: one state, many independent questions, probabilities in return. Two wires, one provider.
+"""Decision models: one state, many independent questions, probabilities in return. Two wires, one
+provider.
 
-A reply is checked answer by answer: one that is missing, repeated, renamed, of another type or out of 0..1 has no
-score, and its neighbours keep theirs. `Completion.text` holds the answers as JSON by question name, in one form for
-both wires (`scorer.drafts` reads it). Trade-off: output is free on every such host, so it is not counted.
+A reply is checked answer by answer: one that is missing, repeated, renamed, of another type or out
+of 0..1 has no score, and its neighbours keep theirs. `Completion.text` holds the answers as JSON by
+question name, in one form for both wires (`scorer.drafts` reads it). Trade-off: output is free on
+every such host, so it is not counted.
 """
 
 import json
@@ -48,12 +50,14 @@ class DecisionProvider(HostConnection):
 
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = False
-    """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which model answers."""
+    """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which
+    model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
         """Connect to one of `DECISION_HOSTS`; nothing is sent yet.
 
-        Raises UsageError for a missing or malformed base URL and a malformed key, AuthenticationFailed for no key.
+        Raises UsageError for a missing or malformed base URL and a malformed key,
+        AuthenticationFailed for no key.
         """
         self.name: str = name
         self.declared: DecisionHost = DECISION_HOSTS[name]
@@ -70,7 +74,9 @@ class DecisionProvider(HostConnection):
         async with self.deadline(request.timeout_s):
             with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
                 reply = await self.exchange(self.declared.route, body, call)
-        completion = clean_completion(self.read(reply.data, reply.headers, request), secret=self.key)
+        completion = clean_completion(
+            self.read(reply.data, reply.headers, request), secret=self.key
+        )
         known, name = self._capability, completion.model
         self._capability = replace(
             known,
@@ -88,21 +94,28 @@ class DecisionProvider(HostConnection):
         asked, levels = zip(request.reply_ids, questions, strict=True), request.levels
         if self.declared.wire is DecisionWire.DECISIONS:
             kind = "score" if levels else "predicate"
-            rated: dict[str, Any] = {"levels": [{"label": name} for name in levels]} if levels else {}
+            rated: dict[str, Any] = (
+                {"levels": [{"label": name} for name in levels]} if levels else {}
+            )
             return {
                 "model": request.model,
                 "input": [
                     {"type": "message", "role": "developer", "content": request.system},
                     {"type": "message", "role": "user", "content": state},
                 ],
-                "questions": [{"name": name, "type": kind, "instructions": text, **rated} for name, text in asked],
+                "questions": [
+                    {"name": name, "type": kind, "instructions": text, **rated}
+                    for name, text in asked
+                ],
             }
         kind = "score" if levels else "noul"
         rated = {"criteria": list(levels)} if levels else {}
         return {
             "model": request.model,
             "state": f"{request.system}\n\n{state}",
-            "questions": {name: {"type": kind, "instructions": text, **rated} for name, text in asked},
+            "questions": {
+                name: {"type": kind, "instructions": text, **rated} for name, text in asked
+            },
         }
 
     async def context_tokens(self, model: str) -> int | None:
@@ -121,7 +134,10 @@ class DecisionProvider(HostConnection):
         return super().headers() | headers_of_environment("openai", is_vendors_own=is_vendors_own)
 
     def read(self, data: bytes, headers: Mapping[str, str], request: Request) -> Completion:
-        """Return the completion in the body of a success. Raises UnreadableResponse, or the error it carries."""
+        """Return the completion in the body of a success.
+
+        Raises UnreadableResponse, or the error it carries.
+        """
         call = CallContext(self.host, self.key, request.model, request)
         found = _decoded(data, headers, self.profile, call)
         self.profile.raise_inner(found.get("error"), call)
@@ -131,9 +147,15 @@ class DecisionProvider(HostConnection):
             answers = _by_name(found.get("answers"))
         if answers is None:
             is_other = isinstance(found.get("answers"), list | dict)
-            what = "answers in the form of the other wire of decision models" if is_other else "no answers"
+            what = (
+                "answers in the form of the other wire of decision models"
+                if is_other
+                else "no answers"
+            )
             raise self.profile.unreadable(what, call)
-        text = json.dumps({name: _value(answer, request.levels) for name, answer in answers.items()})
+        text = json.dumps(
+            {name: _value(answer, request.levels) for name, answer in answers.items()}
+        )
         model = found.get("model")
         return make_completion(
             call,
@@ -158,7 +180,8 @@ def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
 
 
 class _JsonObject(dict[str, Any]):
-    """A JSON object that remembers names given twice; which of the values was meant cannot be told."""
+    """A JSON object that remembers names given twice; which of the values was meant cannot be
+    told."""
 
     repeated: frozenset[str] = frozenset()
 
@@ -181,7 +204,9 @@ def _repeated(found: object) -> frozenset[str]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_JsonObject.of)
 
 
-def _decoded(data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext) -> dict[str, Any]:
+def _decoded(
+    data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext
+) -> dict[str, Any]:
     """Return the JSON object of a success. Raises UnreadableResponse."""
     try:
         found = _DECODER.decode(data.decode("utf-8"))
@@ -202,7 +227,8 @@ def _by_name(answers: object) -> dict[str, object] | None:
 
 
 def _in_order(answers: object, asked: Sequence[str]) -> dict[str, object] | None:
-    """Return the answers of the decisions wire by name; where none has one and all are there, by place."""
+    """Return the answers of the decisions wire by name; where none has one and all are there, by
+    place."""
     if not isinstance(answers, list):
         return None
     names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
@@ -236,16 +262,25 @@ def _shares(given: object, levels: Sequence[str]) -> list[float] | None:
         values = [given.get(str(number)) for number in range(len(levels))]
     elif isinstance(given, list):
         clear = [one for one in given if isinstance(one, dict) and not _repeated(one)]
-        by_label = {label: one.get("probability") for one in clear if isinstance(label := one.get("label"), str)}
+        by_label = {
+            label: one.get("probability")
+            for one in clear
+            if isinstance(label := one.get("label"), str)
+        }
         values = [by_label.get(name) for name in levels]
     else:
         return None
-    found = [float(value) for value in values if _is_probability(value) and isinstance(value, int | float)]
+    found = [
+        float(value)
+        for value in values
+        if _is_probability(value) and isinstance(value, int | float)
+    ]
     return found if len(found) == len(given) == len(levels) else None
 
 
 def _is_name(value: object) -> TypeGuard[str]:
-    """Whether this can be the name of a model: it becomes part of a judge's identity and is shown."""
+    """Whether this can be the name of a model: it becomes part of a judge's identity and is
+    shown."""
     return isinstance(value, str) and 0 < len(value) <= MOST_NAME_CHARS and value.isprintable()
 
 

@@ -1,9 +1,11 @@
-"""Read what every dialect's reply has: its JSON, the numbers a host states, and whether the host read the whole prompt.
+"""Read what every dialect's reply has: its JSON, the numbers a host states, and whether the host
+read the whole prompt.
 
-Servers cut silently what their loaded context does not hold (Ollama past `num_ctx`, LM Studio in the middle). Two signs
-show it: a context full to the brim, where it is known, and text that would need more characters a token than text has.
-Nothing a host states is trusted: a number that makes no sense counts as not stated. Pure. Trade-off: where the context
-is not known, a cut of less than a third goes unseen.
+Servers cut silently what their loaded context does not hold (Ollama past `num_ctx`, LM Studio in
+the middle). Two signs show it: a context full to the brim, where it is known, and text that would
+need more characters a token than text has. Nothing a host states is trusted: a number that makes no
+sense counts as not stated. Pure. Trade-off: where the context is not known, a cut of less than a
+third goes unseen.
 """
 
 import json
@@ -22,17 +24,21 @@ OUTPUT_CHARS_PER_TOKEN = 4
 MAX_COUNT = 1_000_000_000_000
 """A higher count is invalid and would not fit into the ledger."""
 UNSEEN_TOKENS = 32_768
-"""What may be charged beside what we see, each way: a gateway's own prompt and schema; thoughts beyond the cap."""
+"""What may be charged beside what we see, each way: a gateway's own prompt and schema; thoughts
+beyond the cap."""
 MIN_SEEN_SHARE = 0.65
-"""Share of the estimate that a whole prompt counts at least. Single texts are off by 11–23 %, and a large vocabulary
-counts a tenth fewer tokens than the one estimates are made by; a prompt of many texts is off by less."""
+"""Share of the estimate that a whole prompt counts at least. Single texts are off by 11–23 %, and a
+large vocabulary counts a tenth fewer tokens than the one estimates are made by; a prompt of many
+texts is off by less."""
 MIN_CHECKED_TOKENS = 400
 """Shorter text fits every context, and its estimate is the worst."""
 FULL_CONTEXT_MARGIN_TOKENS = 8
-"""A prompt that leaves no more of the context than this was cut to it: it leaves no room for a reply."""
+"""A prompt that leaves no more of the context than this was cut to it: it leaves no room for a
+reply."""
 
 LEAST_CONTEXT_TOKENS = 512
-"""No server is run with a shorter context, so a lower count is not of a prompt that was cut to it."""
+"""No server is run with a shorter context, so a lower count is not of a prompt that was cut to
+it."""
 CACHED_PLACES = (
     ("prompt_tokens_details", "cached_tokens"),  # OpenAI's chat
     ("input_tokens_details", "cached_tokens"),  # OpenAI's responses and decisions
@@ -40,10 +46,12 @@ CACHED_PLACES = (
     ("", "prompt_cache_hit_tokens"),  # DeepSeek
     ("", "cached_tokens"),  # Moonshot
 )
-"""Where hosts say how many tokens of a prompt came from their cache: part of the usage (empty: itself), and name."""
+"""Where hosts say how many tokens of a prompt came from their cache: part of the usage (empty:
+itself), and name."""
 
 LOCAL_PATHS = ("/props", "/api/ps", "/api/v1/models", "/api/v0/models")
-"""Where servers on this machine or network tell what they have loaded, beside `/v1`: llama.cpp, Ollama, LM Studio."""
+"""Where servers on this machine or network tell what they have loaded, beside `/v1`: llama.cpp,
+Ollama, LM Studio."""
 SERVED_FIELDS = (
     "loaded_context_length",  # LM Studio
     "max_model_len",  # vLLM
@@ -58,12 +66,17 @@ NESTED_FIELDS = ("meta", "top_provider", "config")
 MIN_CONTEXT, MAX_CONTEXT = 128, 1_000_000_000
 
 
-def json_object(data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext) -> dict[str, Any]:
-    """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the body."""
+def json_object(
+    data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext
+) -> dict[str, Any]:
+    """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the
+    body."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        kind = headers.get("content-type", "").split(";", maxsplit=1)[0].strip() or "no content type"
+        kind = (
+            headers.get("content-type", "").split(";", maxsplit=1)[0].strip() or "no content type"
+        )
         raise profile.unreadable(f"{len(data)} bytes of {kind} that are not JSON", call) from error
     if not isinstance(found, dict):
         raise profile.unreadable(f"a JSON {type(found).__name__} where an object belongs", call)
@@ -71,14 +84,24 @@ def json_object(data: bytes, headers: Mapping[str, str], profile: DialectProfile
 
 
 def make_completion(
-    call: CallContext, text: str, finish: Finish, usage: Usage | None, *, model: str, limits: RateLimits
+    call: CallContext,
+    text: str,
+    finish: Finish,
+    usage: Usage | None,
+    *,
+    model: str,
+    limits: RateLimits,
 ) -> Completion:
-    """Return a completion; usage is our estimate where the host reports none, or more than the call can have used."""
+    """Return a completion; usage is our estimate where the host reports none, or more than the call
+    can have used."""
     request = call.request
     if usage is not None and request is not None:
-        times_read = max(1, len(request.reply_ids)) if request.decision else 1  # it may be read once a question
+        # It may be read once a question.
+        times_read = max(1, len(request.reply_ids)) if request.decision else 1
         prompt_bytes = size(*call.prompt) * times_read
-        if is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens):
+        if is_excessive(
+            usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens
+        ):
             usage = None
     input_tokens = request.input_tokens if request else 0
     estimate = Usage(input_tokens=input_tokens, output_tokens=estimated_output_tokens(text))
@@ -98,20 +121,28 @@ def estimated_output_tokens(text: str) -> int:
 
 
 def is_excessive(usage: Usage, text: str, *, prompt_bytes: int, most_output: int) -> bool:
-    """Return whether it counts more than a token for each byte of the prompt, or more output than cap and text."""
+    """Return whether it counts more than a token for each byte of the prompt, or more output than
+    cap and text."""
     most_written = most_output + size(text) + UNSEEN_TOKENS
     return usage.input_tokens > prompt_bytes + UNSEEN_TOKENS or usage.output_tokens > most_written
 
 
 def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int | None:
     """Return a number of tokens; None if invalid."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        else None
+    )
 
 
 def cached_count(usage: Mapping[str, Any]) -> int | None:
-    """Return how many tokens the host's cache served, in whichever spelling it says so; None if it does not."""
+    """Return how many tokens the host's cache served, in whichever spelling it says so; None if it
+    does not."""
     places = (sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES)
-    counts = [token_count(place.get(name)) for place, (_, name) in zip(places, CACHED_PLACES, strict=True)]
+    counts = [
+        token_count(place.get(name)) for place, (_, name) in zip(places, CACHED_PLACES, strict=True)
+    ]
     return max((count for count in counts if count is not None), default=None)
 
 
@@ -151,12 +182,18 @@ def count_prompt(request: Request, tokens: int) -> PromptCount:
 
 
 def is_prompt_cut(
-    request: Request, found: PromptCount, *, context_tokens: int | None = None, shortest: PromptCount | None = None
+    request: Request,
+    found: PromptCount,
+    *,
+    context_tokens: int | None = None,
+    shortest: PromptCount | None = None,
 ) -> bool:
     """Whether the host has cut this request.
 
-    shortest: the shortest prompt that it has read, whose count holds the host's own additions; None: not known.
-    The ratio learned from a host's usage makes the check stricter, never laxer: a host that cuts teaches a wrong one.
+    shortest: the shortest prompt that it has read, whose count holds the host's own additions;
+        None: not known.
+    The ratio learned from a host's usage makes the check stricter, never laxer: a host that cuts
+    teaches a wrong one.
     """
     if found.chars / MIXED < MIN_CHECKED_TOKENS:
         return False
@@ -165,7 +202,8 @@ def is_prompt_cut(
     ratio = min(MIXED, found.chars / max(1, request.input_tokens))
     if not _is_too_dense(found, ratio, shortest):
         return False
-    # Runs of one character (rules, indentation) are a token or two however long: measure again without them.
+    # Runs of one character (rules, indentation) are a token or two however long: measure again
+    # without them.
     runs = re.compile(r"(.)\1{3,}", re.DOTALL)
     packed = size(*(runs.sub(r"\1\1\1", text) for text in (request.system, *request.content)))
     return _is_too_dense(PromptCount(packed, found.tokens), ratio, shortest)
@@ -174,23 +212,32 @@ def is_prompt_cut(
 def is_cache_uncounted(
     request: Request, completion: Completion, *, host: str, context_tokens: int | None, longest: int
 ) -> bool:
-    """Whether so few tokens mean that the host counts only what its cache did not serve: the prompt was read whole.
+    """Whether so few tokens mean that the host counts only what its cache did not serve: the prompt
+    was read whole.
 
-    For hosts that say nothing of their cache. Every id must be answered. A decoder held to a schema answers them all
-    even of a cut prompt, so the prompt must also fit: into the context that is known, or by what the host has read
-    before. Where neither is known, a host of this machine is suspected and one that sells tokens is not.
+    For hosts that say nothing of their cache. Every id must be answered. A decoder held to a schema
+    answers them all even of a cut prompt, so the prompt must also fit: into the context that is
+    known, or by what the host has read before. Where neither is known, a host of this machine is
+    suspected and one that sells tokens is not.
     longest: the most tokens that the host has counted for a prompt before; 0: none.
     """
-    if completion.finish is not Finish.STOP or any(f'"{id_}":' not in completion.text for id_ in request.reply_ids):
+    if completion.finish is not Finish.STOP or any(
+        f'"{id_}":' not in completion.text for id_ in request.reply_ids
+    ):
         return False
     if context_tokens is not None:
         return request.input_tokens + request.max_output_tokens <= context_tokens
     is_known_to_fit = request.input_tokens <= longest
-    return is_known_to_fit or completion.usage.input_tokens < LEAST_CONTEXT_TOKENS or not is_loopback(host)
+    return (
+        is_known_to_fit
+        or completion.usage.input_tokens < LEAST_CONTEXT_TOKENS
+        or not is_loopback(host)
+    )
 
 
 def _is_too_dense(found: PromptCount, ratio: float, shortest: PromptCount | None) -> bool:
-    """Return whether these tokens are too few for the characters, in total or beyond the shortest prompt."""
+    """Return whether these tokens are too few for the characters, in total or beyond the shortest
+    prompt."""
     most = ratio / MIN_SEEN_SHARE
     if found.chars > most * found.tokens:
         return True
@@ -206,7 +253,8 @@ def listed_model_names(listing: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_model_listed(model: str, listed: tuple[str, ...]) -> bool:
-    """Whether one of these names means this model: `models/gemini-3` is `gemini-3`, `llama3.2:latest` is `llama3.2`."""
+    """Whether one of these names means this model: `models/gemini-3` is `gemini-3`,
+    `llama3.2:latest` is `llama3.2`."""
     return any(_plain(name) == _plain(model) for name in listed)
 
 
@@ -221,7 +269,8 @@ def trained_context(listing: Mapping[str, Any], model: str) -> int | None:
 
 
 def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """Return the entry of a model; the only one there is, because llama.cpp takes any name for the model it has."""
+    """Return the entry of a model; the only one there is, because llama.cpp takes any name for the
+    model it has."""
     entries = list(_entries(listing))
     for entry in entries:
         names = (entry.get("id"), entry.get("model"), entry.get("key"), entry.get("name"))
@@ -233,7 +282,9 @@ def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
 def _entries(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if loaded := sub_object(listing, "default_generation_settings"):  # llama.cpp
         return [loaded]
-    found: list[object] = next((listing[key] for key in ("data", "models") if isinstance(listing.get(key), list)), [])
+    found: list[object] = next(
+        (listing[key] for key in ("data", "models") if isinstance(listing.get(key), list)), []
+    )
     return [entry for entry in found if isinstance(entry, Mapping)]
 
 
@@ -249,7 +300,9 @@ def _parts(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for whole in (entry, *(instances if isinstance(instances, list) else ())):
         if isinstance(whole, Mapping):
             yield whole
-            yield from (part for name in NESTED_FIELDS if isinstance(part := whole.get(name), Mapping))
+            yield from (
+                part for name in NESTED_FIELDS if isinstance(part := whole.get(name), Mapping)
+            )
 
 
 def _plain(name: str) -> str:

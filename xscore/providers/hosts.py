@@ -1,8 +1,8 @@
 """The host of a base URL, whether it is this machine, and the key that may be sent to it.
 
-It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
-answers. A host on this machine needs no key. Trade-off: a local server behind a name of its own is limited like a
-remote one, and only the host knows whether a key is right.
+It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never
+because of what DNS answers. A host on this machine needs no key. Trade-off: a local server behind a
+name of its own is limited like a remote one, and only the host knows whether a key is right.
 """
 
 import re
@@ -26,8 +26,14 @@ LOOPBACK_TIMEOUT_FACTOR = 5
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
 _SOLD = r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
-"""Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any machine."""
-KEYS_OF = {"sk-ant-": "anthropic.com", "sk-or-": "openrouter.ai", "pplx-": "perplexity.ai", "fw_": "fireworks.ai"}
+"""Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any
+machine."""
+KEYS_OF = {
+    "sk-ant-": "anthropic.com",
+    "sk-or-": "openrouter.ai",
+    "pplx-": "perplexity.ai",
+    "fw_": "fireworks.ai",
+}
 """How a vendor's keys begin -> its domain."""
 KEYED_DOMAINS = (*KEYS_OF.values(), "openai.com", "typesafe.ai")
 """Vendors that take no keys but their own; a gateway may take any."""
@@ -37,18 +43,24 @@ _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     """Return `name[:port]` of an http or https URL, without user or path.
 
-    setting: where the URL was set, for the message. Raises UsageError for anything else, and for a URL that carries
+    setting: where the URL was set, for the message.
+    Raises UsageError for anything else, and for a URL that carries
     a user or password.
     """
     try:
         parts = urlsplit(base_url)
         port = parts.port
     except ValueError as error:  # its words may repeat a password
-        raise UsageError(f"{setting} has an open bracket, or a port that is not a number", hint=_LIKE) from error
+        raise UsageError(
+            f"{setting} has an open bracket, or a port that is not a number", hint=_LIKE
+        ) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{setting} is not an http or https URL", hint=_LIKE)
     if parts.username or parts.password:
-        raise UsageError(f"{setting} carries a user or password", hint="Put the key into the environment instead.")
+        raise UsageError(
+            f"{setting} carries a user or password",
+            hint="Put the key into the environment instead.",
+        )
     if parts.query or parts.fragment or re.search(r"\s", base_url.strip()):
         raise UsageError(f"{setting} has a query, a fragment or a blank in it", hint=_LIKE)
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -71,7 +83,8 @@ def is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=64)
 def sold_model(model: str) -> str:
-    """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty for open weights."""
+    """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty
+    for open weights."""
     found = re.fullmatch(_SOLD, model)
     return found[1] if found else ""
 
@@ -100,8 +113,8 @@ def vendor_access(settings: "Settings", vendor: str) -> HostAccess:
 def usable_key(access: HostAccess, *, host: str, model: str) -> str:
     """Return the key to send to this host, empty where a loopback host needs none.
 
-    Raises AuthenticationFailed where a remote host would get no key or another vendor's, UsageError for a key that
-    cannot be one.
+    Raises AuthenticationFailed where a remote host would get no key or another vendor's, UsageError
+    for a key that cannot be one.
     """
     key = access.api_key.reveal()
     if not key and not is_loopback(host):
@@ -112,10 +125,17 @@ def usable_key(access: HostAccess, *, host: str, model: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise UsageError(
             f"the key in {access.api_key_env} holds characters that no key has",
-            hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
+            hint=(
+                "Look for a line break, a typographic quote or a space that came along when it was"
+                " copied."
+            ),
         )
     owner = next((domain for start, domain in KEYS_OF.items() if key.startswith(start)), None)
-    if owner and not is_host_within(f"//{host}", owner) and any(is_host_within(f"//{host}", d) for d in KEYED_DOMAINS):
+    if (
+        owner
+        and not is_host_within(f"//{host}", owner)
+        and any(is_host_within(f"//{host}", d) for d in KEYED_DOMAINS)
+    ):
         raise AuthenticationFailed(
             f"the key in {access.api_key_env} belongs to {owner} and would be sent to {host}",
             hint=f"Set {access.api_key_env} to a key of {host}; nothing was sent.",

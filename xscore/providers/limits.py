@@ -1,9 +1,11 @@
-"""Hold one provider to its limits: calls in flight, requests and tokens a minute, and the dollars of the turn.
+"""Hold one provider to its limits: calls in flight, requests and tokens a minute, and the dollars
+of the turn.
 
-Everything is reserved before the send, at an upper bound, and the rest is given back afterwards; a call that may have
-been charged without reporting its usage stays charged in full. Callers queue: the first takes its tokens,
-then its slot, so no slot idles while its call waits for tokens. Dollars come last, because that may wait for calls in
-flight. Trade-off: limits are this process's own unless `rates` is shared.
+Everything is reserved before the send, at an upper bound, and the rest is given back afterwards; a
+call that may have been charged without reporting its usage stays charged in full. Callers queue:
+the first takes its tokens,
+then its slot, so no slot idles while its call waits for tokens. Dollars come last, because that may
+wait for calls in flight. Trade-off: limits are this process's own unless `rates` is shared.
 """
 
 import asyncio
@@ -12,7 +14,13 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.platform.errors import ConnectionFailed, NotSent, ProviderError, RateLimited, Unreachable
+from xscore.platform.errors import (
+    ConnectionFailed,
+    NotSent,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+)
 from xscore.providers.concurrency import AdaptiveConcurrency
 from xscore.providers.prices import PriceFunction, call_price, cost_upper_bound
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
@@ -32,11 +40,13 @@ class DollarBudget(Protocol):
     """Dollars of a turn, reserved before each send."""
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Set aside an upper bound (None: unpriced); raise BudgetExhausted where it would pass the cap."""
+        """Set aside an upper bound (None: unpriced); raise BudgetExhausted where it would pass the
+        cap."""
         ...
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Replace the reservation by what the call cost; None: unknown, so the bound stays charged."""
+        """Replace the reservation by what the call cost; None: unknown, so the bound stays
+        charged."""
         ...
 
 
@@ -53,7 +63,8 @@ class Limited(ProviderWrapper):
         price_of: PriceFunction = call_price,
         rates: RateBudget | None = None,
     ) -> None:
-        """concurrency: most calls in flight, tried from `start` up. rates: a minute; None: as the host states."""
+        """concurrency: most calls in flight, tried from `start` up. rates: a minute; None: as the
+        host states."""
         super().__init__(provider)
         self._front = asyncio.Lock()
         self._rates: RateBudget = rates or LocalRates()
@@ -66,7 +77,8 @@ class Limited(ProviderWrapper):
     def halt(self) -> None:
         """Send nothing more: calls that are queued or waiting to retry get NotSent at once.
 
-        Calls in flight continue. A second halt does nothing, since one `uncancel` would not undo two.
+        Calls in flight continue. A second halt does nothing, since one `uncancel` would not undo
+        two.
         """
         if self._halted.is_set():
             return
@@ -86,8 +98,8 @@ class Limited(ProviderWrapper):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Queue for the limits, then make one attempt.
 
-        Raises BudgetExhausted and NotSent before anything is sent, RateLimited when the host refuses for long and
-        ConnectionFailed when it is dead.
+        Raises BudgetExhausted and NotSent before anything is sent, RateLimited when the host
+        refuses for long and ConnectionFailed when it is dead.
         """
         share = reserved_share(request)
         ticket = await self._admitted(share)
@@ -157,7 +169,9 @@ class Limited(ProviderWrapper):
 
 
 def _not_sent() -> NotSent:
-    return NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
+    return NotSent(
+        "the run was stopped before this call was sent", hint="Continue it with `xscore continue`."
+    )
 
 
 def _feared_share(error: BaseException, share: RateShare) -> RateShare:

@@ -1,9 +1,11 @@
-"""A judge on this machine: a llama.cpp server of our own over one GGUF file, on loopback, for as long as it is needed.
+"""A judge on this machine: a llama.cpp server of our own over one GGUF file, on loopback, for as
+long as it is needed.
 
-`llama:FILE` (extra `llama`). A model with a decision head answers by the System One wire. Another one is asked each
-question by itself, and its score is the share that `yes` has beside `no` among its next tokens; the state comes first,
-so that the server's prefix cache holds it. The server ends with this process, also when that is killed. Trade-off:
-without a decision head every memory is a call, and a yes-or-no token is a weaker judgment than a trained head's.
+`llama:FILE` (extra `llama`). A model with a decision head answers by the System One wire. Another
+one is asked each question by itself, and its score is the share that `yes` has beside `no` among
+its next tokens; the state comes first, so that the server's prefix cache holds it. The server ends
+with this process, also when that is killed. Trade-off: without a decision head every memory is a
+call, and a yes-or-no token is a weaker judgment than a trained head's.
 """
 
 import asyncio
@@ -23,7 +25,15 @@ from xscore.providers.host_facts import make_completion, sub_object, token_count
 from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
 from xscore.providers.wire_errors import CallContext
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
+from xscore.records.calls import (
+    Capability,
+    Completion,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Usage,
+)
 from xscore.settings import DecisionSettings, HostAccess, Settings
 
 CONTEXT_TOKENS = 16_384
@@ -61,9 +71,13 @@ def connect(model: str, settings: Settings) -> "LlamaProvider":
     """
     file = Path(model).expanduser()
     if not file.is_file():
-        raise UsageError(f"there is no model file {file}", hint="Write --judge llama:PATH/TO/MODEL.gguf.")
+        raise UsageError(
+            f"there is no model file {file}", hint="Write --judge llama:PATH/TO/MODEL.gguf."
+        )
     if find_spec("xllamacpp") is None:
-        raise UsageError("a judge on this machine needs xllamacpp", hint="Install the extra `llama`.")
+        raise UsageError(
+            "a judge on this machine needs xllamacpp", hint="Install the extra `llama`."
+        )
     return LlamaProvider(file, settings)
 
 
@@ -85,7 +99,10 @@ class LlamaProvider:
         self._at_once = asyncio.Semaphore(SLOTS)
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Judge by the decision head, or by yes or no where the model has none. Raises leaves of `ProviderError`."""
+        """Judge by the decision head, or by yes or no where the model has none.
+
+        Raises leaves of `ProviderError`.
+        """
         wire = await self._started()
         if self._has_head is not False:
             try:
@@ -141,7 +158,9 @@ class LlamaProvider:
         """Start the server; return its address once the model is loaded. Raises Unreachable."""
         arguments = (sys.executable, "-c", SERVE, str(self._file), str(CONTEXT_TOKENS), str(SLOTS))
         pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        self._process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=nowhere)
+        self._process = await asyncio.create_subprocess_exec(
+            *arguments, stdin=pipe, stdout=pipe, stderr=nowhere
+        )
         assert self._process.stdout is not None
         try:
             async with asyncio.timeout(START_S):
@@ -160,13 +179,20 @@ class LlamaProvider:
         state, *questions = request.content
         call = CallContext(self.host, model=request.model, request=request)
         async with asyncio.timeout(request.timeout_s * max(1, len(questions))):
-            answers = await asyncio.gather(*(self._ask(request, state, text, call) for text in questions))
+            answers = await asyncio.gather(
+                *(self._ask(request, state, text, call) for text in questions)
+            )
         shares = {name: share for name, (share, _) in zip(request.reply_ids, answers, strict=True)}
         usage = Usage(input_tokens=sum(tokens for _, tokens in answers))
-        return make_completion(call, json.dumps(shares), Finish.STOP, usage, model=request.model, limits=RateLimits())
+        return make_completion(
+            call, json.dumps(shares), Finish.STOP, usage, model=request.model, limits=RateLimits()
+        )
 
-    async def _ask(self, request: Request, state: str, question: str, call: CallContext) -> tuple[float | None, int]:
-        """Return the share of `yes` beside `no`, None where neither is likely, and the tokens read."""
+    async def _ask(
+        self, request: Request, state: str, question: str, call: CallContext
+    ) -> tuple[float | None, int]:
+        """Return the share of `yes` beside `no`, None where neither is likely, and the tokens
+        read."""
         assert self._wire is not None
         body = {
             "messages": [
@@ -188,7 +214,8 @@ class LlamaProvider:
 
 
 def yes_share(reply: Mapping[str, Any]) -> float | None:
-    """Return the share of `yes` beside `no` among the likeliest next tokens; None where neither is among them."""
+    """Return the share of `yes` beside `no` among the likeliest next tokens; None where neither is
+    among them."""
     try:
         likeliest = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         chances = {"yes": 0.0, "no": 0.0}

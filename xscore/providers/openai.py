@@ -1,9 +1,11 @@
-"""The OpenAI dialect: request bodies, replies, streams and error tables of hosts that speak chat completions.
+"""The OpenAI dialect: request bodies, replies, streams and error tables of hosts that speak chat
+completions.
 
-Servers that call themselves compatible differ in the fields they take: a `Capability` names what this host refused, and
-`weaker` finds the next form to try. The judge's reasoning effort is never dropped, since it is part of the judge's
-identity. Scores are not read here. Trade-off: replies are read as plain JSON and usage that makes no sense counts as
-not reported, so a host that silently ignores a field is not noticed.
+Servers that call themselves compatible differ in the fields they take: a `Capability` names what
+this host refused, and `weaker` finds the next form to try. The judge's reasoning effort is never
+dropped, since it is part of the judge's identity. Scores are not read here. Trade-off: replies are
+read as plain JSON and usage that makes no sense counts as not reported, so a host that silently
+ignores a field is not noticed.
 """
 
 import json
@@ -22,12 +24,26 @@ from xscore.providers.hosts import is_loopback
 from xscore.providers.transport import ACCOUNT_HEADERS
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, response_format
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
+from xscore.records.calls import (
+    Capability,
+    Completion,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Usage,
+)
 
 WEAKER_FORMS = {ReplyForm.JSON_SCHEMA: ReplyForm.JSON_OBJECT, ReplyForm.JSON_OBJECT: ReplyForm.TEXT}
 FORM_WORDS = ("response_format", "json_schema", "json_object", "grammar", "guided")
 """Words by which servers name the part of the request that asks for JSON."""
-OPTIONAL_FIELDS = ("prompt_cache_options", "prompt_cache_breakpoint", "prompt_cache_key", "stream_options", "store")
+OPTIONAL_FIELDS = (
+    "prompt_cache_options",
+    "prompt_cache_breakpoint",
+    "prompt_cache_key",
+    "stream_options",
+    "store",
+)
 """Fields that a request does without when the host does not take them."""
 
 OPENAI = DialectProfile(
@@ -44,15 +60,20 @@ FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
 
 
 class OpenAIStream(StreamReader):
-    """The state of one streamed reply; chunks of an unknown kind are skipped, since hosts add their own."""
+    """The state of one streamed reply; chunks of an unknown kind are skipped, since hosts add their
+    own."""
 
     _is_refused = False
     _reason: object = None
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take the next chunk; raise the error that it carries."""
-        self.usage: Usage | None = reported_usage(event.get("usage"), self.call.request) or self.usage
-        self.counts_cached: bool = self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
+        self.usage: Usage | None = (
+            reported_usage(event.get("usage"), self.call.request) or self.usage
+        )
+        self.counts_cached: bool = (
+            self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
+        )
         self.model: str = str(event.get("model") or self.model)
         OPENAI.raise_inner(event.get("error"), self.call)
         if not event.get("choices"):
@@ -62,7 +83,9 @@ class OpenAIStream(StreamReader):
         self._is_refused = self._is_refused or bool(delta.get("refusal"))
         self.show(delta.get("content"))
         self._reason = choice.get("finish_reason") or self._reason
-        self.finish: Finish | None = _finish_of(self._reason, refused=self._is_refused) if self._reason else None
+        self.finish: Finish | None = (
+            _finish_of(self._reason, refused=self._is_refused) if self._reason else None
+        )
 
 
 class OpenAIProvider(WireProvider):
@@ -80,21 +103,35 @@ class OpenAIProvider(WireProvider):
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /chat/completions`."""
         without = frozenset(known.without)
-        marked = model_settings("openai", request.model).cache_breakpoints and "prompt_cache_breakpoint" not in without
-        mark = {"prompt_cache_breakpoint": {"mode": "explicit"}} if marked and request.prefix_ttl_s > 0 else None
+        marked = (
+            model_settings("openai", request.model).cache_breakpoints
+            and "prompt_cache_breakpoint" not in without
+        )
+        mark = (
+            {"prompt_cache_breakpoint": {"mode": "explicit"}}
+            if marked and request.prefix_ttl_s > 0
+            else None
+        )
         fields: dict[str, Any] = {
             "model": request.model,
             "messages": [
                 {"role": "system", "content": request.system},
                 {"role": "user", "content": prompt_content(request, mark=mark)},
             ],
-            "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens": request.max_output_tokens,
+            "max_tokens"
+            if "max_completion_tokens" in without
+            else "max_completion_tokens": request.max_output_tokens,
         }
         if request.reply_ids and known.reply_form is not ReplyForm.TEXT:
             is_schema = known.reply_form is ReplyForm.JSON_SCHEMA
-            # the vendor takes `$ref` and charges for the schema; compatible servers may not take it, and do not charge
+            # the vendor takes `$ref` and charges for the schema; compatible servers may not take
+            # it, and do not charge
             refs = self.is_vendors_own
-            schema = response_format(request.reply_ids, request.reply_questions, refs=refs) if is_schema else None
+            schema = (
+                response_format(request.reply_ids, request.reply_questions, refs=refs)
+                if is_schema
+                else None
+            )
             fields["response_format"] = schema or {"type": "json_object"}
         if request.cache_key:
             fields["prompt_cache_key"] = request.cache_key
@@ -113,18 +150,28 @@ class OpenAIProvider(WireProvider):
         return fields
 
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
-        """Return what to try after this host refused with this error object; None: nothing can be left out."""
+        """Return what to try after this host refused with this error object; None: nothing can be
+        left out."""
         named = _names_in(refusal)
         for name in ("max_completion_tokens", "temperature", *OPTIONAL_FIELDS):
             if name in named and name not in known.without:
-                dropped = {name, "prompt_cache_breakpoint"} if name == "prompt_cache_options" else {name}
+                dropped = (
+                    {name, "prompt_cache_breakpoint"} if name == "prompt_cache_options" else {name}
+                )
                 return replace(known, without=tuple(sorted(dropped.union(known.without))))
-        if request.reply_ids and any(word in named for word in FORM_WORDS) and known.reply_form in WEAKER_FORMS:
+        if (
+            request.reply_ids
+            and any(word in named for word in FORM_WORDS)
+            and known.reply_form in WEAKER_FORMS
+        ):
             return replace(known, reply_form=WEAKER_FORMS[known.reply_form])
         return None
 
-    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
-        """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
+    def completion(
+        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+    ) -> Completion:
+        """Return the completion in this reply object; raise the error it carries, or
+        UnreadableResponse."""
         choice = _first_choice(found, call)
         message = choice.get("message")
         if not isinstance(message, Mapping):
@@ -133,7 +180,9 @@ class OpenAIProvider(WireProvider):
         return make_completion(
             call,
             _text(message.get("content")),
-            _finish_of(choice.get("finish_reason"), refused=isinstance(refusal, str) and bool(refusal)),
+            _finish_of(
+                choice.get("finish_reason"), refused=isinstance(refusal, str) and bool(refusal)
+            ),
             reported_usage(found.get("usage"), call.request),
             model=str(found.get("model") or call.model),
             limits=limits,
@@ -150,11 +199,14 @@ class OpenAIProvider(WireProvider):
         return served or host_facts.trained_context(listing, model)
 
     async def _loaded_context(self, model: str) -> int | None:
-        """Ask a server on this machine or network, at the path of each kind we know, what it has loaded."""
+        """Ask a server on this machine or network, at the path of each kind we know, what it has
+        loaded."""
         parts = urlsplit(self.base_url)
         for path in host_facts.LOCAL_PATHS:
             with suppress(ProviderError):
-                found = host_facts.served_context(await self.look_up(f"{parts.scheme}://{parts.netloc}{path}"), model)
+                found = host_facts.served_context(
+                    await self.look_up(f"{parts.scheme}://{parts.netloc}{path}"), model
+                )
                 if found is not None:
                     return found
         return None
@@ -166,7 +218,8 @@ connect: Final = OpenAIProvider.connect
 def reported_usage(found: object, request: Request | None = None) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
-    The vendor counts cached tokens among the prompt's; some gateways count them beside it, and ours is the sum.
+    The vendor counts cached tokens among the prompt's; some gateways count them beside it, and ours
+    is the sum.
     """
     if not isinstance(found, Mapping):
         return None
@@ -181,7 +234,9 @@ def reported_usage(found: object, request: Request | None = None) -> Usage | Non
     return Usage(
         input_tokens=given,
         cached_input_tokens=cached,
-        cache_write_tokens=min(given - cached, token_count(prompt_details.get("cache_write_tokens")) or 0),
+        cache_write_tokens=min(
+            given - cached, token_count(prompt_details.get("cache_write_tokens")) or 0
+        ),
         output_tokens=written,
         reasoning_tokens=min(written, token_count(output_details.get("reasoning_tokens")) or 0),
     )

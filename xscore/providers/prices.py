@@ -1,10 +1,11 @@
-"""What a call costs, and would have cost in other ways; priced per call, because prices have tiers by length.
+"""What a call costs, and would have cost in other ways; priced per call, because prices have tiers
+by length.
 
-The offline tables of genai-prices are asked once for the rates of each model, host and quarter of an hour: a price is
-then a few products, 2 µs instead of the table's 120. A host is known by its whole name. A model or host that the tables
-do not know is unpriced (None), never free; only a model server of this machine costs $0, and a gateway on this machine
-to a paid model costs what its vendor asks. Trade-off: nothing is fetched, so the tables are as old as the installed
-package.
+The offline tables of genai-prices are asked once for the rates of each model, host and quarter of
+an hour: a price is then a few products, 2 µs instead of the table's 120. A host is known by its
+whole name. A model or host that the tables do not know is unpriced (None), never free; only a model
+server of this machine costs $0, and a gateway on this machine to a paid model costs what its vendor
+asks. Trade-off: nothing is fetched, so the tables are as old as the installed package.
 """
 
 import math
@@ -32,13 +33,15 @@ PriceFunction = Callable[[str, str, str, Usage], Decimal | None]
 """provider, model, host, usage of one call -> dollars, or None where unpriced."""
 
 PERIOD_S = 900.0
-"""Prices may begin on a day or hold at certain hours; in the tables all of them change at :00 or :30 UTC."""
+"""Prices may begin on a day or hold at certain hours; in the tables all of them change at :00 or
+:30 UTC."""
 BOUND_STEP_TOKENS = 64
 """An upper bound's input is rounded up to this."""
 BATCH = {"processing": "batch"}
 AssumedPrice = Literal["", "free", "vendor"]
 PRICED_APART = ("openai-decisions",)
-"""Providers that share host and model names with another one, and have prices of their own in the tables."""
+"""Providers that share host and model names with another one, and have prices of their own in the
+tables."""
 
 
 class TableModel(NamedTuple):
@@ -56,7 +59,8 @@ def _own_table(provider: str) -> str:
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
-    """Dollars a token in calls whose prompts are longer than `above` tokens; all their tokens pay these."""
+    """Dollars a token in calls whose prompts are longer than `above` tokens; all their tokens pay
+    these."""
 
     above: int
     """-1: every call is longer."""
@@ -71,7 +75,8 @@ class PriceBand(Struct, frozen=True, kw_only=True):
     reasoning: Decimal
 
     def price(self, usage: Usage) -> Decimal | None:
-        """Return the dollars of one call; what a usage counts twice (more cached than came in) is charged once."""
+        """Return the dollars of one call; what a usage counts twice (more cached than came in) is
+        charged once."""
         if self.output is None:
             if usage.output_tokens:
                 return None
@@ -100,21 +105,26 @@ class PriceList(Struct, frozen=True):
     def __call__(
         self, provider: str, model: str, host: str, usage: Usage, *, at: float | None = None
     ) -> Decimal | None:
-        """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
+        """Return the dollars of one call at this host, or None where it is unpriced. at: Unix
+        seconds; None: now."""
         if provider in DECISION_HOSTS:  # answers are no text, and free
             usage = replace(usage, output_tokens=0, reasoning_tokens=0)
         return self._price(model, host, usage, at, batch=False, table=_own_table(provider))
 
     def tariff(self, provider: str, model: str, host: str) -> str:
-        """Name the row of the tables that prices this model here, as `vendor/model`; empty: free or unpriced."""
+        """Name the row of the tables that prices this model here, as `vendor/model`; empty: free or
+        unpriced."""
         assumed = assumed_price(model, host, self.rule)
         if host == NO_HOST or assumed == "free":
             return ""
         found = find_table_model(model, "" if assumed == "vendor" else host, _own_table(provider))
         return f"{found.vendor}/{found.info.id}" if found else ""
 
-    def batch(self, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
-        """Return what the tokens cost through the vendor's Batch API; None where the tables state no such price."""
+    def batch(
+        self, model: str, host: str, usage: Usage, *, at: float | None = None
+    ) -> Decimal | None:
+        """Return what the tokens cost through the vendor's Batch API; None where the tables state
+        no such price."""
         return self._price(model, host, usage, at, batch=True)
 
     def _price(
@@ -126,7 +136,9 @@ class PriceList(Struct, frozen=True):
         seller = "" if assumed == "vendor" else host
         if find_table_model(model, seller, table) is None:
             return None
-        return _price_at(model, seller, batch, int((time.time() if at is None else at) // PERIOD_S), table)(usage)
+        return _price_at(
+            model, seller, batch, int((time.time() if at is None else at) // PERIOD_S), table
+        )(usage)
 
 
 call_price: Final = PriceList()
@@ -134,9 +146,11 @@ call_price: Final = PriceList()
 
 @lru_cache(maxsize=256)
 def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPrice:
-    """Return what is assumed of a host that has no price list of its own: nothing is charged, or the vendor's price.
+    """Return what is assumed of a host that has no price list of its own: nothing is charged, or
+    the vendor's price.
 
-    Empty: nothing is assumed, because the host's prices are in the tables, no rule covers it, or nothing is sent.
+    Empty: nothing is assumed, because the host's prices are in the tables, no rule covers it, or
+    nothing is sent.
     """
     if host == NO_HOST:
         return ""
@@ -151,14 +165,16 @@ def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPri
 def find_table_model(model: str, host: str, table: str = "") -> TableModel | None:
     """Return the table's model; None where the tables do not know it.
 
-    host: empty for a gateway, whose model is looked up by name at the vendor that sells it. table: the table's id of
-    the vendor, where the host alone does not tell.
+    host: empty for a gateway, whose model is looked up by name at the vendor that sells it.
+    table: the table's id of the vendor, where the host alone does not tell.
     """
     from genai_prices.data_snapshot import get_snapshot
 
     if table:
         try:
-            return TableModel(table, get_snapshot().find_provider_model(model, None, table, None)[1], True)
+            return TableModel(
+                table, get_snapshot().find_provider_model(model, None, table, None)[1], True
+            )
         except LookupError:
             return None
     if not host:
@@ -197,14 +213,16 @@ def _price_at(model: str, host: str, batch: bool, period: int, table: str = "") 
     when = datetime.fromtimestamp(period * PERIOD_S, UTC)
     if not batch:
         return compile_prices(info.get_prices(when))
-    variants = (info.price_variants or ()) if is_own else ()  # a reseller has batch prices of its own, or none
+    # A reseller has batch prices of its own, or none.
+    variants = (info.price_variants or ()) if is_own else ()
     if any(_is_batch(variant, when) for variant in variants):
         return compile_prices(info.get_prices(when, BATCH))
     return _not_known
 
 
 def compile_prices(prices: Any) -> PriceOf:
-    """Turn a price of the table (`ModelPrice`) into rates, by asking it for each kind of token in each band."""
+    """Turn a price of the table (`ModelPrice`) into rates, by asking it for each kind of token in
+    each band."""
     if prices.input_mtok is None:
         return _not_known
     tiers = [tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())]
@@ -247,16 +265,20 @@ def _band(prices: Any, above: int) -> PriceBand:
 
 
 def _not_known(usage: Usage) -> Decimal | None:
-    """Price what the table states no price for: only a call that was not made is known to cost nothing."""
+    """Price what the table states no price for: only a call that was not made is known to cost
+    nothing."""
     return None if usage.input_tokens or usage.output_tokens else Decimal(0)
 
 
 def _is_batch(variant: Any, when: datetime) -> bool:
-    return dict(variant.when) == BATCH and (variant.constraint is None or variant.constraint.active(when))
+    return dict(variant.when) == BATCH and (
+        variant.constraint is None or variant.constraint.active(when)
+    )
 
 
 def _is_whole_name(pattern: str, url: str) -> bool:
-    """Whether the table's pattern covers the host's name to its end (one ending in a dot: all but the last label)."""
+    """Whether the table's pattern covers the host's name to its end (one ending in a dot: all but
+    the last label)."""
     found = re.match(pattern, url)
     rest = url[found.end() :] if found else "."
     if found and found.group().endswith("."):
@@ -273,15 +295,18 @@ def counterfactual_cost(
     cost: Decimal | None,
     price_of: PriceFunction = call_price,
 ) -> CounterfactualCost:
-    """Return what one attempt would have cost without the host's prefix cache, without packs, and by the Batch API.
+    """Return what one attempt would have cost without the host's prefix cache, without packs, and
+    by the Batch API.
 
-    cost: what it did cost. Only judging is packed and could wait for a batch; any other call costs the same. A batch
-    price is not known where `price_of` stands in for the tables.
+    cost: what it did cost. Only judging is packed and could wait for a batch; any other call costs
+        the same. A batch price is not known where `price_of` stands in for the tables.
     """
     plain, uncached = usage, cost
     if usage.cached_input_tokens or usage.cache_write_tokens:
         plain = Usage(
-            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, reasoning_tokens=usage.reasoning_tokens
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
         )
         uncached = price_of(provider, request.model, host, plain)
     if request.stage is not Stage.JUDGE:
@@ -289,14 +314,17 @@ def counterfactual_cost(
     return CounterfactualCost(
         without_prefix_cache=uncached,
         without_packs=_one_prompt_each(provider, host, request, plain, price_of=price_of),
-        by_batch=price_of.batch(request.model, host, usage) if isinstance(price_of, PriceList) else None,
+        by_batch=price_of.batch(request.model, host, usage)
+        if isinstance(price_of, PriceList)
+        else None,
     )
 
 
 def _one_prompt_each(
     provider: str, host: str, request: Request, plain: Usage, *, price_of: PriceFunction
 ) -> Decimal | None:
-    """Price the same candidates in a prompt each: as many calls of the average size, so that none meets a tier."""
+    """Price the same candidates in a prompt each: as many calls of the average size, so that none
+    meets a tier."""
     if request.candidates <= 1 or not plain.input_tokens:
         return price_of(provider, request.model, host, plain)
     others = request.candidates - 1
@@ -312,14 +340,21 @@ def cost_upper_bound(
     provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price
 ) -> Decimal | None:
     """Return the most that one attempt at this request may cost."""
-    return price_of(provider, request.model, host, usage_upper_bound(provider, host, request, price_of=price_of))
+    return price_of(
+        provider, request.model, host, usage_upper_bound(provider, host, request, price_of=price_of)
+    )
 
 
-def usage_upper_bound(provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price) -> Usage:
-    """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that costs more."""
+def usage_upper_bound(
+    provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price
+) -> Usage:
+    """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that
+    costs more."""
     given = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
     plain = Usage(input_tokens=given, output_tokens=request.max_output_tokens)
     written_1h = given if request.prefix_ttl_s >= HOUR_S else 0
     written = replace(plain, cache_write_tokens=given, cache_write_1h_tokens=written_1h)
     prices = [price_of(provider, request.model, host, usage) for usage in (plain, written)]
-    return written if prices[1] is not None and (prices[0] is None or prices[1] > prices[0]) else plain
+    return (
+        written if prices[1] is not None and (prices[0] is None or prices[1] > prices[0]) else plain
+    )

@@ -1,6 +1,8 @@
-"""The interface to a model: one method. Rate limit, retry and metering are each a Provider around a Provider.
+"""The interface to a model: one method. Rate limit, retry and metering are each a Provider around a
+Provider.
 
-A dialect that hosts speak more or less completely is also `Adaptable`, as connected, without its wrappers.
+A dialect that hosts speak more or less completely is also `Adaptable`, as connected, without its
+wrappers.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,8 @@ OnText = Callable[[str], None]
 
 
 class Provider(Protocol):
-    """Sends one request to one host and gives back the whole reply, or raises a leaf of `ProviderError`."""
+    """Sends one request to one host and gives back the whole reply, or raises a leaf of
+    `ProviderError`."""
 
     name: str
     """The dialect: `openai`, `scripted`."""
@@ -44,16 +47,19 @@ class ProviderWrapper:
 
 @runtime_checkable
 class Adaptable(Protocol):
-    """A connected provider that asks its host for less where it must, and tells what it found out."""
+    """A connected provider that asks its host for less where it must, and tells what it found
+    out."""
 
     @property
     def forms(self) -> tuple[ReplyForm, ...]:
-        """Forms of the reply in which it can ask, from the strongest; no two are the same on the wire."""
+        """Forms of the reply in which it can ask, from the strongest; no two are the same on the
+        wire."""
         ...
 
     @property
     def is_vendors_own(self) -> bool:
-        """Whether the host is the dialect's vendor, who takes all of it, so that nothing needs probing."""
+        """Whether the host is the dialect's vendor, who takes all of it, so that nothing needs
+        probing."""
         ...
 
     def adopt(self, capability: Capability) -> None:
@@ -61,7 +67,8 @@ class Adaptable(Protocol):
         ...
 
     def learned(self, model: str) -> Capability:
-        """Return what was adopted, corrected by every reply since; `probed_at` 0 where nothing was adopted."""
+        """Return what was adopted, corrected by every reply since; `probed_at` 0 where nothing was
+        adopted."""
         ...
 
     async def models(self) -> tuple[str, ...]:
@@ -69,5 +76,6 @@ class Adaptable(Protocol):
         ...
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input, where the host tells; None where it is silent or cannot be asked."""
+        """Return the longest input, where the host tells; None where it is silent or cannot be
+        asked."""
         ...

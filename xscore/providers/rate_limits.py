@@ -1,10 +1,11 @@
-"""Limits of requests and tokens a minute: one token bucket for each of the four that a host may have.
+"""Limits of requests and tokens a minute: one token bucket for each of the four that a host may
+have.
 
-A bucket holds three seconds' worth, because one that holds a minute lets twice the limit through in the first minute
-(less for a host that counts by the second); a request larger than the bucket waits until it is full and leaves it in
-debt. Callers queue in front of the limits, so a large request never starves behind small ones. Refunds wake the one
-that waits; nothing is polled. Time is the event loop's. Trade-off: what is taken and refunded later may be used on top
-of a window's rate.
+A bucket holds three seconds' worth, because one that holds a minute lets twice the limit through in
+the first minute (less for a host that counts by the second); a request larger than the bucket waits
+until it is full and leaves it in debt. Callers queue in front of the limits, so a large request
+never starves behind small ones. Refunds wake the one that waits; nothing is polled. Time is the
+event loop's. Trade-off: what is taken and refunded later may be used on top of a window's rate.
 """
 
 import asyncio
@@ -48,7 +49,8 @@ class TokenBucket:
         self._level -= tokens
 
     def refund(self, tokens: float) -> None:
-        """Give back what was taken and not used; a negative amount is spent too, without waiting."""
+        """Give back what was taken and not used; a negative amount is spent too, without
+        waiting."""
         self._level += tokens
         self._fill()
         self._changed.set()
@@ -102,13 +104,15 @@ def reserved_share(request: Request) -> RateShare:
 
 
 def used_share(usage: Usage) -> RateShare:
-    """Return what a call used; hosts that count input by itself do not count what their prefix cache served."""
+    """Return what a call used; hosts that count input by itself do not count what their prefix
+    cache served."""
     fresh = usage.input_tokens - usage.cached_input_tokens
     return RateShare(1, usage.input_tokens + usage.output_tokens, fresh, usage.output_tokens)
 
 
 class RateBudget(Protocol):
-    """The limits a minute of one host and model; those shared by several processes implement it too."""
+    """The limits a minute of one host and model; those shared by several processes implement it
+    too."""
 
     @property
     def stated(self) -> RateLimits:
@@ -116,11 +120,15 @@ class RateBudget(Protocol):
         ...
 
     def learn(self, stated: RateLimits) -> None:
-        """Update the limits that the host states; one that it does not state keeps its earlier value."""
+        """Update the limits that the host states; one that it does not state keeps its earlier
+        value."""
         ...
 
     async def take(self, share: RateShare) -> None:
-        """Wait until all limits allow this share. One caller at a time: callers queue in front of it."""
+        """Wait until all limits allow this share.
+
+        One caller at a time: callers queue in front of it.
+        """
         ...
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
@@ -129,7 +137,8 @@ class RateBudget(Protocol):
 
 
 class LocalRates:
-    """The limits a minute of one host, in this process: of each kind the lower of the user's and the host's."""
+    """The limits a minute of one host, in this process: of each kind the lower of the user's and
+    the host's."""
 
     def __init__(
         self,
@@ -155,10 +164,13 @@ class LocalRates:
     def in_force(self) -> RateLimits:
         """For each kind the lowest limit known."""
         pairs = zip(self._own, self._stated, strict=True)
-        return RateLimits(*(min((one for one in pair if one is not None), default=None) for pair in pairs))
+        return RateLimits(
+            *(min((one for one in pair if one is not None), default=None) for pair in pairs)
+        )
 
     def learn(self, stated: RateLimits) -> None:
-        """Update the limits that the host states; one that it does not state keeps its earlier value."""
+        """Update the limits that the host states; one that it does not state keeps its earlier
+        value."""
         if stated == self._last_stated:
             return
         self._last_stated = stated
@@ -170,7 +182,10 @@ class LocalRates:
                 bucket.rate(limit)
 
     async def take(self, share: RateShare) -> None:
-        """Wait until all limits allow this share. One caller at a time: callers queue in front of it."""
+        """Wait until all limits allow this share.
+
+        One caller at a time: callers queue in front of it.
+        """
         taken = [0] * len(share)
         try:
             for at, (bucket, amount) in enumerate(zip(self._buckets, share, strict=True)):

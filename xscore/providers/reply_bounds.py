@@ -1,9 +1,10 @@
-"""How much of a reply is read: every body, whole or streamed, success or error, is unpacked and counted as it comes.
+"""How much of a reply is read: every body, whole or streamed, success or error, is unpacked and
+counted as it comes.
 
-A reply may never end, or unpack from a few kilobytes to gigabytes. The bound follows from the tokens that a call asks
-for; of an error only what can be shown is read, and its status still says what it is. Both HTTP clients read through
-here. Trade-off: a reply cut off here may have been charged and is lost, and only gzip and deflate are unpacked, neither
-of which was asked for.
+A reply may never end, or unpack from a few kilobytes to gigabytes. The bound follows from the
+tokens that a call asks for; of an error only what can be shown is read, and its status still says
+what it is. Both HTTP clients read through here. Trade-off: a reply cut off here may have been
+charged and is lost, and only gzip and deflate are unpacked, neither of which was asked for.
 """
 
 import zlib
@@ -13,7 +14,8 @@ from contextvars import ContextVar
 
 MIB = 1 << 20
 MIN_BYTES = 4 * MIB
-"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond their cap."""
+"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond
+their cap."""
 BYTES_PER_TOKEN = 64
 """A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
 STREAMED_BYTES_PER_TOKEN = 1_024
@@ -66,13 +68,18 @@ class BoundedBody:
         self._status, self._is_success = status, 200 <= status < 300
         self._limit = self._left = allowed_bytes(headers.get("Content-Type", ""), self._is_success)
         self._encoding = headers.get("Content-Encoding", "").strip().lower()
-        self._unpacking = zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
+        self._unpacking = (
+            zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
+        )
         self._is_foreign = self._unpacking is None and self._encoding not in PLAIN_ENCODINGS
         self.is_over: bool = False
         """Whether nothing more of it is read."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what these bytes hold, within the bound. Raises OversizedReply where a success goes on beyond it."""
+        """Yield what these bytes hold, within the bound.
+
+        Raises OversizedReply where a success goes on beyond it.
+        """
         if self._is_foreign:
             self._stop("a body in an encoding that was not asked for")
             return

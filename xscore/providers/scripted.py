@@ -1,8 +1,10 @@
 """A model that follows a script: for tests, demonstrations and dry runs, without a network.
 
-It reads the prompt as a model would and answers through the same interface, so the whole pipeline runs. The
-script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function; the first rule whose
-every pattern fits decides. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and cost $0.
+It reads the prompt as a model would and answers through the same interface, so the whole pipeline
+runs. The
+script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function; the
+first rule whose every pattern fits decides. Trade-off: it imitates no model's judgment; its tokens
+are characters / 4 and cost $0.
 """
 
 import json
@@ -44,7 +46,12 @@ class ScriptRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def fits(self, memory: "ShownMemory", turn: str) -> bool:
         """Whether every pattern fits."""
-        pairs = ((self.path, memory.path), (self.entity, memory.entity), (self.text, memory.text), (self.task, turn))
+        pairs = (
+            (self.path, memory.path),
+            (self.entity, memory.entity),
+            (self.text, memory.text),
+            (self.task, turn),
+        )
         return all(
             fnmatchcase(text, pattern) if "*" in pattern or "?" in pattern else pattern in text
             for pattern, text in pairs
@@ -66,7 +73,9 @@ class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def error(self) -> ProviderError:
         """Return the error to raise."""
-        return error_kinds()[self.kind](f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s)
+        return error_kinds()[self.kind](
+            f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s
+        )
 
 
 class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,7 +105,9 @@ def read_script(path: Path) -> Script:
         raise UsageError(f"the script {path} is not JSON: {error}", hint=hint) from error
 
 
-_TAG = re.compile(r"<file\b([^<>]*+)>|</file>|<memory\b([^<>]*+)>((?:[^<]++|<(?!/?memory\b))*+)</memory>")
+_TAG = re.compile(
+    r"<file\b([^<>]*+)>|</file>|<memory\b([^<>]*+)>((?:[^<]++|<(?!/?memory\b))*+)</memory>"
+)
 _QUESTION = re.compile(r'<question id="([^"\n]*+)">((?:[^<]++|<(?!/?question\b))*+)</question>')
 _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 
@@ -125,7 +136,11 @@ def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
             entity = headings + entity.removeprefix("…")
         headings = entity.rpartition(" > ")[0]
         text = match[3].strip("\n")
-        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text))
+        found.append(
+            ShownMemory(
+                said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text
+            )
+        )
     return tuple(found)
 
 
@@ -177,7 +192,8 @@ class ScriptedProvider:
         self._tamper = tamper
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Answer after the script's latency, within the request's deadline; raise the planned error of this call."""
+        """Answer after the script's latency, within the request's deadline; raise the planned error
+        of this call."""
         self.requests.append(request)
         call = len(self.requests)
         if self.script.latency_s:
@@ -206,8 +222,12 @@ class ScriptedProvider:
             return json.dumps({"scores": scores, "reasons": reasons})
         asked = shown_questions(prompt)
         each = {code: self._scored(request, shown, asked[code]) for code in request.reply_questions}
-        explained = [{"q": code, **reason} for code, (_, reasons) in each.items() for reason in reasons]
-        return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
+        explained = [
+            {"q": code, **reason} for code, (_, reasons) in each.items() for reason in reasons
+        ]
+        return json.dumps(
+            {"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained}
+        )
 
     def _scored(
         self, request: Request, shown: Mapping[str, ShownMemory], turn: str
@@ -235,7 +255,9 @@ class ScriptedProvider:
         if not any(rule.refuse for rule in self.script.rules):
             return False
         prompt = "\n\n".join(request.content)
-        rules = [self._rule(memory, text_around_memories(prompt)) for memory in shown_memories(prompt)]
+        rules = [
+            self._rule(memory, text_around_memories(prompt)) for memory in shown_memories(prompt)
+        ]
         return any(rule is not None and rule.refuse for rule in rules)
 
 
@@ -244,5 +266,7 @@ def _completion(request: Request, text: str, finish: Finish, on_text: OnText | N
         for at in range(0, len(text), STREAM_CHARS):
             on_text(text[at : at + STREAM_CHARS])
     given = len(request.system) + sum(len(part) for part in request.content)
-    usage = Usage(input_tokens=-(-given // CHARS_PER_TOKEN), output_tokens=-(-len(text) // CHARS_PER_TOKEN))
+    usage = Usage(
+        input_tokens=-(-given // CHARS_PER_TOKEN), output_tokens=-(-len(text) // CHARS_PER_TOKEN)
+    )
     return Completion(text=text, finish=finish, usage=usage, model=request.model)

@@ -1,7 +1,9 @@
-"""The HTTP client under a vendor's SDK: the same routes, certificates and bounds as `connection`, as an SDK wants them.
+"""The HTTP client under a vendor's SDK: the same routes, certificates and bounds as `connection`,
+as an SDK wants them.
 
-The bounds hang on the client's hook for responses, so neither dialect nor SDK needs to know. Imported with the first
-SDK, since it needs `httpx2`. Trade-off: only answers, embeddings and Batch APIs pass through here; judging does not.
+The bounds hang on the client's hook for responses, so neither dialect nor SDK needs to know.
+Imported with the first SDK, since it needs `httpx2`. Trade-off: only answers, embeddings and Batch
+APIs pass through here; judging does not.
 """
 
 import ssl
@@ -14,13 +16,19 @@ from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, trusted_ssl_con
 
 
 class ReplyTooLarge(httpx2.RequestError):
-    """An `OversizedReply` in the client's own kind of error, because the SDKs let no other through."""
+    """An `OversizedReply` in the client's own kind of error, because the SDKs let no other
+    through."""
 
 
 def http_client(kind: type[httpx2.AsyncClient], route: Route) -> httpx2.AsyncClient:
-    """Return an HTTP client of an SDK's own kind. Raises UsageError for certificates that cannot be read."""
+    """Return an HTTP client of an SDK's own kind.
+
+    Raises UsageError for certificates that cannot be read.
+    """
     # plain HTTP needs no certificates, and reading the system's takes 30 ms
-    verify = trusted_ssl_context() if route.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verify = (
+        trusted_ssl_context() if route.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
     return kind(
         follow_redirects=False,
         timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -39,7 +47,8 @@ async def bound_response(response: httpx2.Response) -> None:
 
 
 class BoundedStream(httpx2.AsyncByteStream):
-    """A body that ends at its bound: in an error where it is a success, in silence where it is not."""
+    """A body that ends at its bound: in an error where it is a success, in silence where it is
+    not."""
 
     def __init__(self, response: httpx2.Response, body: BoundedBody) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)

@@ -1,10 +1,12 @@
-"""`provider:model` or a bare model name, the provider behind it, and the import of what its calls need.
+"""`provider:model` or a bare model name, the provider behind it, and the import of what its calls
+need.
 
-Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
-(model, settings) and return a Provider. Installed packages are searched only for names that are not ours. An SDK takes
-0.6 to 1.6 s of CPU to import and judging's HTTP client 0.2, so they are imported in a daemon thread that need not be
-joined, and an SDK only where something is to be answered or embedded. Trade-off: the thread shares the interpreter, so
-other work is slower meanwhile.
+Our own providers are found by name; others through entry points of group `xscore.providers`,
+functions that take (model, settings) and return a Provider. Installed packages are searched only
+for names that are not ours. An SDK takes 0.6 to 1.6 s of CPU to import and judging's HTTP client
+0.2, so they are imported in a daemon thread that need not be joined, and an SDK only where
+something is to be answered or embedded. Trade-off: the thread shares the interpreter, so other work
+is slower meanwhile.
 """
 
 import threading
@@ -18,7 +20,12 @@ from xscore.extension import installed, load_plugin, plugin_errors
 from xscore.platform.errors import RequestRejected, UsageError
 from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import vendor_by_family
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, base_url_setting, decision_access
+from xscore.providers.decision_hosts import (
+    CHAT_OF_OPENAI,
+    DECISION_HOSTS,
+    base_url_setting,
+    decision_access,
+)
 from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Completion, Request
@@ -64,7 +71,8 @@ class ModelSpec(Struct, frozen=True):
 
 
 def parse_model_spec(text: str) -> ModelSpec:
-    """Read `provider:model`, `lexical`, or a bare name: of a model that tells its provider, or of a decision vendor.
+    """Read `provider:model`, `lexical`, or a bare name: of a model that tells its provider, or of a
+    decision vendor.
 
     After `provider:` may be colons. A decision vendor alone means its pinned model.
     Raises UsageError for an unknown provider or a missing model.
@@ -90,7 +98,8 @@ def parse_model_spec(text: str) -> ModelSpec:
 
 
 def _vendor_of(model: str) -> str:
-    """Return the provider of ours that sells this model; empty where neither its family nor the price table tells."""
+    """Return the provider of ours that sells this model; empty where neither its family nor the
+    price table tells."""
     if vendor := vendor_by_family(model):
         return vendor
     from xscore.providers.prices import vendor_by_price_table  # the tables take 0.3 s to import
@@ -100,7 +109,8 @@ def _vendor_of(model: str) -> str:
 
 
 def model_name(spec: ModelSpec) -> str:
-    """Name the model; a file's name includes a digest of its content, so that another file is another judge."""
+    """Name the model; a file's name includes a digest of its content, so that another file is
+    another judge."""
     if spec.provider not in ("llama", "scripted"):
         return spec.model
     with Path(spec.model).expanduser().open("rb") as file:
@@ -127,7 +137,8 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
 
 
 class PluginProvider(ProviderWrapper):
-    """A provider of another package: what it raises beside ProviderError fails the one call, and says who it was."""
+    """A provider of another package: what it raises beside ProviderError fails the one call, and
+    says who it was."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt."""
@@ -150,7 +161,8 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
 
 
 def host_access(provider: str, settings: Settings) -> HostAccess | None:
-    """Return base URL and key of one of our vendors or decision hosts; None: another manages its own."""
+    """Return base URL and key of one of our vendors or decision hosts; None: another manages its
+    own."""
     if provider in DECISION_HOSTS and provider != "llama":
         return decision_access(provider, settings)
     name = "openai" if provider == CHAT_OF_OPENAI else provider
@@ -158,12 +170,16 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
 
 
 async def import_sdk(vendor: str) -> None:
-    """Import a vendor's SDK, as its answers need it. Does and raises what `import_for_judging` does."""
+    """Import a vendor's SDK, as its answers need it.
+
+    Does and raises what `import_for_judging` does.
+    """
     await _import(ANSWERING_MODULES.get(vendor, ()))
 
 
 async def import_for_judging(provider: str) -> None:
-    """Import in a thread what judging calls need; return at once where it is there, or the provider is not ours.
+    """Import in a thread what judging calls need; return at once where it is there, or the provider
+    is not ours.
 
     Cancelling it leaves the import running. Raises what the import raises.
     """
@@ -177,7 +193,8 @@ async def _import(modules: tuple[str, ...]) -> None:
     from concurrent.futures import Future
 
     imported: Future[None] = Future()
-    imported.set_running_or_notify_cancel()  # from here on a cancelled caller does not cancel the import
+    # From here on a cancelled caller does not cancel the import.
+    imported.set_running_or_notify_cancel()
 
     def work() -> None:
         try:

@@ -1,9 +1,10 @@
 """How calls travel: through the user's proxy, under the user's certificates, on the user's account.
 
-Besides the settings, only this module reads the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
-`SSL_CERT_FILE`, `SSL_CERT_DIR`, `REQUESTS_CA_BUNDLE`, and the headers that a vendor's own variables name), because
-those variables mean the same to every program here. The HTTP client itself reads none of them, so that a loopback host
-never goes through a proxy. Trade-off: no SOCKS proxies, which aiohttp lacks.
+Besides the settings, only this module reads the environment (`HTTP_PROXY`, `HTTPS_PROXY`,
+`ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`, `REQUESTS_CA_BUNDLE`, and the headers that
+a vendor's own variables name), because those variables mean the same to every program here. The
+HTTP client itself reads none of them, so that a loopback host never goes through a proxy.
+Trade-off: no SOCKS proxies, which aiohttp lacks.
 """
 
 import os
@@ -54,22 +55,35 @@ class Route(Struct, frozen=True):
         return urlsplit(self.proxy).netloc.rpartition("@")[2] if self.proxy else ""
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
-        """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
-        causes = {base.__name__: link for link in reversed(error_chain(error)) for base in type(link).__mro__}
+        """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound
+        is behind it."""
+        causes = {
+            base.__name__: link
+            for link in reversed(error_chain(error))
+            for base in type(link).__mro__
+        }
         if oversized := causes.get("OversizedReply"):
             hint = f"Check what answers at {self.host}; nothing more was read of it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
-            why = getattr(getattr(untrusted, "certificate_error", None), "verify_message", "") or "it is not trusted"
+            why = (
+                getattr(getattr(untrusted, "certificate_error", None), "verify_message", "")
+                or "it is not trusted"
+            )
             return TlsFailed(
                 f"{self.host}: no connection could be made, because of its certificate: {why}",
-                hint="If you trust its issuer, set SSL_CERT_FILE to a file that holds the issuer's certificate.",
+                hint=(
+                    "If you trust its issuer, set SSL_CERT_FILE to a file that holds the issuer's"
+                    " certificate."
+                ),
             )
         if not self.proxy and self._failed_in_handshake(causes):
             return TlsFailed(
                 f"{self.host}: no connection could be made, because it does not speak TLS",
-                hint="Check the port, or write http:// where the base URL says https:// if this host is meant to be"
-                " spoken to in plain text.",
+                hint=(
+                    "Check the port, or write http:// where the base URL says https:// if this host"
+                    " is meant to be spoken to in plain text."
+                ),
             )
         return (self._proxy_error(error, causes) if self.proxy else None) or ours
 
@@ -77,19 +91,29 @@ class Route(Struct, frozen=True):
         """Return whether the host took the connection and then did not begin to encrypt it."""
         if not self.is_encrypted:
             return False
-        # a host of this machine takes a connection at once or refuses it, so what was waited for is the handshake
+        # a host of this machine takes a connection at once or refuses it, so what was waited for is
+        # the handshake
         is_silent = "ConnectionTimeoutError" in causes and is_loopback(self.host)
         return is_silent or "ClientConnectorSSLError" in causes
 
-    def _proxy_error(self, error: BaseException, causes: dict[str, BaseException]) -> ProviderError | None:
+    def _proxy_error(
+        self, error: BaseException, causes: dict[str, BaseException]
+    ) -> ProviderError | None:
         refusal = causes.get("ClientHttpProxyError")
-        status = getattr(refusal, "status", None) if refusal else getattr(error, "status_code", None)
+        status = (
+            getattr(refusal, "status", None) if refusal else getattr(error, "status_code", None)
+        )
         where = f"the proxy {self.proxy_host}, on the way to {self.host},"
         if status == 407 or (refusal and status in PROXY_REFUSAL_STATUSES):
-            hint = "Check the name and password in HTTPS_PROXY or HTTP_PROXY, or add the host to NO_PROXY."
+            hint = (
+                "Check the name and password in HTTPS_PROXY or HTTP_PROXY, or add the host to"
+                " NO_PROXY."
+            )
             return AuthenticationFailed(f"{where} answered {status}", hint=hint)
         if refusal:
-            return Unreachable(f"{where} answered {status}", hint="Check the proxy, or add the host to NO_PROXY.")
+            return Unreachable(
+                f"{where} answered {status}", hint="Check the proxy, or add the host to NO_PROXY."
+            )
         if "ClientProxyConnectionError" in causes:
             hint = "Check HTTPS_PROXY or HTTP_PROXY, or add the host to NO_PROXY."
             return Unreachable(f"{where} cannot be reached", hint=hint)
@@ -105,7 +129,10 @@ def _proxies_of_environment() -> dict[str, str]:
 
 
 def route_to(base_url: str) -> Route:
-    """Return the route to the host of this URL. Raises UsageError for a proxy that cannot be used."""
+    """Return the route to the host of this URL.
+
+    Raises UsageError for a proxy that cannot be used.
+    """
     host = host_of(base_url)
     parts = urlsplit(base_url)
     proxies = _proxies_of_environment()
@@ -132,15 +159,25 @@ def headers_of_environment(vendor: str, *, is_vendors_own: bool) -> dict[str, st
 
     is_vendors_own: whether they go to the vendor's own host.
     """
-    lines = (line.partition(":") for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n"))
+    lines = (
+        line.partition(":")
+        for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n")
+    )
     found = {name.strip(): value.strip() for name, colon, value in lines if colon}
     if vendor == "openai" and is_vendors_own:
-        found |= {header: os.environ[name] for name, header in ACCOUNT_HEADERS.items() if os.environ.get(name)}
+        found |= {
+            header: os.environ[name]
+            for name, header in ACCOUNT_HEADERS.items()
+            if os.environ.get(name)
+        }
     return found
 
 
 def trusted_ssl_context() -> "ssl.SSLContext":
-    """Return the trusted certificates: those the environment names, else the system's. Raises UsageError."""
+    """Return the trusted certificates: those the environment names, else the system's.
+
+    Raises UsageError.
+    """
     import ssl
 
     import httpx2
@@ -151,21 +188,29 @@ def trusted_ssl_context() -> "ssl.SSLContext":
     if file is None and folder is None:
         return httpx2.create_ssl_context(trust_env=False)
     try:
-        is_folder = file is not None and Path(file).is_dir()  # `requests` takes a folder in its variable as well
-        return ssl.create_default_context(cafile=None if is_folder else file, capath=file if is_folder else folder)
+        # `requests` takes a folder in its variable as well.
+        is_folder = file is not None and Path(file).is_dir()
+        return ssl.create_default_context(
+            cafile=None if is_folder else file, capath=file if is_folder else folder
+        )
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
-            f"{name or CERTIFICATE_FOLDER} names {file or folder}, where no certificates can be read",
+            f"{name or CERTIFICATE_FOLDER} names {file or folder}, where no certificates can be"
+            " read",
             hint="Name a file of PEM certificates, or unset it.",
         ) from error
 
 
 def _is_exempt(host: str, no_proxy: str) -> bool:
-    """Whether NO_PROXY exempts this `name[:port]`: by name, ending, address, network (`10.0.0.0/8`) or `*`."""
+    """Whether NO_PROXY exempts this `name[:port]`: by name, ending, address, network (`10.0.0.0/8`)
+    or `*`."""
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     entries = [entry.strip().lower().lstrip(".") for entry in no_proxy.split(",")]
     return any(
-        entry == "*" or entry in (name, host) or name.endswith(f".{entry}") or _is_within(name, entry)
+        entry == "*"
+        or entry in (name, host)
+        or name.endswith(f".{entry}")
+        or _is_within(name, entry)
         for entry in entries
         if entry
     )

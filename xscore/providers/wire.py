@@ -1,9 +1,11 @@
-"""A chat dialect: one request to a model in the words of a vendor, whole over our connection or streamed by its SDK.
+"""A chat dialect: one request to a model in the words of a vendor, whole over our connection or
+streamed by its SDK.
 
-It sends, sends again without fields that the host refuses, reads the reply or the stream, translates errors and checks
-that the host read all of the prompt. The schema of a judging reply is built here. A vendor's module holds the rest:
-bodies, readers, the SDK. Whole replies, all that judging takes, need no SDK; it is imported at the first stream (a
-second of CPU). Trade-off: the SDKs are alike because one generator writes them; clients are `Any`.
+It sends, sends again without fields that the host refuses, reads the reply or the stream,
+translates errors and checks that the host read all of the prompt. The schema of a judging reply is
+built here. A vendor's module holds the rest: bodies, readers, the SDK. Whole replies, all that
+judging takes, need no SDK; it is imported at the first stream (a second of CPU). Trade-off: the
+SDKs are alike because one generator writes them; clients are `Any`.
 """
 
 from collections.abc import Mapping
@@ -39,7 +41,15 @@ from xscore.providers.wire_errors import (
     error_body,
     known_names,
 )
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
+from xscore.records.calls import (
+    Capability,
+    Completion,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -106,7 +116,8 @@ class WireProvider(HostConnection):
     def connect(cls, model: str, settings: "Settings") -> Self:
         """Return a provider for the host in the settings; nothing is sent yet.
 
-        Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
+        Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host
+        would get no key.
         """
         access = vendor_access(settings, cls.name)
         host = host_of(access.base_url, setting=cls.profile.setting)
@@ -121,11 +132,15 @@ class WireProvider(HostConnection):
         raise NotImplementedError
 
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
-        """Return what to try after this error object; None: it names nothing that can be left out."""
+        """Return what to try after this error object; None: it names nothing that can be left
+        out."""
         raise NotImplementedError
 
-    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
-        """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
+    def completion(
+        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+    ) -> Completion:
+        """Return the completion in this reply object; raise the error it carries, or
+        UnreadableResponse."""
         raise NotImplementedError
 
     async def context_tokens(self, model: str) -> int | None:
@@ -146,7 +161,10 @@ class WireProvider(HostConnection):
         return msgspec.json.encode(self.fields(request, self._capability, stream=False))
 
     def open(self) -> SdkClient:
-        """Return the SDK with its client; import it the first time. `caught` then holds what it raises too."""
+        """Return the SDK with its client; import it the first time.
+
+        `caught` then holds what it raises too.
+        """
         if self._sdk is None:
             import aiohttp
             import httpx2
@@ -154,7 +172,8 @@ class WireProvider(HostConnection):
             from xscore.providers.sdk_transport import http_client
 
             self._route = route_to(self.base_url)
-            sdk: Any = import_module(self.name)  # one generator writes both, so their names differ by the vendor's only
+            # One generator writes both, so their names differ by the vendor's only.
+            sdk: Any = import_module(self.name)
             errors: type[Exception] = getattr(sdk, f"{self.profile.name}Error")
             http = http_client(sdk.DefaultAioHttpClient, self._route)
             client = getattr(sdk, f"Async{self.profile.name}")(
@@ -166,7 +185,12 @@ class WireProvider(HostConnection):
                 http_client=http,
             )
             self._sdk = SdkClient(client, sdk.AsyncStream[object])
-            self.caught: tuple[type[Exception], ...] = (*self.caught, errors, httpx2.HTTPError, aiohttp.ClientError)
+            self.caught: tuple[type[Exception], ...] = (
+                *self.caught,
+                errors,
+                httpx2.HTTPError,
+                aiohttp.ClientError,
+            )
         return self._sdk
 
     async def aclose(self) -> None:
@@ -177,7 +201,8 @@ class WireProvider(HostConnection):
             self._sdk = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Make one attempt within `request.timeout_s`; fields that the host refuses are left out from then on."""
+        """Make one attempt within `request.timeout_s`; fields that the host refuses are left out
+        from then on."""
         async with self.deadline(request.timeout_s):
             completion = await self._send_adapting(request, on_text)
         counts_cached = self._capability.reports_cached_tokens
@@ -195,9 +220,14 @@ class WireProvider(HostConnection):
                 with expecting_tokens(request.max_output_tokens):
                     return await self._ask(request, call, on_text)
             except self.caught as error:
-                if REFUSAL_CODES.intersection(known_names(error_body(error))):  # not read, so not charged
+                # Not read, so not charged.
+                if REFUSAL_CODES.intersection(known_names(error_body(error))):
                     return Completion(
-                        text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False
+                        text="",
+                        finish=Finish.REFUSAL,
+                        usage=Usage(),
+                        model=request.model,
+                        usage_reported=False,
                     )
                 # another call may have found a weaker form meanwhile; then try that one first
                 now = self._capability
@@ -221,7 +251,10 @@ class WireProvider(HostConnection):
             return whole
 
     async def _read_stream(self, stream: Any, call: CallContext, on_text: OnText) -> Completion:
-        """Read a stream to its end. Shown text cannot be retracted, so the stream is never reopened."""
+        """Read a stream to its end.
+
+        Shown text cannot be retracted, so the stream is never reopened.
+        """
         cleaner = StreamCleaner(secret=self.key, on_text=on_text)
         reader = self.stream_reader(call, cleaner.add)
         try:
@@ -235,14 +268,20 @@ class WireProvider(HostConnection):
             raise self.profile.stream_ended(call)
         cleaner.end()
         text, limits = "".join(reader.pieces), self.rate_limits(stream.response.headers)
-        whole = make_completion(call, text, reader.finish, reader.usage, model=reader.model, limits=limits)
+        whole = make_completion(
+            call, text, reader.finish, reader.usage, model=reader.model, limits=limits
+        )
         self._learn(call.model, whole, reports_cached=reader.counts_cached)
         return clean_completion(whole, secret=self.key)
 
     def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
         found = json_object(data, headers, self.profile, call)
         completion = self.completion(found, call, self.rate_limits(headers))
-        self._learn(call.model, completion, reports_cached=cached_count(sub_object(found, "usage")) is not None)
+        self._learn(
+            call.model,
+            completion,
+            reports_cached=cached_count(sub_object(found, "usage")) is not None,
+        )
         return clean_completion(completion, secret=self.key)
 
     def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
@@ -263,10 +302,14 @@ class WireProvider(HostConnection):
         self._capability = weaker or self._capability
         return weaker is not None
 
-    def read_whole(self, request: Request, completion: Completion, *, counts_cached: bool) -> Completion:
-        """Return the reply to a prompt that was read whole; where the host counts too little, at our estimate.
+    def read_whole(
+        self, request: Request, completion: Completion, *, counts_cached: bool
+    ) -> Completion:
+        """Return the reply to a prompt that was read whole; where the host counts too little, at
+        our estimate.
 
-        counts_cached: whether the host says what its cache served, so that nothing can be missing from its count.
+        counts_cached: whether the host says what its cache served, so that nothing can be missing
+            from its count.
         Raises PromptCut where it cut the prompt silently; the vendor's own answers 400 instead.
         """
         if self.is_vendors_own or not completion.usage_reported or not self.must_read_all:
@@ -279,18 +322,26 @@ class WireProvider(HostConnection):
             self._longest_tokens = max(self._longest_tokens, read.tokens)
             return completion
         if not counts_cached and is_cache_uncounted(
-            request, completion, host=self.host, context_tokens=context, longest=self._longest_tokens
+            request,
+            completion,
+            host=self.host,
+            context_tokens=context,
+            longest=self._longest_tokens,
         ):
             usage = replace(completion.usage, input_tokens=request.input_tokens)
             return replace(completion, usage=usage, usage_reported=False)
         raise PromptCut(
-            f"{self.host} read {read.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
+            f"{self.host} read {read.tokens:,} tokens of about {request.input_tokens:,}: it cut the"
+            " prompt",
             hint=self.profile.hint_for(PromptTooLong, self.host, request.model),
         )
 
 
-def prompt_content(request: Request, *, mark: Mapping[str, Any] | None) -> str | list[dict[str, Any]]:
-    """Join the parts of the prompt. mark: fields set at the end of what is stable over turns; None: no mark."""
+def prompt_content(
+    request: Request, *, mark: Mapping[str, Any] | None
+) -> str | list[dict[str, Any]]:
+    """Join the parts of the prompt. mark: fields set at the end of what is stable over turns; None:
+    no mark."""
     if mark is None or not 0 < request.stable_parts <= len(request.content):
         return "\n\n".join(request.content)
     stable = "\n\n".join(request.content[: request.stable_parts])
@@ -305,30 +356,49 @@ SCHEMA_NAME = "judgments"
 
 @lru_cache(maxsize=256)
 def reply_schema(
-    ids: tuple[str, ...], *, questions: tuple[str, ...] = (), bounds: bool = True, refs: bool = False
+    ids: tuple[str, ...],
+    *,
+    questions: tuple[str, ...] = (),
+    bounds: bool = True,
+    refs: bool = False,
 ) -> dict[str, Any]:
     """Return the schema for these ids; shared between calls, so not to be changed.
 
-    questions: codes of those that share the prompt, each of which scores every id; none: the prompt has one turn.
+    questions: codes of those that share the prompt, each of which scores every id; none: the prompt
+        has one turn.
     bounds: state 0..100 in the schema. Leave it out for hosts that answer 400 to numeric bounds.
     refs: define the score, and the scores of a question, once and refer to them.
     """
-    score = {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
+    score = (
+        {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
+    )
     scores = _object(dict.fromkeys(ids, {"$ref": "#/$defs/score"} if refs else score))
     named = {"q": {"type": "string", "enum": list(questions)}} if questions else {}
-    reason = _object(named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}})
+    reason = _object(
+        named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}}
+    )
     by_question = _object(dict.fromkeys(questions, {"$ref": "#/$defs/scores"} if refs else scores))
-    schema = _object({"scores": by_question if questions else scores, "reasons": {"type": "array", "items": reason}})
+    schema = _object(
+        {
+            "scores": by_question if questions else scores,
+            "reasons": {"type": "array", "items": reason},
+        }
+    )
     if refs:
         schema["$defs"] = {"score": score} | ({"scores": scores} if questions else {})
     return schema
 
 
 @lru_cache(maxsize=256)
-def response_format(ids: tuple[str, ...], questions: tuple[str, ...] = (), *, refs: bool = False) -> dict[str, Any]:
+def response_format(
+    ids: tuple[str, ...], questions: tuple[str, ...] = (), *, refs: bool = False
+) -> dict[str, Any]:
     """Return the strict `response_format` of the OpenAI dialect; shared between calls."""
     schema = reply_schema(ids, questions=questions, refs=refs)
-    return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "strict": True, "schema": schema}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": SCHEMA_NAME, "strict": True, "schema": schema},
+    }
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

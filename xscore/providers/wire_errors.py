@@ -1,9 +1,11 @@
-"""Map a status, code or broken connection to one of our errors, for all dialects, with a message that is safe to show.
+"""Map a status, code or broken connection to one of our errors, for all dialects, with a message
+that is safe to show.
 
-A host's text is untrusted and may repeat the request: of a body only a short message is shown, with the key
-cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never from the words of a message.
-The codes of both dialects stand in one table, since gateways mix them. Trade-off: a host that says "no money" in prose
-only is taken by its status.
+A host's text is untrusted and may repeat the request: of a body only a short message is shown, with
+the key
+cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never from the
+words of a message. The codes of both dialects stand in one table, since gateways mix them.
+Trade-off: a host that says "no money" in prose only is taken by its status.
 """
 
 import json
@@ -32,7 +34,8 @@ from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
 MIN_KEY_CHARS = 12
-"""A shorter key (`none`, `ollama`, `password`) is an ordinary word and would be found where it is not the key."""
+"""A shorter key (`none`, `ollama`, `password`) is an ordinary word and would be found where it is
+not the key."""
 
 
 def clean_text(text: str, *, secret: str) -> str:
@@ -43,7 +46,10 @@ def clean_text(text: str, *, secret: str) -> str:
 
 def clean_completion(completion: Completion, *, secret: str) -> Completion:
     """Return the completion with all text from the host cleaned."""
-    text, model = clean_text(completion.text, secret=secret), clean_text(completion.model, secret=secret)
+    text, model = (
+        clean_text(completion.text, secret=secret),
+        clean_text(completion.model, secret=secret),
+    )
     if (text, model) == (completion.text, completion.model):
         return completion
     return replace(completion, text=text, model=model)
@@ -80,7 +86,9 @@ class StreamCleaner:
 
 def _key_start(text: str, secret: str) -> int:
     """Return the length of the longest beginning of the key that the text ends with."""
-    return next((length for length in range(len(secret) - 1, 0, -1) if text.endswith(secret[:length])), 0)
+    return next(
+        (length for length in range(len(secret) - 1, 0, -1) if text.endswith(secret[:length])), 0
+    )
 
 
 def _encodable(text: str) -> str:
@@ -95,35 +103,53 @@ def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[Provide
 
 BY_CLASS = _by_name(
     {
-        RequestRejected: "OpenAIError AnthropicError APIStatusError APIRemovedInV1 _AmbiguousModuleClientUsageError"
-        " MissingDependencyError ToolsetUsageError",
-        UnreadableResponse: "APIError StreamAlreadyConsumed LengthFinishReasonError ContentFilterFinishReasonError",
-        ConnectionFailed: "APIConnectionError WebSocketConnectionClosedError",  # timeouts too: the deadline is ours
-        AuthenticationFailed: "MutuallyExclusiveAuthError SubjectTokenProviderError CredentialsError"
-        " WorkloadIdentityError",
+        RequestRejected: (
+            "OpenAIError AnthropicError APIStatusError APIRemovedInV1"
+            " _AmbiguousModuleClientUsageError MissingDependencyError ToolsetUsageError"
+        ),
+        UnreadableResponse: (
+            "APIError StreamAlreadyConsumed LengthFinishReasonError ContentFilterFinishReasonError"
+        ),
+        # Timeouts too: the deadline is ours.
+        ConnectionFailed: "APIConnectionError WebSocketConnectionClosedError",
+        AuthenticationFailed: (
+            "MutuallyExclusiveAuthError SubjectTokenProviderError CredentialsError"
+            " WorkloadIdentityError"
+        ),
         Overloaded: "WebSocketQueueFullError RetryableError",
     }
 )
-"""Name of a class of either SDK -> ours, where neither code nor status says more; subclasses follow their parents."""
+"""Name of a class of either SDK -> ours, where neither code nor status says more; subclasses follow
+their parents."""
 
 BY_CODE = _by_name(
     {
-        QuotaExhausted: "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_not_active"
-        " billing_error credit_balance_too_low linked_organization_billing_unavailable",
-        AuthenticationFailed: "invalid_api_key API_KEY_INVALID account_deactivated authentication_error"
-        " permission_error organization_on_hold",
+        QuotaExhausted: (
+            "insufficient_quota credit_balance_exhausted billing_hard_limit_reached"
+            " billing_not_active billing_error credit_balance_too_low"
+            " linked_organization_billing_unavailable"
+        ),
+        AuthenticationFailed: (
+            "invalid_api_key API_KEY_INVALID account_deactivated authentication_error"
+            " permission_error organization_on_hold"
+        ),
         UnknownModel: "model_not_found not_found_error",
-        PromptTooLong: "context_length_exceeded exceed_context_size_error string_above_max_length request_too_large"
-        " request_body_too_large_after_decoding",
+        PromptTooLong: (
+            "context_length_exceeded exceed_context_size_error string_above_max_length"
+            " request_too_large request_body_too_large_after_decoding"
+        ),
         RateLimited: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded",
-        Overloaded: "server_overloaded server_error overloaded_error api_error timeout_error conflict_error",
+        Overloaded: (
+            "server_overloaded server_error overloaded_error api_error timeout_error conflict_error"
+        ),
         RequestRejected: "invalid_request_error",
     }
 )
-"""`code`, `type`, `details.error_code` or Google's `details[].reason` of an error body -> ours, in either dialect.
+"""`code`, `type`, `details.error_code` or Google's `details[].reason` of an error body -> ours, in
+either dialect.
 
-It outranks the status, except for RequestRejected, which says least. Anthropic's plain 400 for a prompt that is too
-long has no code: a rejection of that request."""
+It outranks the status, except for RequestRejected, which says least. Anthropic's plain 400 for a
+prompt that is too long has no code: a rejection of that request."""
 MONEY_ENDINGS = ("_spend_limit_exceeded", "_spend_limit_reached")
 """Suffixes of codes that say the account's quota is used up."""
 REFUSAL_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
@@ -139,11 +165,15 @@ BY_STATUS: dict[int, type[ProviderError]] = {
     413: PromptTooLong,
     429: RateLimited,
 }
-BY_STATUS |= dict.fromkeys((301, 302, 303, 307, 308), UnknownModel)  # the base URL is wrong, as with most 404s
+# The base URL is wrong, as with most 404s.
+BY_STATUS |= dict.fromkeys((301, 302, 303, 307, 308), UnknownModel)
 """HTTP status -> ours; 5xx is Overloaded, any other RequestRejected."""
 
-NEVER_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"})
-"""Classes of the transport for a connection that was never made: DNS, refused, TLS, connect timeout."""
+NEVER_CONNECTED = frozenset(
+    {"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"}
+)
+"""Classes of the transport for a connection that was never made: DNS, refused, TLS, connect
+timeout."""
 
 MAX_MESSAGE_CHARS = 200
 MIN_ECHO_CHARS = 24
@@ -152,18 +182,28 @@ MESSAGE_FIELDS = ("message", "detail", "error")
 """Names under which servers put the sentence that says what is wrong."""
 
 HINTS: dict[type[ProviderError], str] = {
-    AuthenticationFailed: "Check the key in your environment, and that {host} is the host it belongs to.",
+    AuthenticationFailed: (
+        "Check the key in your environment, and that {host} is the host it belongs to."
+    ),
     QuotaExhausted: "Add credit or raise the spending limit of your account at {host}.",
-    UnknownModel: "Check the name `{model}`, that {profile.setting} ends where {profile.path} begins, and that {host} "
-    "speaks the {profile.name} dialect.",
+    UnknownModel: (
+        "Check the name `{model}`, that {profile.setting} ends where {profile.path} begins, and"
+        " that {host} speaks the {profile.name} dialect."
+    ),
     RateLimited: "Lower judge.rpm, judge.tpm or judge.concurrency.",
     Overloaded: "Try again later; what was judged is kept.",
     ConnectionFailed: "Check the network; what was judged is kept.",
     Unreachable: "Check that a server listens at {host} ({profile.setting}).",
-    PromptTooLong: "Lower judge.pack_tokens, or give the model a longer context (num_ctx in Ollama).",
-    UnreadableResponse: "Check that {host} speaks the {profile.name} dialect "
-    "({profile.setting}, {profile.base_url_ends}).",
-    RequestRejected: "See whether `{model}` takes these request fields; docs/providers.md lists them.",
+    PromptTooLong: (
+        "Lower judge.pack_tokens, or give the model a longer context (num_ctx in Ollama)."
+    ),
+    UnreadableResponse: (
+        "Check that {host} speaks the {profile.name} dialect "
+        "({profile.setting}, {profile.base_url_ends})."
+    ),
+    RequestRejected: (
+        "See whether `{model}` takes these request fields; docs/providers.md lists them."
+    ),
 }
 """What to do about each kind of failure."""
 
@@ -207,7 +247,8 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     """Of the list of models."""
 
     def translate(self, error: Exception, call: CallContext) -> ProviderError:
-        """Return our error for one raised by the SDK or its transport; the caller raises it `from error`."""
+        """Return our error for one raised by the SDK or its transport; the caller raises it `from
+        error`."""
         code = getattr(error, "status_code", None)
         status = code if isinstance(code, int) else None
         body = error_body(error)
@@ -219,11 +260,14 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
             where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
             where += _redirect_target(error, secret=call.secret)
         wait_s = retry_after_s(error)
-        where += f" and asks to wait {format_wait(wait_s)}" if wait_s is not None and wait_s >= 1 else ""
+        where += (
+            f" and asks to wait {format_wait(wait_s)}" if wait_s is not None and wait_s >= 1 else ""
+        )
         return self._error(kind, where, body, call, wait_s)
 
     def raise_inner(self, error: object, call: CallContext) -> None:
-        """Raise the error that stands inside a success, if there is one (a numeric `code` is a status there)."""
+        """Raise the error that stands inside a success, if there is one (a numeric `code` is a
+        status there)."""
         if error:
             body = error if isinstance(error, Mapping) else {"message": error}
             kind = stated_kind(body, status=_status_within(body)) or UnreadableResponse
@@ -237,17 +281,25 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
         return HINTS.get(kind, "").format(host=host, model=model, profile=self)
 
     def unreadable(self, what: str, call: CallContext) -> UnreadableResponse:
-        """Return the error for a success that is not the dialect's; `what` never quotes the body."""
+        """Return the error for a success that is not the dialect's; `what` never quotes the
+        body."""
         hint = self.hint_for(UnreadableResponse, call.host, call.model)
         return UnreadableResponse(f"{call.host} answered 200 with {what}", hint=hint)
 
     def stream_ended(self, call: CallContext) -> ConnectionFailed:
         """Return the error for a stream that ended without saying how its reply finished."""
         hint = self.hint_for(ConnectionFailed, call.host, call.model)
-        return ConnectionFailed(f"the stream from {call.host} ended before its reply was whole", hint=hint)
+        return ConnectionFailed(
+            f"the stream from {call.host} ended before its reply was whole", hint=hint
+        )
 
     def _error(
-        self, kind: type[ProviderError], where: str, body: object, call: CallContext, wait_s: float | None = None
+        self,
+        kind: type[ProviderError],
+        where: str,
+        body: object,
+        call: CallContext,
+        wait_s: float | None = None,
     ) -> ProviderError:
         message = shown_message(body, secret=call.secret, prompt=call.prompt)
         hint = self.hint_for(kind, call.host, call.model)
@@ -257,15 +309,22 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
 def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | None:
     """Return our error type for an error object with this status; None if neither tells."""
     kinds = [_kind_of_name(name) for name in _names(body)]
-    found = QuotaExhausted if QuotaExhausted in kinds else next((kind for kind in kinds if kind is not None), None)
+    found = (
+        QuotaExhausted
+        if QuotaExhausted in kinds
+        else next((kind for kind in kinds if kind is not None), None)
+    )
     if status is None or (found is not None and found is not RequestRejected):
         return found
     return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
 
 
 def known_names(body: object) -> tuple[str, ...]:
-    """Return the known error codes in this error object; unlike free text they cannot echo the prompt."""
-    return tuple(name for name in _names(body) if _kind_of_name(name) is not None or name in REFUSAL_CODES)
+    """Return the known error codes in this error object; unlike free text they cannot echo the
+    prompt."""
+    return tuple(
+        name for name in _names(body) if _kind_of_name(name) is not None or name in REFUSAL_CODES
+    )
 
 
 def _kind_of_name(name: str) -> type[ProviderError] | None:
@@ -273,8 +332,13 @@ def _kind_of_name(name: str) -> type[ProviderError] | None:
 
 
 def _kind_of_class(error: Exception) -> type[ProviderError]:
-    """Return our error type for an error without status or code, by its class and those of its causes."""
-    if any(base.__name__ in NEVER_CONNECTED for cause in error_chain(error) for base in type(cause).__mro__):
+    """Return our error type for an error without status or code, by its class and those of its
+    causes."""
+    if any(
+        base.__name__ in NEVER_CONNECTED
+        for cause in error_chain(error)
+        for base in type(cause).__mro__
+    ):
         return Unreachable
     names = (base.__name__ for base in type(error).__mro__)
     return next((BY_CLASS[name] for name in names if name in BY_CLASS), ConnectionFailed)
@@ -291,7 +355,8 @@ def error_chain(error: BaseException) -> list[BaseException]:
 def error_body(error: Exception) -> object:
     """Return the unwrapped error object of the host's answer; None if it was not JSON.
 
-    The SDKs hand on the raw page where the body was not JSON, so a plain text counts only if it stood inside JSON.
+    The SDKs hand on the raw page where the body was not JSON, so a plain text counts only if it
+    stood inside JSON.
     """
     body = getattr(error, "body", None)
     if isinstance(body, str):
@@ -305,7 +370,8 @@ def error_body(error: Exception) -> object:
 
 
 def unwrapped(body: object) -> object:
-    """Return the error object that stands in this body, which may be one itself; None where there is none."""
+    """Return the error object that stands in this body, which may be one itself; None where there
+    is none."""
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")
@@ -313,7 +379,8 @@ def unwrapped(body: object) -> object:
 
 
 def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
-    """Return what may be shown of an error body: its message on one line, short, without key or prompt."""
+    """Return what may be shown of an error body: its message on one line, short, without key or
+    prompt."""
     if not isinstance(body, Mapping):
         return ""
     message = next((text for name in MESSAGE_FIELDS if isinstance(text := body.get(name), str)), "")
@@ -328,7 +395,8 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
 
 
 def retry_after_s(error: Exception) -> float | None:
-    """Return the seconds that the host asks to wait, in whatever form it says so; None where it is silent."""
+    """Return the seconds that the host asks to wait, in whatever form it says so; None where it is
+    silent."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     if headers is None:
         return None
@@ -342,20 +410,28 @@ def retry_after_s(error: Exception) -> float | None:
     from email.utils import parsedate_to_datetime  # few hosts say it so
 
     try:  # a date, read against the reply's own Date, so that no clock of ours is needed
-        wait = parsedate_to_datetime(headers.get("retry-after", "")) - parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError, OverflowError):  # of no date, of one without a zone, of a year or zone of 20 digits
+        wait = parsedate_to_datetime(headers.get("retry-after", "")) - parsedate_to_datetime(
+            headers.get("date", "")
+        )
+    # Of no date, of one without a zone, of a year or zone of 20 digits.
+    except (ValueError, TypeError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
 
 
 def _redirect_target(error: Exception, *, secret: str) -> str:
-    """Name the host that the reply redirects to. It is not followed: it would be sent the key and the source."""
+    """Name the host that the reply redirects to.
+
+    It is not followed: it would be sent the key and the source.
+    """
     headers = getattr(getattr(error, "response", None), "headers", None)
     try:
         target = urlsplit(str(headers.get("location", ""))) if headers is not None else None
     except ValueError:
         return ""
-    named = f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target and target.netloc else ""
+    named = (
+        f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target and target.netloc else ""
+    )
     named = clean_text(named, secret=secret)[:MAX_MESSAGE_CHARS]
     return f", a redirect to {named}, which is not followed" if named else ""
 
@@ -366,11 +442,17 @@ def _names(body: object) -> list[str]:
         return []
     details = body.get("details")
     parts = details if isinstance(details, list) else [details]
-    exact = [part.get(key) for part in parts if isinstance(part, Mapping) for key in ("error_code", "reason")]
+    exact = [
+        part.get(key)
+        for part in parts
+        if isinstance(part, Mapping)
+        for key in ("error_code", "reason")
+    ]
     return [name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)]
 
 
 def _status_within(body: object) -> int | None:
-    """Return the status that an error inside a success has as its numeric `code`, as OpenRouter writes it."""
+    """Return the status that an error inside a success has as its numeric `code`, as OpenRouter
+    writes it."""
     code = body.get("code") if isinstance(body, Mapping) else None
     return code if isinstance(code, int) and not isinstance(code, bool) else None

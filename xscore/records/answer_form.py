@@ -1,7 +1,7 @@
 """An answer and its receipt as a `print` and a notebook show them.
 
-The command line has a layout of its own, with lines of code. Trade-off: memories are named, not quoted; the texts are
-in `context(...).bundle`.
+The command line has a layout of its own, with lines of code. Trade-off: memories are named, not
+quoted; the texts are in `context(...).bundle`.
 """
 
 from decimal import Decimal
@@ -25,7 +25,7 @@ _PAGE = """
 {% endfor %}</tbody></table>{% endif %}
 <p>{{ receipt }}</p>
 {% for warning in answer.warnings %}<p>{{ warning }}</p>{% endfor %}
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def answer_text(answer: "Answer") -> str:
@@ -42,17 +42,27 @@ def answer_html(answer: "Answer") -> str:
 
 
 def receipt_line(answer: "Answer") -> str:
-    """Return how many memories were judged and kept, what that cost in dollars, and the seconds it took."""
+    """Return how many memories were judged and kept, what that cost in dollars, and the seconds it
+    took."""
     coverage, judge = answer.coverage, answer.judge
     counts = {name: getattr(coverage, name) for name in ("judged", "cached", "carried", "unjudged")}
     how = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    stages = (answer.judge_usage, answer.primary_usage, answer.probe_usage, answer.embed_usage, answer.reason_usage)
+    stages = (
+        answer.judge_usage,
+        answer.primary_usage,
+        answer.probe_usage,
+        answer.embed_usage,
+        answer.reason_usage,
+    )
     costs = [stage.cost_usd for stage in stages if stage is not None]
     paid = [cost for cost in costs if cost is not None]
     dollars = format_dollars(sum(paid, Decimal(0)) if len(paid) == len(costs) else None)
     kept = f"{len(answer.selected)} of {counted(coverage.candidates, 'memory', 'memories')} kept"
     took = format_seconds(answer.latency.total)
-    return f"{kept} ({how or 'none'}) by {judge.provider}:{judge.model}, {dollars}, {took}; turn {answer.turn_id}"
+    return (
+        f"{kept} ({how or 'none'}) by {judge.provider}:{judge.model}, {dollars}, {took}; turn"
+        f" {answer.turn_id}"
+    )
 
 
 def _row(one: "Selected") -> tuple[str, str, str]:
@@ -64,4 +74,6 @@ def _row(one: "Selected") -> tuple[str, str, str]:
 def _template() -> "jinja2.Template":
     import jinja2  # only a notebook needs it
 
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_PAGE)
+    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        _PAGE
+    )

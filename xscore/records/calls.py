@@ -1,4 +1,5 @@
-"""What crosses the provider seam: a request, a completion, its usage, and the ledger's row of each attempt."""
+"""What crosses the provider seam: a request, a completion, its usage, and the ledger's row of each
+attempt."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -36,37 +37,44 @@ class DecisionForm(StrEnum):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One prompt for one model, in the vendors' common terms; each dialect renders it its own way."""
+    """One prompt for one model, in the vendors' common terms; each dialect renders it its own
+    way."""
 
     stage: Stage
     model: str
     system: str
     content: tuple[str, ...]
-    """Parts of the one user message, in order; joined by a blank line where the dialect has no parts."""
+    """Parts of the one user message, in order; joined by a blank line where the dialect has no
+    parts."""
     stable_parts: int = 0
     """Leading parts that are byte-identical over turns (for prefix caches)."""
     prefix_ttl_s: int = 0
     """How long a host that charges for it should cache the stable parts; 0: not."""
     reply_ids: tuple[str, ...] = ()
-    """Ids that the reply must score; not empty: the reply is the judging object of `docs/internals/protocol.md`."""
+    """Ids that the reply must score; not empty: the reply is the judging object of
+    `docs/internals/protocol.md`."""
     reply_questions: tuple[str, ...] = ()
-    """Codes of the questions that share the prompt: every id is scored for every question. Empty: one turn."""
+    """Codes of the questions that share the prompt: every id is scored for every question. Empty:
+    one turn."""
     decision: DecisionForm | None = None
-    """Set: for a decision model; `content` is the turn and a question for each of `reply_ids`, `system` the rubric."""
+    """Set: for a decision model; `content` is the turn and a question for each of `reply_ids`,
+    `system` the rubric."""
     levels: tuple[str, ...] = ()
     """Of a question that rates, lowest first."""
     max_output_tokens: int
     input_tokens: int
     reserved_input_tokens: int
-    """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the send."""
+    """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the
+    send."""
     cache_key: str = ""
     reasoning: str = ""
     temperature: float | None = None
     candidates: int = 0
-    """Judgments this call returns: one per memory or, if questions share the prompt, per memory and question."""
+    """Judgments this call returns: one per memory or, if questions share the prompt, per memory and
+    question."""
     frame_tokens: int = 0
-    """Tokens that separate prompts would repeat per judgment: rubric, turn and request, and the memory if the prompt is
-    shared."""
+    """Tokens that separate prompts would repeat per judgment: rubric, turn and request, and the
+    memory if the prompt is shared."""
     timeout_s: float = 120.0
 
 
@@ -75,7 +83,10 @@ DECLINED = "refused"
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens of a call or a sum of calls. Cached and cache-write are parts of the input, reasoning of the output."""
+    """Tokens of a call or a sum of calls.
+
+    Cached and cache-write are parts of the input, reasoning of the output.
+    """
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -86,7 +97,9 @@ class Usage(Struct, frozen=True, kw_only=True):
     reasoning_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        return Usage(
+            **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+        )
 
 
 Limit = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
@@ -107,8 +120,13 @@ class RateLimits(Struct, frozen=True):
 
     def in_words(self) -> str:
         """`500 requests, 200,000 tokens`: each limit that is known; empty: none is."""
-        named = ((name.removesuffix("_per_minute").replace("_", " "), name) for name in self.__struct_fields__)
-        return ", ".join(f"{getattr(self, name):,} {words}" for words, name in named if getattr(self, name))
+        named = (
+            (name.removesuffix("_per_minute").replace("_", " "), name)
+            for name in self.__struct_fields__
+        )
+        return ", ".join(
+            f"{getattr(self, name):,} {words}" for words, name in named if getattr(self, name)
+        )
 
 
 class ReplyForm(StrEnum):
@@ -140,16 +158,19 @@ class Capability(Struct, frozen=True, kw_only=True):
     reasoning_tokens: Annotated[int, Meta(ge=0)] = 0
     """Reasoning tokens per judgment in the probe."""
     answered_by: str = ""
-    """The model that a decision host named in its latest reply, where `model` may be a moving alias."""
+    """The model that a decision host named in its latest reply, where `model` may be a moving
+    alias."""
     renamed: Annotated[int, Meta(ge=0)] = 0
     """How often that name has changed since the probe."""
     limits: RateLimits = field(default_factory=RateLimits)
     shared_form_failed_at: Annotated[float, Meta(ge=0)] = 0.0
-    """Unix seconds at which the model gave no usable score to prompts that questions share; 0: never seen."""
+    """Unix seconds at which the model gave no usable score to prompts that questions share; 0:
+    never seen."""
 
     @property
     def has_no_steady_name(self) -> bool:
-        """Whether the host names now this model and now that, so that its names tell no judge from another."""
+        """Whether the host names now this model and now that, so that its names tell no judge from
+        another."""
         return self.renamed >= MOST_RENAMED
 
     @property
@@ -218,4 +239,5 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """The usage is our estimate: the host sent none, or the call failed after it was sent."""
     otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)
     chars: int = 0
-    """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them. 0: unknown."""
+    """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them.
+    0: unknown."""

@@ -35,12 +35,14 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     limits: RateLimits = field(default_factory=RateLimits)
     concurrency: int = 0
     way: str = ""
-    """`decisions`, `chat cold` (no prefix is cached), `chat warm` (every prefix is cached) or `lexical`."""
+    """`decisions`, `chat cold` (no prefix is cached), `chat warm` (every prefix is cached) or
+    `lexical`."""
     cached_input_tokens: int = 0
     """Part of the input that a warm prefix cache serves."""
     judge: str = ""
     carried: int = 0
-    """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge + cached + carried`."""
+    """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge +
+    cached + carried`."""
     is_assumed: bool = False
     """No call to this model was timed yet, so `seconds` is an assumption, and rather too long."""
     tariff: str = ""
@@ -143,9 +145,9 @@ TurnEvent = (
 )
 """What a turn reports while it runs.
 
-`SessionInfo`: the working session continues. `IndexReport`: the index is up to date. `JudgeEstimate`: judging is about
-to begin and will take a while. `Progress`: some judgments settled. `Answer`: the receipt, always last and only in a
-stream.
+`SessionInfo`: the working session continues. `IndexReport`: the index is up to date.
+`JudgeEstimate`: judging is about to begin and will take a while. `Progress`: some judgments
+settled. `Answer`: the receipt, always last and only in a stream.
 """
 
 

@@ -1,4 +1,5 @@
-"""What a judge said of a candidate (a score, or why there is none), and which candidates are kept and why."""
+"""What a judge said of a candidate (a score, or why there is none), and which candidates are kept
+and why."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -41,7 +42,8 @@ DECISION_ORDER = "question"
 
 
 class JudgeIdentity(Struct, frozen=True):
-    """Everything about a judge that may change its scores; two judges with equal identity share a cache."""
+    """Everything about a judge that may change its scores; two judges with equal identity share a
+    cache."""
 
     provider: str
     host: str
@@ -99,10 +101,19 @@ class Judgment(_JudgmentFields):
         return self._replace(score=(self.score + again.score) / 2, draws=(self.score, again.score))
 
     @classmethod
-    def from_rows(cls, rows: Sequence[tuple[str, float, str, str, int, float, tuple[float, ...]]]) -> list[Self]:
-        """Make judgments from rows of these fields, checked together. Raises ValueError, TypeError."""
+    def from_rows(
+        cls, rows: Sequence[tuple[str, float, str, str, int, float, tuple[float, ...]]]
+    ) -> list[Self]:
+        """Make judgments from rows of these fields, checked together.
+
+        Raises ValueError, TypeError.
+        """
         scores = [row[1] for row in rows]
-        if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:
+        if (
+            not all(map(isfinite, scores))
+            or min(scores, default=0.0) < 0.0
+            or max(scores, default=0.0) > 1.0
+        ):
             raise ValueError("a score lies outside 0..1")
         return list(map(tuple.__new__, repeat(cls), rows))
 
@@ -147,31 +158,39 @@ class Outcome(_OutcomeFields):
     def __new__(cls, candidate: Candidate, result: Judgment | Unjudged, origin: Origin) -> Self:
         """Make one outcome. Raises ValueError where result and origin disagree."""
         if isinstance(result, Unjudged) is not (origin is Origin.UNJUDGED):
-            raise ValueError(f"outcome of {candidate.id} is {origin} but carries {type(result).__name__}")
+            raise ValueError(
+                f"outcome of {candidate.id} is {origin} but carries {type(result).__name__}"
+            )
         return super().__new__(cls, candidate, result, origin)
 
     @classmethod
     def from_known(
         cls, candidates: Sequence[Candidate], known: Mapping[str, Judgment], origin: Origin
     ) -> list[Self | None]:
-        """Make the outcomes of candidates whose judgment is known, in their order; None for the others."""
+        """Make the outcomes of candidates whose judgment is known, in their order; None for the
+        others."""
         new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
         if all(judged):  # nearly always, where a turn is asked again
-            return list(map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False)))
+            return list(
+                map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False))
+            )
         return [
             None if judgment is None else new(cls, (candidate, judgment, origin))
             for candidate, judgment in zip(candidates, judged, strict=True)
         ]
 
     @classmethod
-    def from_judgments(cls, candidates: Sequence[Candidate], judgments: Sequence[Judgment]) -> list[Self]:
+    def from_judgments(
+        cls, candidates: Sequence[Candidate], judgments: Sequence[Judgment]
+    ) -> list[Self]:
         """Make the outcomes of candidates that were judged just now, each with its judgment."""
         fields = zip(candidates, judgments, repeat(Origin.JUDGED, len(candidates)), strict=True)
         return list(map(tuple.__new__, repeat(cls), fields))
 
 
 UNRELATED_BELOW = 0.1
-"""Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came near."""
+"""Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came
+near."""
 READS_AS_ZERO_BELOW = 0.005
 """A lower score is shown as 0.00, so it is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9
@@ -179,7 +198,8 @@ SCORE_TOLERANCE = 1e-9
 
 
 def score_text(score: float, *, threshold: float) -> str:
-    """Return a score with two digits, or as many more as tell it from a threshold that it is below."""
+    """Return a score with two digits, or as many more as tell it from a threshold that it is
+    below."""
     forms = [f"{score:.{digits}f}" for digits in range(2, 9)]
     return next((form for form in forms if score >= threshold or float(form) < threshold), forms[0])
 
@@ -205,7 +225,11 @@ class Thresholds(Struct, frozen=True):
         found: dict[str, float] = {}
         default = USUAL_THRESHOLD
         for prefix in ("", f"{judge}/"):
-            own = {name.removeprefix(prefix): least for name, least in table.items() if name.startswith(prefix)}
+            own = {
+                name.removeprefix(prefix): least
+                for name, least in table.items()
+                if name.startswith(prefix)
+            }
             own = {name: least for name, least in own.items() if "/" not in name}
             default = own.pop("default", default)
             code = own.pop("code", None)
@@ -255,7 +279,8 @@ class PlacedBy(StrEnum):
     MIN_KEEP = "min_keep"
     """Below the threshold; taken in because the user wants at least so many."""
     FILLED = "filled"
-    """Below the threshold; taken in where words ranked and places were free (`pipeline.composition`)."""
+    """Below the threshold; taken in where words ranked and places were free
+    (`pipeline.composition`)."""
     FOLDED = "folded"
     """Passed, and stands behind a test of the same file or behind its copy in another package."""
 
@@ -265,9 +290,11 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     kept: tuple[Ranked, ...]
     filled: frozenset[str]
-    """Ids among `kept` that are below the threshold, taken in by `min_keep` or to fill free places."""
+    """Ids among `kept` that are below the threshold, taken in by `min_keep` or to fill free
+    places."""
     near_misses: tuple[Ranked, ...]
-    """Best first: all that passed without a place, then those within `selection.near_margin` of their threshold."""
+    """Best first: all that passed without a place, then those within `selection.near_margin` of
+    their threshold."""
     thresholds: Thresholds
     near_margin: float
     """How far below its threshold a candidate still came near."""

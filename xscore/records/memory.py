@@ -90,7 +90,8 @@ class Relation(StrEnum):
 
 
 BLOCK_NAME = "module:"
-"""Begins the entity of a block of module-level code, whose name is made up: `module:imports`, `module:after run`."""
+"""Begins the entity of a block of module-level code, whose name is made up: `module:imports`,
+`module:after run`."""
 
 
 class CodeFacts(Struct, frozen=True, kw_only=True):
@@ -154,9 +155,11 @@ class Memory(Struct, frozen=True, kw_only=True):
     text: str
     """What the answering model is shown; secrets are already redacted."""
     card: str = ""
-    """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text itself."""
+    """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text
+    itself."""
     content_hash: str
-    """`hashing.content_hash` of what the judge is shown by default (the card where there is one)."""
+    """`hashing.content_hash` of what the judge is shown by default (the card where there is
+    one)."""
     text_hash: str
     """`hashing.content_hash` of the full text; equals `content_hash` where there is no card."""
     path: str = ""
@@ -169,7 +172,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     facts: CodeFacts = field(default_factory=CodeFacts)
     particulars: MemoryDetails = field(default_factory=MemoryDetails)
     key: str = ""
-    """What it is about; at most one active memory for each (layer, scope, key) that is not empty."""
+    """What it is about; at most one active memory for each (layer, scope, key) that is not
+    empty."""
     scope: MemoryScope = MemoryScope.REPOSITORY
     importance: float = 0.5
     confidence: float = 1.0
@@ -192,7 +196,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
-        was_stated = self.source is MemorySource.IMPORT and self.particulars.origin == STATED_ELSEWHERE
+        was_stated = (
+            self.source is MemorySource.IMPORT and self.particulars.origin == STATED_ELSEWHERE
+        )
         return self.source is MemorySource.EXPLICIT or was_stated
 
 
@@ -239,11 +245,14 @@ class TermColumn(Struct, frozen=True):
     def of_pairs(cls, pairs: Iterable[tuple[str, bytes]]) -> "TermColumn":
         """Join vectors given by memory id; the last of an id counts."""
         vectors = dict(pairs)
-        return cls(list(vectors), [len(vector) for vector in vectors.values()], b"".join(vectors.values()))
+        return cls(
+            list(vectors), [len(vector) for vector in vectors.values()], b"".join(vectors.values())
+        )
 
 
 class FileStamp(Struct, frozen=True):
-    """A file as it was indexed; equal size and time of change skip the read, an equal hash skips the parse."""
+    """A file as it was indexed; equal size and time of change skip the read, an equal hash skips
+    the parse."""
 
     path: str
     size: int

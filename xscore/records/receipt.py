@@ -1,4 +1,5 @@
-"""The receipt of a turn: what was judged, what was kept, what it cost; also the turn as numbers and as a list line.
+"""The receipt of a turn: what was judged, what was kept, what it cost; also the turn as numbers and
+as a list line.
 
 `docs/reference/json.md` describes its public form.
 """
@@ -15,7 +16,10 @@ from xscore.records.turn import Routing, Scope, SessionInfo
 
 
 class Coverage(Struct, frozen=True):
-    """Candidates by outcome. Raises BrokenReceipt unless candidates = judged + cached + carried + unjudged."""
+    """Candidates by outcome.
+
+    Raises BrokenReceipt unless candidates = judged + cached + carried + unjudged.
+    """
 
     candidates: int
     judged: int
@@ -26,7 +30,8 @@ class Coverage(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.candidates != self.judged + self.cached + self.carried + self.unjudged:
             raise BrokenReceipt(
-                f"the receipt does not add up: {self}", hint="This is a bug of xscore; please report it."
+                f"the receipt does not add up: {self}",
+                hint="This is a bug of xscore; please report it.",
             )
 
     def __add__(self, other: "Coverage") -> "Coverage":
@@ -46,10 +51,11 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     order: str
     is_model: bool
     saw: tuple[str, ...]
-    """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`, `diff`, `recent`."""
+    """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
+    `diff`, `recent`."""
     assumed_price: str = ""
-    """What was assumed of a host without a price list: `free` (a model server of this machine) or `vendor` (a gateway,
-    at the vendor's price); empty: nothing was."""
+    """What was assumed of a host without a price list: `free` (a model server of this machine) or
+    `vendor` (a gateway, at the vendor's price); empty: nothing was."""
 
 
 class ScoredBy(Struct, frozen=True, kw_only=True):
@@ -117,7 +123,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     carried_from: str = ""
     """The earlier turn under whose wording it was judged; empty: it was judged under this one."""
     placed_by: str = ""
-    """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another that is kept."""
+    """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another
+    that is kept."""
 
     @property
     def score_text(self) -> str:
@@ -131,14 +138,16 @@ class Selected(Struct, frozen=True, kw_only=True):
 
 
 class SecondDraws(Struct, frozen=True):
-    """Judgments near their threshold, of which a decision model is asked twice; the score is the mean."""
+    """Judgments near their threshold, of which a decision model is asked twice; the score is the
+    mean."""
 
     drawn: int = 0
     """Asked again in this turn."""
     cached: int = 0
     """Asked twice in earlier turns."""
     missed: int = 0
-    """As near, but asked once in this turn: beyond the limit, or a cap, the deadline or an interruption came."""
+    """As near, but asked once in this turn: beyond the limit, or a cap, the deadline or an
+    interruption came."""
 
 
 class CarriedFrom(Struct, frozen=True, kw_only=True):
@@ -146,15 +155,18 @@ class CarriedFrom(Struct, frozen=True, kw_only=True):
 
     turn_id: str
     task: str
-    """The wording that they were judged under, redacted; the stored receipt omits it, so that it can be erased."""
+    """The wording that they were judged under, redacted; the stored receipt omits it, so that it
+    can be erased."""
     memories: int
 
 
 class CarriedOver(Struct, frozen=True, kw_only=True):
-    """What a turn took over from earlier turns of its thread, and from the turn that it continues."""
+    """What a turn took over from earlier turns of its thread, and from the turn that it
+    continues."""
 
     way: str = ""
-    """`part`: the likely part was judged under this wording; `all`: all was to be judged; empty: it is no follow-up."""
+    """`part`: the likely part was judged under this wording; `all`: all was to be judged; empty: it
+    is no follow-up."""
     because: str = ""
     left: int = 0
     """Carried only because a cap or the deadline came first; `continue` judges them."""
@@ -265,11 +277,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     kept_out: dict[str, int] = {}
     """Files that are not in the index, by reason."""
     files_left: int = 0
-    """Changed files that the deadline left out of the index, so that no memory of them could be judged."""
+    """Changed files that the deadline left out of the index, so that no memory of them could be
+    judged."""
     ranked_by: str = ""
-    """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""
+    """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty:
+    the judge did."""
     judges: tuple[ScoredBy, ...] = ()
-    """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old receipt."""
+    """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old
+    receipt."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
@@ -287,7 +302,9 @@ class Answer(Struct, frozen=True, kw_only=True):
         hint = "This is a bug of xscore; please report it."
         for name in ("judged", "cached", "carried") if self.judges else ():
             if getattr(self.coverage, name) != sum(getattr(share, name) for share in self.judges):
-                raise BrokenReceipt(f"the receipt does not add up: {name} by {self.judges}", hint=hint)
+                raise BrokenReceipt(
+                    f"the receipt does not add up: {name} by {self.judges}", hint=hint
+                )
         under = self.carried_over.under
         if under and self.coverage.carried != sum(one.memories for one in under):
             raise BrokenReceipt(f"the receipt does not add up: carried from {under}", hint=hint)

@@ -1,4 +1,5 @@
-"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure, and how lists end."""
+"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure, and how
+lists end."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -39,7 +40,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     by_folder: dict[str, int]
     caps: tuple[CapLeft, ...] = ()
     ways: tuple[JudgeEstimate, ...] = ()
-    """How these candidates could be judged, first as `judge` does. A way asks for what its own cache lacks."""
+    """How these candidates could be judged, first as `judge` does. A way asks for what its own
+    cache lacks."""
 
     @property
     def cost_usd(self) -> Decimal | None:
@@ -62,8 +64,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path: str
     entity: str
     outcome: str
-    """`selected`, `near_miss` (within 0.1), `below_threshold`, `over_quota`, `beyond_k`, `folded`, `unjudged`,
-    `out_of_scope` or `not_a_candidate`."""
+    """`selected`, `near_miss` (within 0.1), `below_threshold`, `over_quota`, `beyond_k`, `folded`,
+    `unjudged`, `out_of_scope` or `not_a_candidate`."""
     cause: str
     memory: Selected | None
     threshold: float
@@ -102,7 +104,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     branch: str = ""
     """Of this worktree; the commit if none is checked out, empty without git."""
     commit: str = ""
-    """HEAD of this worktree; empty if it has none, or keeps its branches in another form than files."""
+    """HEAD of this worktree; empty if it has none, or keeps its branches in another form than
+    files."""
     store: str
     store_id: str
     trusted: bool
@@ -160,7 +163,8 @@ class ErasureRequest(Struct, frozen=True, kw_only=True):
     contents: tuple[str, ...] = ()
     """Content hashes; their judgments go in every turn."""
     turns: tuple[tuple[str, str, int, tuple[str, ...]], ...] = ()
-    """Turn key, judge key, sample and the contents whose judgments go there; no contents: all of them."""
+    """Turn key, judge key, sample and the contents whose judgments go there; no contents: all of
+    them."""
 
 
 class ServerErasure(Struct, frozen=True, kw_only=True):
@@ -191,7 +195,8 @@ class ListedTurn(Struct, frozen=True, kw_only=True):
     at: float
     thread: str
     state: str
-    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, `continued`."""
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`,
+    `continued`."""
     command: str
     judge: str
     task: str
@@ -224,7 +229,10 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
             raise ValueError("a count is negative")
-        if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
+        if not all(
+            0 <= one <= 1
+            for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)
+        ):
             raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:
             raise ValueError("its time is impossible")

@@ -10,7 +10,9 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
     **dict.fromkeys((Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO), (Layer.PROJECT,)),
-    **dict.fromkeys((Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT), (Layer.PROJECT, Layer.USER)),
+    **dict.fromkeys(
+        (Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT), (Layer.PROJECT, Layer.USER)
+    ),
     Kind.PREFERENCE: (Layer.USER,),
 }
 """Kinds that can be stated, and the layers for each; the first is the default."""
@@ -48,7 +50,11 @@ class Statement(Struct, frozen=True, kw_only=True):
     @property
     def weight(self) -> float:
         """Its importance, 0..1."""
-        return IMPORTANCE_BY_KIND.get(self.kind, DEFAULT_IMPORTANCE) if self.importance is None else self.importance
+        return (
+            IMPORTANCE_BY_KIND.get(self.kind, DEFAULT_IMPORTANCE)
+            if self.importance is None
+            else self.importance
+        )
 
 
 class StatementEffect(StrEnum):

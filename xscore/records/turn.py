@@ -47,13 +47,15 @@ class Turn(Struct, frozen=True, kw_only=True):
     changed: tuple[ChangedFile, ...] | None = None
     """None: git is not asked, and the times of the files count instead."""
     thread: str = ""
-    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that of the branch.
+    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that
+    of the branch.
 
     A thread named here carries its earlier judgments over (`pipeline.carrying`)."""
     follows_latest: bool = False
     """Go on in the thread of this branch's latest turn, and carry its judgments over."""
     fresh: bool = False
-    """Start a new working session on this branch; exchanges of the previous one become candidates."""
+    """Start a new working session on this branch; exchanges of the previous one become
+    candidates."""
     rejudge_all: bool = False
     """Carry nothing over. An opened turn of no named or continued thread has it set."""
     checkpoint: str = ""
@@ -75,7 +77,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     thread: str
     branch: str
     resumed: bool
-    """It continues after a pause, in another terminal, after another branch, or after an interrupted turn."""
+    """It continues after a pause, in another terminal, after another branch, or after an
+    interrupted turn."""
     last_task: str
     """What it was working on before this turn, redacted; empty: nothing yet."""
     last_updated: float
@@ -171,8 +174,13 @@ class BundlePlan(Struct, frozen=True):
     """Largest share of the memory text per layer. Code and documents get the rest."""
 
     def __post_init__(self) -> None:
-        if any(share < 0 for share in self.ceilings.values()) or sum(self.ceilings.values()) > 1 + 1e-9:
-            raise ValueError(f"the ceilings of a plan are shares of one bundle: {dict(self.ceilings)}")
+        if (
+            any(share < 0 for share in self.ceilings.values())
+            or sum(self.ceilings.values()) > 1 + 1e-9
+        ):
+            raise ValueError(
+                f"the ceilings of a plan are shares of one bundle: {dict(self.ceilings)}"
+            )
 
 
 class LayerReport(Struct, frozen=True):

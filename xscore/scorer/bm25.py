@@ -1,10 +1,11 @@
 """BM25 over the stored term vectors, with extra weight for names and paths.
 
-Robertson's BM25 with one addition: a term in a memory's name, owner or path adds a fixed share of its idf, outside the
-saturation of the text. The weights were tuned on commits of 13 repositories and on docstring questions (decision 0003).
-`scorer.lexical` turns this evidence into scores. Plain Python without numpy: importing that takes longer than weighing
-20,000 memories, since only those with a word of the task are touched. Trade-off: a task of hundreds of words touches
-nearly all of them, and takes several times as long.
+Robertson's BM25 with one addition: a term in a memory's name, owner or path adds a fixed share of
+its idf, outside the saturation of the text. The weights were tuned on commits of 13 repositories
+and on docstring questions (decision 0003). `scorer.lexical` turns this evidence into scores. Plain
+Python without numpy: importing that takes longer than weighing 20,000 memories, since only those
+with a word of the task are touched. Trade-off: a task of hundreds of words touches nearly all of
+them, and takes several times as long.
 """
 
 import math
@@ -33,7 +34,14 @@ SATURATION = 1.2
 LENGTH_WEIGHT = 0.4
 """BM25's b for a long task; it rises for short ones, up to `LENGTH_WEIGHT + LENGTH_SHORT / 4`."""
 LENGTH_SHORT = 1.6
-FIELDS = ((NAME, 0.35), (WHOLE_NAME, 0.1), (OWNER, 0.25), (FILE, 0.25), (FOLDER, 0.05), (HEADING, 0.05))
+FIELDS = (
+    (NAME, 0.35),
+    (WHOLE_NAME, 0.1),
+    (OWNER, 0.25),
+    (FILE, 0.25),
+    (FOLDER, 0.05),
+    (HEADING, 0.05),
+)
 """Share of a term's idf that each field adds, for a long task."""
 FIELDS_SHORT = 4.0
 """Fields count (1 + this / number of words) times as much: short questions are mostly names."""
@@ -47,36 +55,49 @@ SAME_FILE = 0.15
 """Share of the idf of words anywhere in its file, for a memory with own evidence."""
 ENOUGH_WORDS = 3
 BREADTH = 0.5
-"""Evidence from fewer distinct words (or than the task has) is multiplied by this power of their share."""
+"""Evidence from fewer distinct words (or than the task has) is multiplied by this power of their
+share."""
 BEST_ASKED, ONE_OF = 8, 100
-"""How many of the best memories tell whether a repository has what a question asks for: one of every 100, at most 8.
-What a repository has is dealt with in several places; what it lacks shares a few words with one."""
+"""How many of the best memories tell whether a repository has what a question asks for: one of
+every 100, at most 8. What a repository has is dealt with in several places; what it lacks shares a
+few words with one."""
 HELD_SHORT, HELD_LONG = 0.44, 0.22
-"""Share of the idf of a question that these memories hold on average where it counts in full: short questions, long
-ones. Cross-validated by repository on questions about what is there and what is not (decision 0036)."""
+"""Share of the idf of a question that these memories hold on average where it counts in full: short
+questions, long ones. Cross-validated by repository on questions about what is there and what is not
+(decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
-"""A question of at most so many words is short, of so many long; between them the share falls evenly."""
+"""A question of at most so many words is short, of so many long; between them the share falls
+evenly."""
 UNHELD_FALLS = 3.0
 """Power of the held share of what is needed, by which all evidence is multiplied."""
 NAMED_LEAST = 0.75
-"""Least share of its evidence that a memory keeps whose whole name the question says: it is named among the nearest,
-and mostly not chosen (decision 0036)."""
+"""Least share of its evidence that a memory keeps whose whole name the question says: it is named
+among the nearest, and mostly not chosen (decision 0036)."""
 EVERYDAY_WEIGHT = 0.4
-"""Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not about `long`.
+"""Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not
+about `long`.
 A commit message has few of them, and what it has says more."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
-    Kind.DOC: (0.6, "doc docs document documents documentation documented readme changelog guide tutorial"),
-    Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
+    Kind.DOC: (
+        0.6,
+        "doc docs document documents documentation documented readme changelog guide tutorial",
+    ),
+    Kind.CONFIG: (
+        0.6,
+        "config configs configuration configure setting settings toml yaml json ini ci workflow",
+    ),
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
-"""Weight of evidence by kind, unless the task's first line has one of these words. Tests and documents repeat the words
-of the code they are about, and a class those of its members, which have their own memories; documents count in full
-where there is no code. Windows of text count in full: they are the code of languages that have no grammar here."""
+"""Weight of evidence by kind, unless the task's first line has one of these words. Tests and
+documents repeat the words of the code they are about, and a class those of its members, which have
+their own memories; documents count in full where there is no code. Windows of text count in full:
+they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
-"""A word that stands in more than this share of all memories is no evidence, unless the task has no other."""
+"""A word that stands in more than this share of all memories is no evidence, unless the task has no
+other."""
 COMMON_LEAST = 10
 """A word that no more memories than this have is never common, however small the pool."""
 IMAGINED = 50
@@ -111,7 +132,8 @@ class LexicalEvidence(Struct, frozen=True):
     amounts: dict[int, float]
     """Evidence in units of idf, by row; a row that is missing shares no word with the task."""
     asked: float
-    """Total idf of the task's words, including those missing from the pool, everyday words excepted."""
+    """Total idf of the task's words, including those missing from the pool, everyday words
+    excepted."""
     strange: float
     """Share of `asked` missing from the pool, 0..1."""
     pool: int
@@ -129,7 +151,8 @@ class _TermWeights(Struct, frozen=True):
     idf: Sequence[float]
     """Times the term's weight; 0: too common to be evidence."""
     counted: Sequence[bool]
-    """Whether it is a word that the task asks for: not joined, and no everyday word that the pool lacks."""
+    """Whether it is a word that the task asks for: not joined, and no everyday word that the pool
+    lacks."""
     joined: Sequence[bool]
     asked: float
     strange: float
@@ -137,12 +160,17 @@ class _TermWeights(Struct, frozen=True):
     @property
     def evidence(self) -> list[float]:
         """What each term adds: a joined one less."""
-        return [idf * JOINED if joined else idf for idf, joined in zip(self.idf, self.joined, strict=True)]
+        return [
+            idf * JOINED if joined else idf
+            for idf, joined in zip(self.idf, self.joined, strict=True)
+        ]
 
     @property
     def asked_for(self) -> list[float]:
         """The idf of what the task asks for; 0 of the others."""
-        return [idf if counted else 0.0 for idf, counted in zip(self.idf, self.counted, strict=True)]
+        return [
+            idf if counted else 0.0 for idf, counted in zip(self.idf, self.counted, strict=True)
+        ]
 
 
 def weigh_candidates(
@@ -162,7 +190,10 @@ def weigh_candidates(
     evidence = weights.evidence
     amounts = _amounts(hits, evidence, words=words)
     by_file = _in_file(candidates, hits, evidence)
-    shares = [weighed.term.share if counted else 0.0 for weighed, counted in zip(terms, weights.counted, strict=True)]
+    shares = [
+        weighed.term.share if counted else 0.0
+        for weighed, counted in zip(terms, weights.counted, strict=True)
+    ]
     breadth, worth = _breadth(hits, shares), _kind_weights(candidates, terms)
     for row, amount in amounts.items():
         if amount > 0:
@@ -173,10 +204,14 @@ def weigh_candidates(
     if is_question and any(amount > 0 for amount in amounts.values()):
         held, needed = _held_share(amounts, hits, weights), _needed(words)
         _shrink_all(amounts, hits, weights, left=min(1.0, held / needed) ** UNHELD_FALLS)
-    return LexicalEvidence(amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed)
+    return LexicalEvidence(
+        amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed
+    )
 
 
-def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool) -> _TermWeights:
+def _weigh_terms(
+    hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool
+) -> _TermWeights:
     have = [0] * len(terms)
     for term in hits.term:
         have[term] += 1
@@ -199,7 +234,9 @@ def _weigh_terms(hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: b
             asked_idf += amount
             missing_idf += 0.0 if count else amount
     joined = [weighed.term.joined for weighed in terms]
-    return _TermWeights(idf, counted, joined, asked_idf, missing_idf / asked_idf if asked_idf else 0.0)
+    return _TermWeights(
+        idf, counted, joined, asked_idf, missing_idf / asked_idf if asked_idf else 0.0
+    )
 
 
 def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
@@ -238,8 +275,9 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
     """Yield number, term, count in the text and field flags of the entries of these terms.
 
-    Looking at each of a million entries would take a tenth of a second. So whole columns of bytes are compared first:
-    an entry is likely if the two lowest bytes of its hash are those of some term.
+    Looking at each of a million entries would take a tenth of a second. So whole columns of bytes
+    are compared first: an entry is likely if the two lowest bytes of its hash are those of some
+    term.
     """
     term_of = {term: place for place, term in enumerate(hashes)}
     likely = -1
@@ -257,10 +295,15 @@ def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int
 
 
 def sum_of(data: bytes) -> int:
-    """Return the sum of bytes. The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950)."""
+    """Return the sum of bytes.
+
+    The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950).
+    """
     if len(data) <= 256:
         return (adler32(data) & 0xFFFF) - 1
-    return sum((adler32(data[start : start + 256]) & 0xFFFF) - 1 for start in range(0, len(data), 256))
+    return sum(
+        (adler32(data[start : start + 256]) & 0xFFFF) - 1 for start in range(0, len(data), 256)
+    )
 
 
 def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, float]:
@@ -270,17 +313,22 @@ def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, f
     fixed, by_length = SATURATION * (1 - length), SATURATION * length / hits.mean_length
     field_weight = 1 + FIELDS_SHORT * short
     in_fields = {
-        marks: sum(share for mark, share in FIELDS if marks & mark) * field_weight for marks in set(hits.fields)
+        marks: sum(share for mark, share in FIELDS if marks & mark) * field_weight
+        for marks in set(hits.fields)
     }
     amounts: dict[int, float] = {}
-    for row, term, count, marks in zip(hits.row, hits.term, hits.frequency, hits.fields, strict=True):
+    for row, term, count, marks in zip(
+        hits.row, hits.term, hits.frequency, hits.fields, strict=True
+    ):
         frequency = count + bool(marks & NAME)
         saturated = frequency / (frequency + fixed + by_length * hits.lengths[row])
         amounts[row] = amounts.get(row, 0.0) + idf[term] * (saturated + in_fields[marks])
     return amounts
 
 
-def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Sequence[float]) -> dict[str, float]:
+def _in_file(
+    candidates: Sequence[Candidate], hits: TermHits, idf: Sequence[float]
+) -> dict[str, float]:
     """Return the idf of the terms that the memories of each file have, by path."""
     terms_of: dict[str, set[int]] = {}
     for row, term in zip(hits.row, hits.term, strict=True):
@@ -305,12 +353,17 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
     best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
-    held = sum(asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row in best)
+    held = sum(
+        asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row in best
+    )
     return held / size / weights.asked
 
 
-def _shrink_all(amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, left: float) -> None:
-    """Shrink all evidence to what is left of it where the best memories hold little of what is asked."""
+def _shrink_all(
+    amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, left: float
+) -> None:
+    """Shrink all evidence to what is left of it where the best memories hold little of what is
+    asked."""
     # A name that was asked for stays in sight, whatever unknown words stand beside it.
     named = {
         row
@@ -322,7 +375,8 @@ def _shrink_all(amounts: dict[int, float], hits: TermHits, weights: _TermWeights
 
 
 def _needed(words: int) -> float:
-    """Return the share of a question that must be held; a long one never stands in one memory whole."""
+    """Return the share of a question that must be held; a long one never stands in one memory
+    whole."""
     is_long = min(1.0, max(0.0, (words - SHORT_UNTIL) / (LONG_FROM - SHORT_UNTIL)))
     return HELD_SHORT + (HELD_LONG - HELD_SHORT) * is_long
 
@@ -336,16 +390,23 @@ def _first_words(terms: Iterable[WeighedTerm]) -> set[str]:
     return {weighed.term.word for weighed in terms if weighed.weight >= FIRST_LINE}
 
 
-def _kind_weights(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> dict[Kind, float]:
+def _kind_weights(
+    candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]
+) -> dict[Kind, float]:
     """Return what the evidence of each kind is worth; 1 of a kind that is missing."""
     asked = _first_words(terms)
-    worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
+    worth = {
+        kind: share
+        for kind, (share, words) in KIND_WEIGHTS.items()
+        if asked.isdisjoint(words.split())
+    }
     if CODE.isdisjoint([candidate.kind for candidate in candidates]):
         worth.pop(Kind.DOC, None)
     return worth
 
 
 def _kind_of(candidate: Candidate) -> Kind:
-    """Return the kind that a candidate counts as: `.gitignore` lists names of everything and is about none of it."""
+    """Return the kind that a candidate counts as: `.gitignore` lists names of everything and is
+    about none of it."""
     is_settings = candidate.kind is Kind.TEXT and candidate.path.rpartition("/")[2].startswith(".")
     return Kind.CONFIG if is_settings else candidate.kind

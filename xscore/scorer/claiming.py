@@ -1,8 +1,9 @@
 """Share a turn with other processes on the same store: claim packs before they are sent.
 
-Packs are claimed a few at a time, so that processes split the work; once no more are left than there are workers, all
-at once. A pack that another process is judging is deferred and checked again when nothing else is left. Judgments of
-the user's own memories stay in the user's store. Trade-off: the last packs end up to `PAUSE_S` later.
+Packs are claimed a few at a time, so that processes split the work; once no more are left than
+there are workers, all at once. A pack that another process is judging is deferred and checked again
+when nothing else is left. Judgments of the user's own memories stay in the user's store. Trade-off:
+the last packs end up to `PAUSE_S` later.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ PAUSE_S = 0.1
 LOOK_AT = 4
 """Packs checked in one transaction, per worker."""
 AHEAD = 16
-"""Most packs claimed at a time, and no more than half the workers, while more packs than workers are left."""
+"""Most packs claimed at a time, and no more than half the workers, while more packs than workers
+are left."""
 
 
 class NoClaims:
@@ -84,7 +86,10 @@ class PackQueue:
 
     def take(self) -> list[Pack]:
         """Take the packs to claim next; empty if only deferred ones are left."""
-        return [self._line.popleft() for _ in range(min(max(self._most(), self._reach), len(self._line)))]
+        return [
+            self._line.popleft()
+            for _ in range(min(max(self._most(), self._reach), len(self._line)))
+        ]
 
     async def claim(self, packs: Sequence[OpenedPack]) -> list[ClaimedPack]:
         """Claim some of these packs; return those now ours or settled.
@@ -112,7 +117,9 @@ class PackQueue:
 
         Pauses if there is neither. Raises StoreError.
         """
-        batch = [self._aside.popleft() for _ in range(min(len(self._aside), LOOK_AT * self._workers))]
+        batch = [
+            self._aside.popleft() for _ in range(min(len(self._aside), LOOK_AT * self._workers))
+        ]
         shares = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
         settled: list[tuple[Pack, ClaimResult]] = []
         for (pack, hashes), claimed in zip(batch, shares, strict=True):
@@ -151,8 +158,11 @@ StoreAccess = tuple[WriteJudgments, Claims]
 """Writer and claims of one store."""
 
 
-def claim_by_store(repository: StoreAccess, user: StoreAccess, contents: AbstractSet[str]) -> StoreAccess:
-    """Combine both stores: the user's own memories (`contents`) are claimed and written in the user's."""
+def claim_by_store(
+    repository: StoreAccess, user: StoreAccess, contents: AbstractSet[str]
+) -> StoreAccess:
+    """Combine both stores: the user's own memories (`contents`) are claimed and written in the
+    user's."""
     claims = _ClaimsByStore(repository[1], user[1], set(contents))
 
     async def write(judgments: Sequence[Judgment]) -> None:
@@ -182,7 +192,9 @@ class _ClaimsByStore:
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
         found: dict[int, ClaimResult] = {}
         for is_own, claims in self._both:
-            here = [(at, pack) for at, pack in enumerate(packs) if (pack[0] in self.contents) is is_own]
+            here = [
+                (at, pack) for at, pack in enumerate(packs) if (pack[0] in self.contents) is is_own
+            ]
             if is_own:
                 self.contents.update(content for _, pack in here for content in pack)
             if here:

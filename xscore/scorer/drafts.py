@@ -1,10 +1,12 @@
 """Turn packs into requests, byte for byte, with their output limits. Pure.
 
-Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a prompt gets a short
-id, in the order of the alphabet from a place that the store's secret and the pack decide: text inside a memory cannot
-guess another's id, and the same pack renders to the same bytes in every turn. Ids are one token each and
-never a common word. A decision model's request has no packs: `decision_layout` makes it, and reads a predicate's
-probability as the score and a rating as the expected middle of its band; levels that do not add up to 1 are void.
+Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a
+prompt gets a short id, in the order of the alphabet from a place that the store's secret and the
+pack decide: text inside a memory cannot guess another's id, and the same pack renders to the same
+bytes in every turn. Ids are one token each and
+never a common word. A decision model's request has no packs: `decision_layout` makes it, and reads
+a predicate's probability as the score and a rating as the expected middle of its band; levels that
+do not add up to 1 are void.
 """
 
 import json
@@ -46,7 +48,8 @@ class PromptLayout(Struct, frozen=True):
     only_order: str = ""
     """The only order it supports; empty: the model's."""
     name_questions: Callable[[int], tuple[str, ...]] | None = None
-    """Number of independent questions -> their names; None: memories share a prompt and get shuffled ids."""
+    """Number of independent questions -> their names; None: memories share a prompt and get
+    shuffled ids."""
     system: Callable[[], str] = CODE_RUBRIC.text
     """The text that every request repeats beside the turn."""
     statement: Callable[[], str] = str
@@ -75,10 +78,12 @@ PROMPT_IDS: tuple[str, ...] = (
 
 
 def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
-    """Return the codes of slots 0..size-1 of this pack: sorted, and rotated by a keyed number of places.
+    """Return the codes of slots 0..size-1 of this pack: sorted, and rotated by a keyed number of
+    places.
 
-    A decoder that a schema constrains answers in the order of the schema, which is the alphabet: so it answers in the
-    order in which it reads, except at one place. Raises ValueError beyond the codebook, which also bounds
+    A decoder that a schema constrains answers in the order of the schema, which is the alphabet: so
+    it answers in the order in which it reads, except at one place. Raises ValueError beyond the
+    codebook, which also bounds
     the size of a pack.
     """
     if not 0 <= size <= len(PROMPT_IDS):
@@ -100,7 +105,8 @@ LEAST_OUTPUT_TOKENS = 256
 LEAST_ALONE_TOKENS = 1_024
 """Minimum on the last rung, for a model that always thinks aloud."""
 EXPECTED_REASONS = 0.1
-"""Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
+"""Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10
+or more."""
 
 
 class PromptDrafts(Struct, frozen=True):
@@ -123,26 +129,37 @@ class PromptDrafts(Struct, frozen=True):
         model = self.model
         packed = not self.profile.is_plain
         name = model.answered_by or model.name
-        return JudgeIdentity(provider, host, name, model.reasoning, self.layout.version, self.order, packed)
+        return JudgeIdentity(
+            provider, host, name, model.reasoning, self.layout.version, self.order, packed
+        )
 
     def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
-        """Return the pieces of a pack's members; members without a text (deleted meanwhile) are skipped."""
+        """Return the pieces of a pack's members; members without a text (deleted meanwhile) are
+        skipped."""
         found: list[MemoryPart] = []
         for member in pack.members:
             if member.id in texts:
-                found.extend(memory_parts(member, texts[member.id], max_tokens=self.profile.longest))
+                found.extend(
+                    memory_parts(member, texts[member.id], max_tokens=self.profile.longest)
+                )
         return tuple(found)
 
     def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
-        """Return the prompts of a pack: one for whole memories, and one per part of a split memory."""
+        """Return the prompts of a pack: one for whole memories, and one per part of a split
+        memory."""
         whole = tuple(piece for piece in todo if not piece.is_part)
         parts = [piece for piece in todo if piece.is_part]
         name = pack.id or (whole[0].content_hash[:16] if whole else "")
         is_all = pack.is_kept and len(whole) == len(pack.members)
         asks = [PackPrompt(name, whole, is_kept=is_all)] if whole else []
-        return asks + [PackPrompt(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept) for piece in parts]
+        return asks + [
+            PackPrompt(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept)
+            for piece in parts
+        ]
 
-    def first_requests(self, packs: Iterable[Pack], turn_text: str, texts: Texts) -> Iterator[Request]:
+    def first_requests(
+        self, packs: Iterable[Pack], turn_text: str, texts: Texts
+    ) -> Iterator[Request]:
         """Yield the first requests for these packs, in order. texts: as `Judge` loads them."""
         for pack in packs:
             for ask in self.asks(pack, self.pieces_of(pack, texts(pack.members))):
@@ -151,19 +168,29 @@ class PromptDrafts(Struct, frozen=True):
     def request(self, ask: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
         """Render a prompt; return the request and the id of each piece."""
         entries = self.entries(ask)
-        request = self.layout.render(entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask)))
+        request = self.layout.render(
+            entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask))
+        )
         return request, tuple(entry.code_id for entry in entries)
 
     def options(self, ask: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
         """Return the options of the request for a prompt."""
         return PromptOptions(
-            self.model, max_output_tokens, reasons_from=self.reasons_from, cache_key=ask.pack, is_kept=ask.is_kept
+            self.model,
+            max_output_tokens,
+            reasons_from=self.reasons_from,
+            cache_key=ask.pack,
+            is_kept=ask.is_kept,
         )
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:
         """Return the pieces with their ids, as the prompt shows them."""
         named = self.layout.name_questions
-        codes = named(len(ask.pieces)) if named else dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        codes = (
+            named(len(ask.pieces))
+            if named
+            else dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        )
         return [
             PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
             for code, piece in zip(codes, ask.pieces, strict=True)
@@ -174,10 +201,13 @@ class PromptDrafts(Struct, frozen=True):
         reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
         least = LEAST_ALONE_TOKENS if ask.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve
-        return cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
+        return (
+            cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
+        )
 
     def expected_output(self, count: int) -> int:
-        """Return the expected reply tokens for `count` memories; reasoning counts only if past replies had it."""
+        """Return the expected reply tokens for `count` memories; reasoning counts only if past
+        replies had it."""
         if self.layout.is_independent:
             return 0  # probabilities are no text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
@@ -203,7 +233,9 @@ def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
             scores[name] = score
         elif name in found:
             void += 1
-    return ParsedReply(scores, {}, foreign=len(found.keys() - set(ids)), void=void, refused=frozenset(refused))
+    return ParsedReply(
+        scores, {}, foreign=len(found.keys() - set(ids)), void=void, refused=frozenset(refused)
+    )
 
 
 def _score(value: object) -> float | None:
@@ -211,19 +243,27 @@ def _score(value: object) -> float | None:
     if isinstance(value, list):
         if abs(sum(value) - 1) > SUM_TOLERANCE:
             return None
-        value = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True)) / sum(value)
+        value = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True)) / sum(
+            value
+        )
     return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
 
 
 def chat_layout(rubric: Rubric) -> PromptLayout:
     """Return how chat prompts with this rubric are made and read."""
     return PromptLayout(
-        rubric.version(), partial(judging_request, rubric=rubric), replies.parse_reply, system=rubric.text
+        rubric.version(),
+        partial(judging_request, rubric=rubric),
+        replies.parse_reply,
+        system=rubric.text,
     )
 
 
-def decision_layout(form: DecisionForm, turn_chars: int, rubric: Rubric = CODE_RUBRIC) -> PromptLayout:
-    """Return how requests of this form are made and read. turn_chars: a longer turn is shortened in the middle."""
+def decision_layout(
+    form: DecisionForm, turn_chars: int, rubric: Rubric = CODE_RUBRIC
+) -> PromptLayout:
+    """Return how requests of this form are made and read. turn_chars: a longer turn is shortened in
+    the middle."""
     return PromptLayout(
         version=rubric.version(form),
         render=partial(decision_request, form=form, turn_chars=turn_chars, rubric=rubric),

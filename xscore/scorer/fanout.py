@@ -1,8 +1,9 @@
 """A worker pool on one iterator, which bounds the calls in flight for any number of units of work.
 
-A task per candidate would cost 80 µs and 1.6 kB each; a worker costs that once. A unit may produce follow-up units (the
-repair ladder), which go first. After a stop nothing more is started, and every remaining unit is accounted for. It
-knows nothing of models and does not abort calls in flight; cancelling does.
+A task per candidate would cost 80 µs and 1.6 kB each; a worker costs that once. A unit may produce
+follow-up units (the repair ladder), which go first. After a stop nothing more is started, and every
+remaining unit is accounted for. It knows nothing of models and does not abort calls in flight;
+cancelling does.
 Trade-off: results come in completion order, in batches, on an unbounded queue.
 """
 
@@ -22,7 +23,8 @@ SPARE_WORKERS = 4
 
 
 def workers_for(calls_in_flight: int) -> int:
-    """Return the workers needed for this many calls in flight while some wait for a backoff or a commit."""
+    """Return the workers needed for this many calls in flight while some wait for a backoff or a
+    commit."""
     return int(calls_in_flight * WORKERS_PER_CALL) + SPARE_WORKERS
 
 

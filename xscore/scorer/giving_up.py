@@ -1,8 +1,9 @@
 """When to pay a host for nothing more: it takes no request, or its model gives no score.
 
-A request that holds hundreds of questions is halved when it is turned down, so one bad memory and a host that takes
-nothing look alike at first; refusals also come back sooner than answers. Once some were turned down in a row, each
-request therefore waits for those in flight. Trade-off: in doubt, calls go out one after the other.
+A request that holds hundreds of questions is halved when it is turned down, so one bad memory and a
+host that takes nothing look alike at first; refusals also come back sooner than answers. Once some
+were turned down in a row, each request therefore waits for those in flight. Trade-off: in doubt,
+calls go out one after the other.
 """
 
 import asyncio
@@ -11,7 +12,13 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
-from xscore.platform.errors import PromptTooLong, ProviderError, RequestRejected, Unreachable, UnreadableResponse
+from xscore.platform.errors import (
+    PromptTooLong,
+    ProviderError,
+    RequestRejected,
+    Unreachable,
+    UnreadableResponse,
+)
 
 IN_DOUBT_FROM = 3
 """Large requests turned down in a row, from which on they are sent one at a time."""
@@ -20,17 +27,19 @@ MOST_LARGE_REJECTED = 5
 
 
 MORE_AFTER_AN_ANSWER = 8
-"""A host that has answered is allowed this many times the rejections in a row: one bad memory rejects each half of its
-request in turn."""
+"""A host that has answered is allowed this many times the rejections in a row: one bad memory
+rejects each half of its request in turn."""
 
 
 class GiveUpRule(Struct):
-    """Decides when to stop paying: the host rejects everything, or the model gives no usable score."""
+    """Decides when to stop paying: the host rejects everything, or the model gives no usable
+    score."""
 
     most_rejected: int = 8
     """Requests rejected in a row, before any answer: the host will take none."""
     most_unscored: int = 4
-    """Memories or replies that came to nothing before there was any score: the model will give none."""
+    """Memories or replies that came to nothing before there was any score: the model will give
+    none."""
     has_answer: bool = False
     has_score: bool = False
     rejected: int = 0
@@ -58,7 +67,8 @@ class GiveUpRule(Struct):
 
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
-        """Hold a request in flight; wait for those before it while it is in doubt whether the host takes any."""
+        """Hold a request in flight; wait for those before it while it is in doubt whether the host
+        takes any."""
         while self.in_flight and self.rejected >= IN_DOUBT_FROM:
             self._ended.clear()
             await self._ended.wait()

@@ -20,7 +20,9 @@ class Judge(Protocol):
     is_model: bool
     """False for the lexical judge: its scores depend on the whole pool and are never stored."""
 
-    def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
+    def judge(
+        self, turn: Turn, candidates: Sequence[Candidate]
+    ) -> AsyncIterator[Judgment | Unjudged]:
         """Yield exactly one result for each distinct content hash among the candidates."""
         ...
 
@@ -31,7 +33,8 @@ class Judge(Protocol):
 
     @property
     def paid(self) -> Mapping[str, Decimal | None]:
-        """Each memory's share in dollars of the calls that asked about it, by content hash; None: unpriced."""
+        """Each memory's share in dollars of the calls that asked about it, by content hash; None:
+        unpriced."""
         ...
 
     def warnings(self) -> tuple[str, ...]:
@@ -39,5 +42,6 @@ class Judge(Protocol):
         ...
 
     def stop(self, cause: UnjudgedCause) -> None:
-        """Send nothing more; calls in flight finish, and the rest is yielded as unjudged with this cause."""
+        """Send nothing more; calls in flight finish, and the rest is yielded as unjudged with this
+        cause."""
         ...

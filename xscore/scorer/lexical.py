@@ -1,7 +1,9 @@
-"""The judge without a model: scores every memory by the words it shares with the task, in milliseconds.
+"""The judge without a model: scores every memory by the words it shares with the task, in
+milliseconds.
 
-score = e³ / (e³ + h³): e is the evidence of `bm25`, h grows with how much the task asks and with the share of its words
-that the pool has never seen. Names in the task (`mentions`) and an embedder's cosines count too. Scores depend
+score = e³ / (e³ + h³): e is the evidence of `bm25`, h grows with how much the task asks and with
+the share of its words that the pool has never seen. Names in the task (`mentions`) and an
+embedder's cosines count too. Scores depend
 on the whole pool and are never stored. Trade-off: it knows words, not meaning.
 """
 
@@ -24,7 +26,14 @@ from xscore.scorer.bm25 import (
     weigh_candidates,
     weighs_tests_less,
 )
-from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question, without_frames
+from xscore.scorer.mentions import (
+    Mentions,
+    NamedInTask,
+    find_mentions,
+    find_named,
+    is_question,
+    without_frames,
+)
 from xscore.store.term_vectors import (
     FILE,
     FOLDER,
@@ -40,19 +49,27 @@ from xscore.store.term_vectors import (
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
 LIFT = 0.5
-"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 were measured as no other."""
+"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 were measured
+as no other."""
 LIFT_FROM = 0.35
-"""Cosine from which likeness counts. Set by hand: the 99th percentile of questions and functions was 0.45."""
+"""Cosine from which likeness counts. Set by hand: the 99th percentile of questions and functions
+was 0.45."""
 
 
 def fuse_ranks(priors: Mapping[str, float], likeness: Mapping[str, float]) -> dict[str, float]:
-    """Return priors 0..1 by which both orders are one; those of words alone where there is no likeness."""
+    """Return priors 0..1 by which both orders are one; those of words alone where there is no
+    likeness."""
     if not likeness:
         return dict(priors)
     words = _ranks({identifier: prior for identifier, prior in priors.items() if prior > 0})
-    meaning = _ranks({identifier: likeness[identifier] for identifier in priors if identifier in likeness})
+    meaning = _ranks(
+        {identifier: likeness[identifier] for identifier in priors if identifier in likeness}
+    )
     most = 2 / (RANK_CONSTANT + 1)
-    return {identifier: (_share(words, identifier) + _share(meaning, identifier)) / most for identifier in priors}
+    return {
+        identifier: (_share(words, identifier) + _share(meaning, identifier)) / most
+        for identifier in priors
+    }
 
 
 def lift_by_likeness(score: float, cosine: float) -> float:
@@ -69,7 +86,9 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
     """Return the rank of each from 1; equals share one."""
     ranks: dict[str, int] = {}
     last, rank = None, 0
-    for place, (identifier, score) in enumerate(sorted(scores.items(), key=lambda pair: -pair[1]), start=1):
+    for place, (identifier, score) in enumerate(
+        sorted(scores.items(), key=lambda pair: -pair[1]), start=1
+    ):
         if score != last:
             last, rank = score, place
         ranks[identifier] = rank
@@ -77,7 +96,8 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
 
 
 TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
-"""Loads (memory id, term vector) pairs, as `store.vectors(TERM_EMBEDDER)` does; or those that were read with a pool."""
+"""Loads (memory id, term vector) pairs, as `store.vectors(TERM_EMBEDDER)` does; or those that were
+read with a pool."""
 
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
@@ -111,19 +131,24 @@ STEEPNESS = 3.0
 HALF = 0.68
 """Scale of h; set so that the default threshold stands at 0.5."""
 HALF_BY_ASKED = 0.3
-"""h is the idf of all the task's words to this power, times that of a rare word to the rest: small pools, whose idf is
-small, are measured like large ones."""
+"""h is the idf of all the task's words to this power, times that of a rare word to the rest: small
+pools, whose idf is small, are measured like large ones."""
 HALF_BY_STRANGE = 0.5
-"""h grows by e to the power of this times the square of the share of the task that the pool has never seen: one verb
-that the code lacks takes little, a question about something else nearly all."""
+"""h grows by e to the power of this times the square of the share of the task that the pool has
+never seen: one verb that the code lacks takes little, a question about something else nearly
+all."""
 
 STALE = 0.75
-"""Share of its score that a stale memory keeps: about one band of the rubric less, so that certainty passes still."""
+"""Share of its score that a stale memory keeps: about one band of the rubric less, so that
+certainty passes still."""
 REASON_WORDS = 6
 
 
 class LexicalJudge:
-    """Scores memories by shared words. `is_model` is False: every output says that no model judged."""
+    """Scores memories by shared words.
+
+    `is_model` is False: every output says that no model judged.
+    """
 
     is_model = False
     judged_elsewhere: frozenset[str] = frozenset()
@@ -142,9 +167,11 @@ class LexicalJudge:
     ) -> None:
         """Take what is known of the memories beside their words.
 
-        likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone.
+        likeness: cosine with the task by memory id, of an embedder that the identity names; None:
+            words alone.
         stale: ids of memories whose cited code has changed.
-        tests_of: finds the tests of named memories; None: tests are known by the names of their files alone.
+        tests_of: finds the tests of named memories; None: tests are known by the names of their
+            files alone.
         """
         self.identity = identity
         self._vectors = vectors
@@ -154,7 +181,9 @@ class LexicalJudge:
         self._stale = stale
         self._tests_of = tests_of
 
-    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
+    async def judge(
+        self, turn: Turn, candidates: Sequence[Candidate]
+    ) -> AsyncIterator[Judgment | Unjudged]:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
         for judgment in self.judgments(turn, candidates):
             yield judgment
@@ -167,9 +196,14 @@ class LexicalJudge:
         """Do nothing: it has finished before anyone can ask."""
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
-        """Return the same without a loop of events. A content hash that several candidates share is judged once."""
+        """Return the same without a loop of events.
+
+        A content hash that several candidates share is judged once.
+        """
         seen: set[str] = set()
-        for judgment in sorted(self.judge_all(turn, candidates), key=lambda judgment: -judgment.score):
+        for judgment in sorted(
+            self.judge_all(turn, candidates), key=lambda judgment: -judgment.score
+        ):
             if judgment.content_hash not in seen:
                 seen.add(judgment.content_hash)
                 yield judgment
@@ -189,14 +223,28 @@ class LexicalJudge:
         for row, reason in reasons.items():
             reason_of_row[row] = reason
         hashes = [candidate.content_hash for candidate in candidates]
-        # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of the pool.
+        # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of
+        # the pool.
         return Judgment.from_rows(
-            list(zip(hashes, scored.scores, reason_of_row, repeat(""), repeat(0), scored.scores, repeat(())))
+            list(
+                zip(
+                    hashes,
+                    scored.scores,
+                    reason_of_row,
+                    repeat(""),
+                    repeat(0),
+                    scored.scores,
+                    repeat(()),
+                )
+            )
         )
 
 
-def lexical_priors(turn: Turn, candidates: Sequence[Candidate], vectors: TermVectors) -> dict[str, float]:
-    """Return the lexical score of each candidate by id, 0..1: the order in which a model judge reads its packs."""
+def lexical_priors(
+    turn: Turn, candidates: Sequence[Candidate], vectors: TermVectors
+) -> dict[str, float]:
+    """Return the lexical score of each candidate by id, 0..1: the order in which a model judge
+    reads its packs."""
     scored = _ScoredPool(turn, candidates, vectors)
     return {candidate.id: score for candidate, score in zip(candidates, scored.scores, strict=True)}
 
@@ -224,7 +272,9 @@ class _ScoredPool:
         column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
         self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = (
-            find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
+            find_named(found, candidates, defining=self._defining(found.names))
+            if found != Mentions()
+            else {}
         )
         for row in self._tests_of_named(tests_of) if self.named else ():
             # A task that names what it is about is about its tests too.
@@ -232,29 +282,43 @@ class _ScoredPool:
                 self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         words = _scores(self.evidence, candidates, self.named)
         self.scores = (
-            [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
+            [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)]
+            if self.likeness
+            else words
         )
         for row, candidate in enumerate(candidates if stale else ()):
             self.scores[row] *= STALE if candidate.id in stale else 1.0
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
-        """Return the blocks that define a value of each name, which their own made-up names do not say."""
-        hashes = {last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)}
+        """Return the blocks that define a value of each name, which their own made-up names do not
+        say."""
+        hashes = {
+            last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)
+        }
         wanted = {term: last for last, terms in hashes.items() for _, term in terms}
         hits, found = self.evidence.hits, dict[str, list[Candidate]]()
         for row, number, marks in sorted(zip(hits.row, hits.term, hits.fields, strict=True)):
             candidate, term = self.candidates[row], self.terms[number].term
-            if marks & WHOLE_NAME and term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
+            if (
+                marks & WHOLE_NAME
+                and term.hash in wanted
+                and candidate.entity.startswith(BLOCK_NAME)
+            ):
                 found.setdefault(wanted[term.hash], []).append(candidate)
         return found
 
     def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
-        """Return the rows of the tests of what the task names, if tests do not count in full anyway."""
+        """Return the rows of the tests of what the task names, if tests do not count in full
+        anyway."""
         from xscore.store.written_rows import tested_name
 
         if not weighs_tests_less(self.terms):
             return []
-        named = {one.id: one for one in self.candidates if one.id in self.named and self.named[one.id].in_task}
+        named = {
+            one.id: one
+            for one in self.candidates
+            if one.id in self.named and self.named[one.id].in_task
+        }
         stems = {one.path.rpartition("/")[2].partition(".")[0] for one in named.values()}
         tests = set(tests_of(named)) if tests_of and named else set()
         return [
@@ -268,7 +332,9 @@ class _ScoredPool:
 
     def reasons(self, least: float) -> dict[int, str]:
         """Return why each memory from this score up has it, by row."""
-        telling = [row for row, score in enumerate(self.scores) if score >= least and self._has_reason(row)]
+        telling = [
+            row for row, score in enumerate(self.scores) if score >= least and self._has_reason(row)
+        ]
         return {row: self.reason(row) for row in telling}
 
     def _has_reason(self, row: int) -> bool:
@@ -282,7 +348,11 @@ class _ScoredPool:
             term = self.terms[self.evidence.hits.term[hit]].term
             fields.setdefault(_field(self.evidence.hits.fields[hit]), []).append(term)
         said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
-        said += self.named[self.candidates[row].id].words[:2] if self.candidates[row].id in self.named else ()
+        said += (
+            self.named[self.candidates[row].id].words[:2]
+            if self.candidates[row].id in self.named
+            else ()
+        )
         for field in _FIELD_ORDER:
             if terms := fields.get(field):
                 said.append(f"{field} {', '.join(_words_of(terms)[:REASON_WORDS])}")
@@ -310,7 +380,8 @@ def why_less(held: float, needed: float) -> str:
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
     """Return terms as words of the task, each once.
 
-    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make requests`.
+    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make
+    requests`.
     """
     single = {term.word for term in terms if not term.joined}
     compounds = [term.word for term in terms if term.share == 1.0]
@@ -337,10 +408,13 @@ def _field(marks: int) -> str:
 
 def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
     """Return the task's terms by weight. own: hashes of the repository's own name."""
-    task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
+    task = _FLAG.sub(
+        lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip())
+    )
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
-    # Its own name stands everywhere in a repository; a task of nothing else still has to find something.
+    # Its own name stands everywhere in a repository; a task of nothing else still has to find
+    # something.
     telling = [term for term in whole if term.hash not in own] or whole
     return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
 
@@ -348,11 +422,16 @@ def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
 def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
     """Return the terms of the repository's own name.
 
-    It is the README's title where that is one word, or the word of it that names a package's folder.
+    It is the README's title where that is one word, or the word of it that names a package's
+    folder.
     """
     paths = {candidate.path for candidate in candidates}  # of many memories few are different
     readmes = {path for path in paths if path[:6].upper() == "README"}
-    titles = {one.entity.partition(" > ")[0] for one in candidates if one.path in readmes} if readmes else set()
+    titles = (
+        {one.entity.partition(" > ")[0] for one in candidates if one.path in readmes}
+        if readmes
+        else set()
+    )
     folders = set[str]()
     for path in paths if titles else ():
         first, _, rest = path.partition("/")

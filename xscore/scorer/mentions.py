@@ -1,9 +1,11 @@
 """What a task names outright: entities, files, and the frames of a stack trace. Pure.
 
-A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`, or in backticks),
-a path when it ends in a file's name with an extension. It does not weigh words; `scorer.bm25` does. Trade-off: a
-name that many memories bear says little, so its strength falls with their number; of a plain word such as `run`
-nothing is made unless backticks or a bracket mark it. A name that no memory bears points weakly at the nearest ones.
+A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`,
+or in backticks), a path when it ends in a file's name with an extension. It does not weigh words;
+`scorer.bm25` does. Trade-off: a
+name that many memories bear says little, so its strength falls with their number; of a plain word
+such as `run` nothing is made unless backticks or a bracket mark it. A name that no memory bears
+points weakly at the nearest ones.
 """
 
 import re
@@ -22,24 +24,28 @@ BARE = 0.5
 IN_FILE = 0.75
 """Strength of a named file for each of its memories."""
 FRAME = 0.85
-"""Strength of a stack frame for the memory it points into; frames further from the error have less."""
+"""Strength of a stack frame for the memory it points into; frames further from the error have
+less."""
 NEXT_FRAME = 0.9
 """Share of its strength that each frame passes to the one before it."""
 NEAR = 0.5
-"""Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
+"""Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest
+(`parse_args`)."""
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
 NEAR_LETTERS = 4
 """Shortest name that counts as misspelt: of fewer letters many words are near."""
 MOST_MISSPELT = 5
-"""Most names of a task whose nearest name is looked up: each is compared with every name of the repository."""
+"""Most names of a task whose nearest name is looked up: each is compared with every name of the
+repository."""
 MOST_BEARERS = 12
 """A name borne by more memories than this points at none of them."""
 
 _PATH = r"[\w@.+-]*(?:[\\/][\w@.+-]+)*\.[A-Za-z]\w{0,9}"
 _PYTHON_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
 _SCRIPT_FRAME = re.compile(
-    rf"^[ \t]*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?", re.M
+    rf"^[ \t]*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?",
+    re.M,
 )
 _PLAIN_FRAME = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
 _FILE = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
@@ -52,7 +58,8 @@ _CODE_NAME = re.compile(
 
 
 _SUFFIXES = """
-    py pyi js mjs cjs jsx ts mts cts tsx go rs java kt c h cc cpp hpp cs rb php swift scala sh sql html css scss vue
+    py pyi js mjs cjs jsx ts mts cts tsx go rs java kt c h cc cpp hpp cs rb php swift scala sh sql
+    html css scss vue
     md rst txt toml yaml yml json ini cfg conf lock proto graphql
 """
 _EXTENSIONS = frozenset(_SUFFIXES.split())
@@ -97,7 +104,8 @@ class NamedInTask(Struct):
 
 
 def find_mentions(task: str, errors: str = "") -> Mentions:
-    """Read what the task names, and where the error text (or a trace pasted into the task) passes through."""
+    """Read what the task names, and where the error text (or a trace pasted into the task) passes
+    through."""
     frames = tuple(_frames(f"{task}\n{errors}"))
     rest = without_frames(task)
     files = tuple(dict.fromkeys(_slashes(path) for path in _FILE.findall(rest) if _is_file(path)))
@@ -113,9 +121,11 @@ _QUESTION = re.compile(
     rf"\s+(?:{_ASKS}|the\s+(?:place|code|function)s?)\b",
     re.I,
 )
-"""A first line that begins as a question, has a question mark, or asks in passing: `…, so find where it is written`."""
+"""A first line that begins as a question, has a question mark, or asks in passing: `…, so find
+where it is written`."""
 SEARCH_WORDS = 5
-"""A task of one line with at most this many words is a search, as one types it: `shell history search`."""
+"""A task of one line with at most this many words is a search, as one types it: `shell history
+search`."""
 
 
 def is_question(task: str) -> bool:
@@ -129,16 +139,21 @@ def is_question(task: str) -> bool:
 
 
 def without_frames(text: str) -> str:
-    """Return the text without its stack frames, whose paths and names would drown the words of the error."""
+    """Return the text without its stack frames, whose paths and names would drown the words of the
+    error."""
     for frame in (_PYTHON_FRAME, _SCRIPT_FRAME, _PLAIN_FRAME):
         text = frame.sub(" ", text)
     return text
 
 
 def find_named(
-    found: Mentions, candidates: Sequence[Candidate], *, defining: Mapping[str, Sequence[Candidate]] = {}
+    found: Mentions,
+    candidates: Sequence[Candidate],
+    *,
+    defining: Mapping[str, Sequence[Candidate]] = {},
 ) -> Mapping[str, NamedInTask]:
-    """Return the candidates that are named, by id. defining: the blocks that define a value of each name."""
+    """Return the candidates that are named, by id. defining: the blocks that define a value of each
+    name."""
     result: dict[str, NamedInTask] = {}
     by_name = _by_name(found.names, candidates, defining) if found.names else ()
     by_place = _by_place(found, candidates) if found.files or found.frames else ()
@@ -148,9 +163,13 @@ def find_named(
 
 
 def _by_name(
-    names: Iterable[str], candidates: Sequence[Candidate], defining: Mapping[str, Sequence[Candidate]]
+    names: Iterable[str],
+    candidates: Sequence[Candidate],
+    defining: Mapping[str, Sequence[Candidate]],
 ) -> Iterator[tuple[Candidate, float, str]]:
-    wanted = {last: [*defining.get(last, ())] for last in (name.rpartition(".")[2] for name in names)}
+    wanted = {
+        last: [*defining.get(last, ())] for last in (name.rpartition(".")[2] for name in names)
+    }
     for candidate in candidates:
         last = _last_name(candidate)
         if last in wanted:
@@ -158,13 +177,22 @@ def _by_name(
     yield from _by_near_name([last for last, bearers in wanted.items() if not bearers], candidates)
     for name in names:
         bearers = wanted[name.rpartition(".")[2]]
-        full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")]
+        full = [
+            bearer
+            for bearer in bearers
+            if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")
+        ]
         chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
         if strength and len(chosen) <= MOST_BEARERS:
-            yield from ((bearer, strength / len(chosen) ** 0.25, f"{_TASK_NAMES} `{name}`") for bearer in chosen)
+            yield from (
+                (bearer, strength / len(chosen) ** 0.25, f"{_TASK_NAMES} `{name}`")
+                for bearer in chosen
+            )
 
 
-def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
+def _by_near_name(
+    unknown: Sequence[str], candidates: Sequence[Candidate]
+) -> Iterator[tuple[Candidate, float, str]]:
     bearers: dict[str, list[Candidate]] = {}
     for candidate in candidates if unknown else ():
         bearers.setdefault(_last_name(candidate), []).append(candidate)
@@ -173,10 +201,15 @@ def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> It
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) <= MOST_BEARERS:
                 strength = NEAR / len(bearers[near]) ** 0.25
-                yield from ((bearer, strength, f"{_TASK_NAMES} `{name}`, near `{near}`") for bearer in bearers[near])
+                yield from (
+                    (bearer, strength, f"{_TASK_NAMES} `{name}`, near `{near}`")
+                    for bearer in bearers[near]
+                )
 
 
-def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
+def _by_place(
+    found: Mentions, candidates: Sequence[Candidate]
+) -> Iterator[tuple[Candidate, float, str]]:
     by_path: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_path.setdefault(candidate.path, []).append(candidate)
@@ -188,7 +221,9 @@ def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tupl
         yield from _in_frame(frame, by_path)
 
 
-def _in_frame(frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]) -> Iterator[tuple[Candidate, float, str]]:
+def _in_frame(
+    frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]
+) -> Iterator[tuple[Candidate, float, str]]:
     path = max(by_path, key=lambda path: _shared(path, frame.path), default="")
     if not path or _shared(path, frame.path) < min(2, path.count("/") + 1):
         return
@@ -199,21 +234,31 @@ def _in_frame(frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]) -> 
 
 
 def traced_line(found: Mentions, path: str, first: int, last: int) -> int | None:
-    """Return the line of the innermost frame that points between these lines of a file; None: none does."""
+    """Return the line of the innermost frame that points between these lines of a file; None: none
+    does."""
     enough = min(2, path.count("/") + 1)
-    frames = (one for one in found.frames if first <= one.line <= last and _shared(path, one.path) >= enough)
+    frames = (
+        one
+        for one in found.frames
+        if first <= one.line <= last and _shared(path, one.path) >= enough
+    )
     return next((one.line for one in frames), None)
 
 
 def _frames(text: str) -> Iterator[StackFrame]:
     found = [(m.group(1), int(m.group(2)), m.group(3) or "") for m in _PYTHON_FRAME.finditer(text)]
     found.reverse()  # Python's innermost frame comes last, the others' first
-    found += [(m.group(2), int(m.group(3)), (m.group(1) or "").strip()) for m in _SCRIPT_FRAME.finditer(text)]
+    found += [
+        (m.group(2), int(m.group(3)), (m.group(1) or "").strip())
+        for m in _SCRIPT_FRAME.finditer(text)
+    ]
     plain = _SCRIPT_FRAME.sub(" ", _PYTHON_FRAME.sub(" ", text))
     found += [(m.group(1), int(m.group(2)), "") for m in _PLAIN_FRAME.finditer(plain)]
     for depth, (path, line, function) in enumerate(found):
         last = function.rpartition(".")[2]
-        yield StackFrame(_slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth)
+        yield StackFrame(
+            _slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth
+        )
 
 
 def _shared(path: str, other: str) -> int:
@@ -223,12 +268,14 @@ def _shared(path: str, other: str) -> int:
 
 
 def _last_name(candidate: Candidate) -> str:
-    """Return the last part of its name; empty for a block of module-level code, whose name is made up."""
+    """Return the last part of its name; empty for a block of module-level code, whose name is made
+    up."""
     return "" if candidate.entity.startswith(BLOCK_NAME) else candidate.entity.rpartition(".")[2]
 
 
 def _dotted(candidate: Candidate, name: str) -> str:
-    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both its ending.
+    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both
+    its ending.
 
     name: what a block defines, as the task writes it.
     """

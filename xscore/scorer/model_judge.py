@@ -1,8 +1,9 @@
 """The judge that is a model: one result for each candidate, nothing paid is lost.
 
-Packs are claimed before they are sent, and judgments committed before their worker takes more work, so a kill pays
-again for at most what was in flight. Retries, limits, prices and the ledger are wrapped around the provider.
-Trade-off: valid scores of a reply are kept and only the rest is asked again, among other neighbours.
+Packs are claimed before they are sent, and judgments committed before their worker takes more work,
+so a kill pays again for at most what was in flight. Retries, limits, prices and the ledger are
+wrapped around the provider. Trade-off: valid scores of a reply are kept and only the rest is asked
+again, among other neighbours.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,8 @@ from xscore.scorer.replies import ParsedReply, parse_completion
 
 JudgingResult = Judgment | Unjudged
 ALIKE = 0.75
-"""A request of this share of one that was too long is taken for too long as well: estimates are no more exact."""
+"""A request of this share of one that was too long is taken for too long as well: estimates are no
+more exact."""
 
 
 class ReplyFaults(Struct):
@@ -93,22 +95,36 @@ class JudgingRun(Struct):
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
     def contents(self, pack: Pack, found: Sequence[MemoryPart]) -> list[str]:
-        """Name all that judging this pack judges: its members and, where a member is in parts, those."""
+        """Name all that judging this pack judges: its members and, where a member is in parts,
+        those."""
         parts = [piece for piece in found if piece.is_part]
         for memory in {piece.memory for piece in parts}:
-            self._parts_of[memory] = [piece.content_hash for piece in parts if piece.memory == memory]
-        return [*(member.content_hash for member in pack.members), *(piece.content_hash for piece in parts)]
+            self._parts_of[memory] = [
+                piece.content_hash for piece in parts if piece.memory == memory
+            ]
+        return [
+            *(member.content_hash for member in pack.members),
+            *(piece.content_hash for piece in parts),
+        ]
 
     def with_parts(self, memories: Iterable[str]) -> list[str]:
         """Name these memories and the parts they are judged in."""
-        return [content for memory in memories for content in (memory, *self._parts_of.pop(memory, ()))]
+        return [
+            content for memory in memories for content in (memory, *self._parts_of.pop(memory, ()))
+        ]
 
-    def take(self, settled: Iterable[tuple[MemoryPart, JudgingResult | None]]) -> list[JudgingResult]:
+    def take(
+        self, settled: Iterable[tuple[MemoryPart, JudgingResult | None]]
+    ) -> list[JudgingResult]:
         """Take the results of pieces; give those of the memories that are settled by them."""
-        results = [self._parts.settle(piece, result) for piece, result in settled if result is not None]
+        results = [
+            self._parts.settle(piece, result) for piece, result in settled if result is not None
+        ]
         return [result for result in results if result is not None]
 
-    def lose(self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str) -> list[JudgingResult]:
+    def lose(
+        self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str
+    ) -> list[JudgingResult]:
         """Take pieces that will have no score."""
         return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
 
@@ -117,7 +133,10 @@ class JudgingRun(Struct):
         """Account for members whose text is gone: another run changed the store meanwhile."""
         there = {piece.memory for piece in found}
         gone = [member.content_hash for member in pack.members if member.content_hash not in there]
-        return [Unjudged(hash_, UnjudgedCause.UNREADABLE, "it left the store before it was judged") for hash_ in gone]
+        return [
+            Unjudged(hash_, UnjudgedCause.UNREADABLE, "it left the store before it was judged")
+            for hash_ in gone
+        ]
 
 
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
@@ -144,12 +163,13 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
     """What there was to say before it began."""
     faults: ReplyFaults | None = None
-    """Where several judges count together, for their caller to tell; None: `warnings` tells of this judge."""
+    """Where several judges count together, for their caller to tell; None: `warnings` tells of this
+    judge."""
     write_as: Callable[[str], WriteJudgments] | None = None
     """Name of a model -> writer of its judgments, for replies of another model than expected."""
     head_starts: Mapping[str, float] = {}
-    """Content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned imports, and more
-    for what a follow-up judges first."""
+    """Content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned
+    imports, and more for what a follow-up judges first."""
 
 
 class ModelJudge:
@@ -169,10 +189,13 @@ class ModelJudge:
         return (*self._plan.remarks, *(() if self._plan.faults else self.faults.warnings()))
 
     def stop(self, cause: UnjudgedCause) -> None:
-        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
+        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged
+        with this cause."""
         self._plan.stop.set(cause)
 
-    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[JudgingResult]:
+    async def judge(
+        self, turn: Turn, candidates: Sequence[Candidate]
+    ) -> AsyncIterator[JudgingResult]:
         """Yield exactly one result for each distinct content hash among the candidates.
 
         Raises what `write` raises: when judgments cannot be kept, none is paid for.
@@ -180,8 +203,14 @@ class ModelJudge:
         packs = self._packs(candidates)
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         line = PackQueue(packs, self._plan.claims, workers=workers)
-        rule = GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
-        priors = {one.content_hash: self._plan.priors.get(one.id, 0.0) for pack in packs for one in pack.members}
+        rule = (
+            GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
+        )
+        priors = {
+            one.content_hash: self._plan.priors.get(one.id, 0.0)
+            for pack in packs
+            for one in pack.members
+        }
         run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule)
         waiting = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(line.look())
@@ -194,12 +223,16 @@ class ModelJudge:
         )
         async with self._plan.claims, aclosing(batches):
             async for batch in batches:
-                self._give_up(run, [result.content_hash for result in batch if isinstance(result, Unjudged)])
+                self._give_up(
+                    run, [result.content_hash for result in batch if isinstance(result, Unjudged)]
+                )
                 for result in batch:
                     _mark_settled(waiting, result)
                     yield result
         if waiting:
-            raise XscoreError(f"{len(waiting)} candidates were not settled", hint="Please report it.")
+            raise XscoreError(
+                f"{len(waiting)} candidates were not settled", hint="Please report it."
+            )
 
     def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
         """Yield the requests that `judge` would send first, in its order, sending none."""
@@ -218,9 +251,13 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        return self._plan.priors.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
+        return self._plan.priors.get(member.id, 0.0) + self._plan.head_starts.get(
+            member.content_hash, 0.0
+        )
 
-    async def _settle(self, run: JudgingRun, unit: WorkUnit) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
+    async def _settle(
+        self, run: JudgingRun, unit: WorkUnit
+    ) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         match unit:
             case PackPrompt():
                 return await self._send(run, unit)
@@ -230,7 +267,8 @@ class ModelJudge:
                 return await self._settle_pack(run, unit)
 
     async def _look(self, run: JudgingRun) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
-        """Claim the next packs; return what others have judged of them, the rest, and after it the next look."""
+        """Claim the next packs; return what others have judged of them, the rest, and after it the
+        next look."""
         packs = run.waiting.take()
         if not packs:
             settled = await run.waiting.look_aside()
@@ -240,11 +278,21 @@ class ModelJudge:
         opened = [OpenedPack(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
         ours = await run.waiting.claim(opened)
         settled = [(one.opened.pack, one.claimed) for one in ours if one.is_settled]
-        return self._found_judged(run, settled), [*(one for one in ours if not one.is_settled), *run.waiting.look()]
+        return self._found_judged(run, settled), [
+            *(one for one in ours if not one.is_settled),
+            *run.waiting.look(),
+        ]
 
-    def _found_judged(self, run: JudgingRun, settled: Sequence[tuple[Pack, ClaimResult]]) -> Sequence[JudgingResult]:
-        """Take packs that others have judged as a whole; parts of their memories that we claimed are given up."""
-        found = [claimed.known[member.content_hash] for pack, claimed in settled for member in pack.members]
+    def _found_judged(
+        self, run: JudgingRun, settled: Sequence[tuple[Pack, ClaimResult]]
+    ) -> Sequence[JudgingResult]:
+        """Take packs that others have judged as a whole; parts of their memories that we claimed
+        are given up."""
+        found = [
+            claimed.known[member.content_hash]
+            for pack, claimed in settled
+            for member in pack.members
+        ]
         memories = [judgment.content_hash for judgment in found]
         self.judged_elsewhere.update(memories)
         parts = set(run.with_parts(memories)).difference(memories)
@@ -256,31 +304,48 @@ class ModelJudge:
         self, run: JudgingRun, ours: ClaimedPack
     ) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         pack, found, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
-        elsewhere = [claimed.known[one.content_hash] for one in pack.members if one.content_hash in claimed.known]
+        elsewhere = [
+            claimed.known[one.content_hash]
+            for one in pack.members
+            if one.content_hash in claimed.known
+        ]
         if elsewhere:
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
             self._give_up(run, done)
-            pack = Pack(pack.id, tuple(member for member in pack.members if member.content_hash not in done))
+            pack = Pack(
+                pack.id, tuple(member for member in pack.members if member.content_hash not in done)
+            )
             found = tuple(piece for piece in found if piece.memory not in done)
         parts = [piece.content_hash for piece in found if piece.is_part]
         known = {**(self._plan.known_parts(parts) if parts else {}), **claimed.known}
-        results = run.lost_texts(pack, found) + run.take((piece, known.get(piece.content_hash)) for piece in found)
+        results = run.lost_texts(pack, found) + run.take(
+            (piece, known.get(piece.content_hash)) for piece in found
+        )
         await self._keep([result for result in results if isinstance(result, Judgment)])
-        asks = self._drafts.asks(pack, [piece for piece in found if piece.content_hash not in known])
+        asks = self._drafts.asks(
+            pack, [piece for piece in found if piece.content_hash not in known]
+        )
         if len(asks) != 1:
             return [*elsewhere, *results], asks
         more, again = await self._send(run, asks[0])
         return [*elsewhere, *results, *more], again
 
     def _give_up(self, run: JudgingRun, memories: Iterable[str]) -> None:
-        """Release the claims on memories, and on their parts, that will have no judgment of ours."""
+        """Release the claims on memories, and on their parts, that will have no judgment of
+        ours."""
         self._plan.claims.release(run.with_parts(memories))
 
-    async def _send(self, run: JudgingRun, ask: PackPrompt) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
+    async def _send(
+        self, run: JudgingRun, ask: PackPrompt
+    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         request, codes = self._drafts.request(ask, run.turn_text)
         least, detail = run.too_long
-        if request.input_tokens >= ALIKE * least and len(ask.pieces) > 1 and self._drafts.layout.is_independent:
+        if (
+            request.input_tokens >= ALIKE * least
+            and len(ask.pieces) > 1
+            and self._drafts.layout.is_independent
+        ):
             # the host has turned down a request of this size: send its halves at once
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         try:
@@ -303,12 +368,16 @@ class ModelJudge:
     def _share_cost(self, ask: PackPrompt, cost_usd: Decimal | None) -> None:
         share = None if cost_usd is None else cost_usd / len(ask.pieces)
         for piece in ask.pieces:
-            self.paid[piece.memory] = add_costs(self.paid[piece.memory], share) if piece.memory in self.paid else share
+            self.paid[piece.memory] = (
+                add_costs(self.paid[piece.memory], share) if piece.memory in self.paid else share
+            )
 
     async def _after_reply(
         self, run: JudgingRun, ask: PackPrompt, codes: Sequence[str], completion: Completion
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
-        heard = parse_completion(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
+        heard = parse_completion(
+            ask, codes, completion, priors=run.priors, read=self._drafts.layout.read
+        )
         self.faults.count(heard.reply)
         run.rule.count_reply(scored=bool(heard.judged))
         expected = self._drafts.model.answered_by
@@ -322,11 +391,21 @@ class ModelJudge:
         return [*results, *more, *declined], [*again, *alone]
 
     async def _keep_of_another(
-        self, run: JudgingRun, ask: PackPrompt, judged: Sequence[tuple[MemoryPart, Judgment]], model: str
+        self,
+        run: JudgingRun,
+        ask: PackPrompt,
+        judged: Sequence[tuple[MemoryPart, Judgment]],
+        model: str,
     ) -> list[JudgingResult]:
-        """Stop: another model answers under this name. What it was paid for is stored as its own judgments."""
+        """Stop: another model answers under this name.
+
+        What it was paid for is stored as its own judgments.
+        """
         name = self._drafts.model
-        detail = f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to judge with it"
+        detail = (
+            f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to"
+            " judge with it"
+        )
         if judged and self._plan.write_as is not None:
             await self._plan.write_as(model)([judgment for _, judgment in judged])
         self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
@@ -347,13 +426,21 @@ class ModelJudge:
         return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail), ()
 
     def _climb(
-        self, run: JudgingRun, ask: PackPrompt, missing: Sequence[MemoryPart], trouble: repair.RepairReason
+        self,
+        run: JudgingRun,
+        ask: PackPrompt,
+        missing: Sequence[MemoryPart],
+        trouble: repair.RepairReason,
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         if not missing:
             return [], []
-        again, lost = repair.next_prompts(ask, missing, trouble, is_independent=self._drafts.layout.is_independent)
+        again, lost = repair.next_prompts(
+            ask, missing, trouble, is_independent=self._drafts.layout.is_independent
+        )
         if run.rule.is_over_after_unscored(len(lost)):
-            self._plan.stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
+            self._plan.stop.set(
+                trouble.cause, f"{trouble.detail}; this model has given no usable score at all"
+            )
         return run.take(lost), again
 
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
@@ -362,7 +449,10 @@ class ModelJudge:
             return run.lose(unit.pieces, self._plan.stop.cause, self._plan.stop.detail)
         packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.leave()
         members = [member for pack in packs for member in pack.members]
-        return [Unjudged(member.content_hash, self._plan.stop.cause, self._plan.stop.detail) for member in members]
+        return [
+            Unjudged(member.content_hash, self._plan.stop.cause, self._plan.stop.detail)
+            for member in members
+        ]
 
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:

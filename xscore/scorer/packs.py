@@ -1,8 +1,9 @@
 """Which memories are judged together. Pure.
 
-The assignment is kept from turn to turn, because a pack whose bytes stay the same is served from the provider's prefix
-cache. So an edit changes as few packs as possible: a newcomer joins a neighbour, a full pack splits, a pack that
-changed dissolves into its neighbours if they have room (`docs/internals/decisions/0002-packs.md`).
+The assignment is kept from turn to turn, because a pack whose bytes stay the same is served from
+the provider's prefix cache. So an edit changes as few packs as possible: a newcomer joins a
+neighbour, a full pack splits, a pack that changed dissolves into its neighbours if they have room
+(`docs/internals/decisions/0002-packs.md`).
 Trade-off: up to a quarter more packs than the tightest filling, for about one changed pack an edit.
 """
 
@@ -18,7 +19,8 @@ from xscore.records.memory import Candidate, Layer
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""
 FILL_SIZE_SHARE = 0.9
-"""Share of the size limit to which a new pack is filled, up to its token aim; the rest is room for newcomers."""
+"""Share of the size limit to which a new pack is filled, up to its token aim; the rest is room for
+newcomers."""
 OVERFULL_SHARE = 1.15
 """Share of the token aim beyond which a pack splits."""
 AT_FILE_END = 0.85
@@ -33,7 +35,8 @@ class Slot(NamedTuple):
 
 
 class PackProfile(Struct, frozen=True):
-    """How large packs are. The name keys the stored assignment: another profile, another assignment."""
+    """How large packs are. The name keys the stored assignment: another profile, another
+    assignment."""
 
     tokens: int = 2_500
     size: int = 20
@@ -74,7 +77,8 @@ def packed_tokens(candidate: Candidate) -> int:
 
 
 def group_in_order(members: Sequence[Candidate], tokens: int, size: int) -> list[list[Candidate]]:
-    """Cut a sequence in order into groups within the limits, at the end of a file where one is nearly full."""
+    """Cut a sequence in order into groups within the limits, at the end of a file where one is
+    nearly full."""
     groups: list[list[Candidate]] = []
     filled = 0
     for member in members:
@@ -106,7 +110,10 @@ class PackDraft(Struct):
 
     def fits(self, more: Sequence[Candidate], tokens: int, size: int) -> bool:
         """Whether these have room in it, within these limits."""
-        return self.tokens + sum(map(packed_tokens, more)) <= tokens and len(self.members) + len(more) <= size
+        return (
+            self.tokens + sum(map(packed_tokens, more)) <= tokens
+            and len(self.members) + len(more) <= size
+        )
 
 
 class PackAssigner(Struct):
@@ -157,7 +164,14 @@ class PackAssigner(Struct):
                 self._new_box(run)
                 continue
             neighbours = self._neighbours(before, run, after)
-            roomy = next((box for box in neighbours if box.fits(run, self.profile.tokens, self.profile.size)), None)
+            roomy = next(
+                (
+                    box
+                    for box in neighbours
+                    if box.fits(run, self.profile.tokens, self.profile.size)
+                ),
+                None,
+            )
             groups = group_in_order(run, *self._fill)
             if roomy is not None:
                 self._join(roomy, run)
@@ -203,7 +217,8 @@ class PackAssigner(Struct):
 
     def _is_overfull(self, members: Sequence[Candidate]) -> bool:
         return (
-            sum(map(packed_tokens, members)) > OVERFULL_SHARE * self.profile.tokens or len(members) > self.profile.size
+            sum(map(packed_tokens, members)) > OVERFULL_SHARE * self.profile.tokens
+            or len(members) > self.profile.size
         )
 
     def _split(self, box: PackDraft) -> None:
@@ -220,16 +235,22 @@ class PackAssigner(Struct):
                 self._new_box(group)
 
     def dissolve_touched(self) -> None:
-        """Give the members of a pack that changed to the packs beside it, where those have room for all of them."""
+        """Give the members of a pack that changed to the packs beside it, where those have room for
+        all of them."""
         if not any(box.touched for box in self.boxes.values()):
             return
         row = sorted(self.boxes.values(), key=lambda box: natural_order(box.members[0]))
         for at, box in enumerate(row):
             if not box.touched or self._is_oversized(box.members[0]):
                 continue
-            left, right = self._open(_nearest_filled(row, at, -1)), self._open(_nearest_filled(row, at, 1))
+            left, right = (
+                self._open(_nearest_filled(row, at, -1)),
+                self._open(_nearest_filled(row, at, 1)),
+            )
             taken = self._taken(left, box.members)
-            if taken < len(box.members) and (right is None or not right.fits(box.members[taken:], *self._fill)):
+            if taken < len(box.members) and (
+                right is None or not right.fits(box.members[taken:], *self._fill)
+            ):
                 continue
             for other, members in ((left, box.members[:taken]), (right, box.members[taken:])):
                 if other is not None and members:
@@ -243,7 +264,11 @@ class PackAssigner(Struct):
     def _taken(self, left: PackDraft | None, members: Sequence[Candidate]) -> int:
         """How many of the members, from the first, fit into the pack before them."""
         count = 0
-        while left is not None and count < len(members) and left.fits(members[: count + 1], *self._fill):
+        while (
+            left is not None
+            and count < len(members)
+            and left.fits(members[: count + 1], *self._fill)
+        ):
             count += 1
         return count
 
@@ -262,7 +287,8 @@ class PackAssigner(Struct):
 def _runs(
     ordered: Sequence[Candidate], home: Mapping[str, PackDraft], oversized: int
 ) -> Iterator[tuple[Candidate | None, list[Candidate], Candidate | None]]:
-    """Yield maximal runs of neighbours without a home, each between the housed ones around it; oversized ones alone."""
+    """Yield maximal runs of neighbours without a home, each between the housed ones around it;
+    oversized ones alone."""
     housed = [member.id in home for member in ordered]
     before: Candidate | None = None
     run: list[Candidate] = []
@@ -324,7 +350,8 @@ class Assignment(Struct, frozen=True):
 def assign_packs(
     memories: Iterable[Candidate], known: Mapping[str, tuple[str, int]], profile: PackProfile
 ) -> Assignment:
-    """Give every memory of the whole pool (not of a narrowed one) a slot, changing as few packs as can be.
+    """Give every memory of the whole pool (not of a narrowed one) a slot, changing as few packs as
+    can be.
 
     A plain profile has no packs, and so no slots. About 3 µs a memory.
     """
@@ -343,10 +370,11 @@ def assign_packs(
 def packs_to_send(
     misses: Sequence[Candidate], slots: Mapping[str, tuple[str, int]], profile: PackProfile
 ) -> list[Pack]:
-    """Group what is to be judged: whole packs as they stand, the misses of partly known ones in throwaway packs.
+    """Group what is to be judged: whole packs as they stand, the misses of partly known ones in
+    throwaway packs.
 
-    slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own memories share no pack
-    with the repository's, whose slots were assigned apart.
+    slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own
+        memories share no pack with the repository's, whose slots were assigned apart.
     """
     if profile.is_independent:
         return filled_packs(misses, profile)
@@ -375,7 +403,8 @@ def _own_and_others(misses: Sequence[Candidate]) -> tuple[Sequence[Candidate], S
 
 
 def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack]:
-    """Fill requests in this order, as full as the limits allow; the user's own memories share none with the others."""
+    """Fill requests in this order, as full as the limits allow; the user's own memories share none
+    with the others."""
     groups: list[list[Candidate]] = []
     for of_one_store in _own_and_others(misses):
         filled = profile.tokens + 1
@@ -390,8 +419,13 @@ def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack
 
 
 def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[Pack]:
-    """Pack memories for one turn only, as full as the limits allow; the stored assignment is not touched."""
+    """Pack memories for one turn only, as full as the limits allow; the stored assignment is not
+    touched."""
     ordered = sorted(misses, key=natural_order)
     groups = [[miss] for miss in ordered if miss.tokens > profile.tokens]
-    groups += group_in_order([miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size)
-    return [Pack("x_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups]
+    groups += group_in_order(
+        [miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size
+    )
+    return [
+        Pack("x_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups
+    ]

@@ -1,8 +1,9 @@
 """What gets a score of its own, and what to do about memories that a reply did not score. Pure.
 
-A memory larger than a pack is split at inner boundaries; its score is the best of its parts, and only if all have one.
-Missing scores are asked for again: pack -> half a pack -> one by one -> Unjudged(cause). A refusal goes to one by one
-at once. Nothing is clamped or becomes 0. Trade-off: three asks a memory, then it stays visibly unjudged.
+A memory larger than a pack is split at inner boundaries; its score is the best of its parts, and
+only if all have one. Missing scores are asked for again: pack -> half a pack -> one by one ->
+Unjudged(cause). A refusal goes to one by one at once. Nothing is clamped or becomes 0. Trade-off:
+three asks a memory, then it stays visibly unjudged.
 """
 
 from collections.abc import Sequence
@@ -38,25 +39,35 @@ class MemoryPart(NamedTuple):
 
 
 def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[MemoryPart, ...]:
-    """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per token."""
+    """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per
+    token."""
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
-    kind, path, entity, memory = str(candidate.kind), candidate.path, candidate.entity, candidate.content_hash
+    kind, path, entity, memory = (
+        str(candidate.kind),
+        candidate.path,
+        candidate.entity,
+        candidate.content_hash,
+    )
     if len(texts) == 1:
         return (MemoryPart(memory, kind, path, entity, text, memory),)
     found = []
     for number, part in enumerate(texts, start=1):
         name = f"{entity} part {number}/{len(texts)}".lstrip()
-        found.append(MemoryPart(content_hash(path, name, part), kind, path, name, part, memory, len(texts)))
+        found.append(
+            MemoryPart(content_hash(path, name, part), kind, path, name, part, memory, len(texts))
+        )
     return tuple(found)
 
 
 def split_text(text: str, *, max_chars: int) -> list[str]:
     """Cut a text into pieces of at most `max_chars` whose sum is the text.
 
-    The last blank line in the second half of a piece is the best place, then the deepest dedent, then any line end;
-    a single longer line is cut where it must be. Pieces are of even size, so that the last one is no crumb.
+    The last blank line in the second half of a piece is the best place, then the deepest dedent,
+    then any line end;
+    a single longer line is cut where it must be. Pieces are of even size, so that the last one is
+    no crumb.
     """
     count = ceil(len(text) / max_chars)
     cut_texts: list[str] = []
@@ -79,7 +90,9 @@ def _boundary(window: str) -> int:
         if offset < len(window) // 2:
             continue
         blank = not line.strip() and bool(following.strip())
-        dedent = max(0, _indent(line) - _indent(following)) if line.strip() and following.strip() else 0
+        dedent = (
+            max(0, _indent(line) - _indent(following)) if line.strip() and following.strip() else 0
+        )
         rank = (2 if blank else 1, dedent if not blank else -_indent(following), offset)
         if rank > best_rank:
             best, best_rank = offset, rank
@@ -91,7 +104,8 @@ def _indent(line: str) -> int:
 
 
 class PartTally(Struct):
-    """Brings the parts of oversized memories together; a memory leaves it once, when its last part has settled."""
+    """Brings the parts of oversized memories together; a memory leaves it once, when its last part
+    has settled."""
 
     _settled: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
 
@@ -157,7 +171,9 @@ class RepairReason(Struct, frozen=True):
 
 UNREADABLE = RepairReason(UnjudgedCause.UNREADABLE, "no valid score in the reply")
 CUT_SHORT = RepairReason(UnjudgedCause.UNREADABLE, "the reply was cut short before its score")
-REFUSED = RepairReason(UnjudgedCause.REFUSED, "the model declined", one_by_one=True, final_when_alone=True)
+REFUSED = RepairReason(
+    UnjudgedCause.REFUSED, "the model declined", one_by_one=True, final_when_alone=True
+)
 
 
 def prompt_too_long(detail: str) -> RepairReason:
@@ -167,29 +183,47 @@ def prompt_too_long(detail: str) -> RepairReason:
 
 def prompt_rejected(detail: str) -> RepairReason:
     """A prompt that the host will not take, while it takes others."""
-    return RepairReason(UnjudgedCause.PROVIDER, detail, one_by_one=True, final_when_alone=True, halve=True)
+    return RepairReason(
+        UnjudgedCause.PROVIDER, detail, one_by_one=True, final_when_alone=True, halve=True
+    )
 
 
 def next_prompts(
-    ask: PackPrompt, missing: Sequence[MemoryPart], trouble: RepairReason, *, is_independent: bool = False
+    ask: PackPrompt,
+    missing: Sequence[MemoryPart],
+    trouble: RepairReason,
+    *,
+    is_independent: bool = False,
 ) -> tuple[list[PackPrompt], list[tuple[MemoryPart, Unjudged]]]:
     """Give the asks that may still score what is missing, or the pieces that are lost for good.
 
-    is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give no better answers;
-    a prompt that is refused as a whole is halved until the cause is alone.
+    is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give
+        no better answers; a prompt that is refused as a whole is halved until the cause is alone.
     """
     was_alone = len(ask.pieces) == 1
     if ask.rung is RepairRung.ALONE or (was_alone and trouble.final_when_alone):
-        return [], [(piece, Unjudged(piece.content_hash, trouble.cause, trouble.detail)) for piece in missing]
+        return [], [
+            (piece, Unjudged(piece.content_hash, trouble.cause, trouble.detail))
+            for piece in missing
+        ]
     if is_independent and not was_alone and (trouble.halve or not trouble.one_by_one):
-        rung, size = (RepairRung.HALF, ceil(len(missing) / 2)) if trouble.halve else (ask.rung + 1, len(missing))
+        rung, size = (
+            (RepairRung.HALF, ceil(len(missing) / 2))
+            if trouble.halve
+            else (ask.rung + 1, len(missing))
+        )
         return _asked_in(ask, missing, RepairRung(rung), size), []
     rung = RepairRung.ALONE if trouble.one_by_one or was_alone else RepairRung(ask.rung + 1)
     size = 1 if rung is RepairRung.ALONE else ceil(len(ask.pieces) / 2)
     return _asked_in(ask, missing, rung, size), []
 
 
-def _asked_in(ask: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int) -> list[PackPrompt]:
+def _asked_in(
+    ask: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int
+) -> list[PackPrompt]:
     """Ask for what is missing in prompts of this size."""
     groups = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
-    return [PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung) for number, group in enumerate(groups)]
+    return [
+        PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung)
+        for number, group in enumerate(groups)
+    ]

@@ -1,8 +1,10 @@
-"""Read a chat model's reply without trust: a valid integer for an id of this pack, or nothing. Pure.
+"""Read a chat model's reply without trust: a valid integer for an id of this pack, or nothing.
+Pure.
 
-Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if the raw text plainly
-states the same one, because a repair may turn a truncated score into a lower one. Nothing is clamped or rounded. Trade-
-off: `92.0` is void, because otherwise the `1.0` of a model that scores 0..1 would pass as the lowest score.
+Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if
+the raw text plainly states the same one, because a repair may turn a truncated score into a lower
+one. Nothing is clamped or rounded. Trade- off: `92.0` is void, because otherwise the `1.0` of a
+model that scores 0..1 would pass as the lowest score.
 """
 
 import json
@@ -21,8 +23,8 @@ from xscore.store.redaction import redact
 MAX_REPLY_CHARS = 200_000
 """Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
 MAX_REPAIRED_CHARS = 30_000
-"""Longer replies are not repaired, nor are those with more brackets than scores and reasons need: repairing takes time
-quadratic in both, and half a minute of it was provoked by 100,000 braces."""
+"""Longer replies are not repaired, nor are those with more brackets than scores and reasons need:
+repairing takes time quadratic in both, and half a minute of it was provoked by 100,000 braces."""
 MAX_REASON_CHARS = 240
 
 _THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
@@ -56,7 +58,9 @@ class _ConflictTrackingDict(dict[str, object]):
         self.conflicts: set[str] = set()
         for key, value in pairs:
             before = self.get(key)
-            if key in self and ((type(before), before) != (type(value), value) or _in_doubt(before)):
+            if key in self and (
+                (type(before), before) != (type(value), value) or _in_doubt(before)
+            ):
                 self.conflicts.add(key)
             self[key] = value
 
@@ -75,17 +79,23 @@ EMPTY_REPLY = ParsedReply({}, {})
 
 
 def _without_thinking(text: str) -> str:
-    """Drop what a model thinks aloud. One pattern over both marks would read the rest of the text for each begin."""
+    """Drop what a model thinks aloud.
+
+    One pattern over both marks would read the rest of the text for each begin.
+    """
     kept: list[str] = []
     place = 0
-    while (begin := _THINKING.search(text, place)) and (end := _END_OF_THINKING.search(text, begin.end())):
+    while (begin := _THINKING.search(text, place)) and (
+        end := _END_OF_THINKING.search(text, begin.end())
+    ):
         kept.append(text[place : begin.start()])
         place = end.end()
     return "".join(kept) + text[place:]
 
 
 def find_object(text: str, *, scores: int) -> ReplyObject | None:
-    """Find the object of a reply, bare, in prose, or repaired; None: there is none. scores: how many it should hold."""
+    """Find the object of a reply, bare, in prose, or repaired; None: there is none. scores: how
+    many it should hold."""
     if len(text) > MAX_REPLY_CHARS:
         return None
     strict = _strict(text)
@@ -99,13 +109,17 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
     if inner is not None:
         return ReplyObject(inner, repaired=True)
     damaged = body[start:]
-    if len(damaged) > MAX_REPAIRED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
+    if (
+        len(damaged) > MAX_REPAIRED_CHARS
+        or damaged.count("{") + damaged.count("[") > 10 + 2 * scores
+    ):
         return None
     return ReplyObject(_repaired(damaged), repaired=True, damaged=damaged)
 
 
 def stated_scores(scores: Mapping[str, int], text: str) -> dict[str, int]:
-    """Return the repaired scores that this damaged text states in full, and states nowhere otherwise."""
+    """Return the repaired scores that this damaged text states in full, and states nowhere
+    otherwise."""
     found: dict[str, set[str]] = {}
     for match in _WRITTEN.finditer(text):
         id_, value, closed = match.groups()
@@ -119,7 +133,8 @@ def has_conflict(data: Mapping[str, object], key: str) -> bool:
 
 
 def printable_reason(reason: str) -> str:
-    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
+    """One printable line for terminals and the store, without secrets, which a model may repeat or
+    make up."""
     line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
     line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
     return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
@@ -151,11 +166,18 @@ def _repaired(text: str) -> object:
 
 
 def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
-    """Read a reply to a prompt with these ids. Every other id, and every value in doubt, is void."""
+    """Read a reply to a prompt with these ids.
+
+    Every other id, and every value in doubt, is void.
+    """
     found = find_object(text, scores=len(ids))
     if found is None:
         return EMPTY_REPLY
-    data = found.data if isinstance(found.data, dict) and not has_conflict(found.data, "scores") else {}
+    data = (
+        found.data
+        if isinstance(found.data, dict) and not has_conflict(found.data, "scores")
+        else {}
+    )
     scores = data.get("scores")
     if not isinstance(scores, dict):
         return ParsedReply({}, {}, repaired=found.repaired)
@@ -163,9 +185,13 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
 
 
 def believed_scores(
-    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], found: ReplyObject
+    given: Mapping[str, object],
+    ids: Collection[str],
+    reasons: Mapping[str, str],
+    found: ReplyObject,
 ) -> ParsedReply:
-    """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text plainly states."""
+    """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text
+    plainly states."""
     asked = {id_: value for id_, value in given.items() if id_ in ids}
     kept = {
         id_: value
@@ -183,8 +209,14 @@ def _reasons(data: object) -> list[tuple[str, str]]:
         pairs = list(data.items())
     elif isinstance(data, list):
         entries = [entry for entry in data if isinstance(entry, dict)]
-        pairs = [(entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries]
-    return [(id_, printable_reason(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
+        pairs = [
+            (entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries
+        ]
+    return [
+        (id_, printable_reason(text))
+        for id_, text in pairs
+        if isinstance(id_, str) and isinstance(text, str)
+    ]
 
 
 ReplyParser = Callable[[str, Collection[str]], ParsedReply]
@@ -210,7 +242,8 @@ def parse_completion(
     priors: Mapping[str, float],
     read: ReplyParser = parse_reply,
 ) -> ParsedCompletion:
-    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of the memory.
+    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of
+    the memory.
 
     read: as the prompt's layout has its replies read.
     """
@@ -231,4 +264,6 @@ def parse_completion(
         rows.append((piece.content_hash, score / 100, reason, pack, position, prior, ()))
     judged = list(zip(pieces, Judgment.from_rows(rows), strict=True))
     trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
-    return ParsedCompletion(judged, missing, repair.REFUSED if refused else trouble, reply, declined)
+    return ParsedCompletion(
+        judged, missing, repair.REFUSED if refused else trouble, reply, declined
+    )

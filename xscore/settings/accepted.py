@@ -1,7 +1,8 @@
 """Says in words what a setting accepts, for the error about a value that it does not.
 
-It reads the types of `model`, so no message can name another bound than the one that is checked; it checks nothing.
-Trade-off: a value in a table is described by the table's rule, not by the name of its entry.
+It reads the types of `model`, so no message can name another bound than the one that is checked; it
+checks nothing. Trade-off: a value in a table is described by the table's rule, not by the name of
+its entry.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,8 @@ _KINDS: dict[Any, str] = {
 
 
 def describe_accepted(kind: Any, value: object) -> str:
-    """`a number from 0 to 1`; of a type that takes several, the part that a value like this was meant for."""
+    """`a number from 0 to 1`; of a type that takes several, the part that a value like this was
+    meant for."""
     if get_origin(kind) is Annotated:
         inner, *marks = get_args(kind)
         bounds = [mark for mark in marks if isinstance(mark, Meta)]
@@ -62,7 +64,8 @@ def _described_plain(kind: Any, marks: list[Meta]) -> str:
 
 
 def _meant(kind: Any, value: object) -> Any:
-    """Return the part of a union that is a table if the value is one, else the first that is not a table."""
+    """Return the part of a union that is a table if the value is one, else the first that is not a
+    table."""
     parts = [part for part in get_args(kind) if part is not type(None)]
     fits = [part for part in parts if _is_table(part) == isinstance(value, dict)]
     return (fits or parts)[0]
@@ -85,7 +88,11 @@ def _range(marks: list[Meta]) -> str:
     above = next(_limits(marks, "gt"), None)
     most = next(_limits(marks, "le"), None)
     if least is not None:
-        return f" from {least:,.12g} to {most:,.12g}" if most is not None else f" from {least:,.12g} up"
+        return (
+            f" from {least:,.12g} to {most:,.12g}"
+            if most is not None
+            else f" from {least:,.12g} up"
+        )
     if above is not None:
         return f" above {above:,.12g}" + (f", at most {most:,.12g}" if most is not None else "")
     return f" up to {most:,.12g}" if most is not None else ""

@@ -1,4 +1,5 @@
-"""Where models are: the hosts of both chat dialects, of decision models and of an embedder, and the keys for them."""
+"""Where models are: the hosts of both chat dialects, of decision models and of an embedder, and the
+keys for them."""
 
 from msgspec import Struct, field
 
@@ -6,7 +7,8 @@ from xscore.settings.values import Fixed, Secret, SettingsGroup
 
 
 class EmbeddingSettings(SettingsGroup, frozen=True):
-    """Vectors beside the built-in word hash: for ordering, near duplicates and merging; they decide nothing."""
+    """Vectors beside the built-in word hash: for ordering, near duplicates and merging; they decide
+    nothing."""
 
     model: str = "terms"
     """`terms` (built in), or `openai:MODEL` for an embeddings endpoint, a local one too."""

@@ -1,9 +1,10 @@
 """Layer the settings: defaults < user file < repository file < environment < flags.
 
-A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so it may set only
-what `model` marks `RepoMay`: globs, thresholds, quotas, boosts. Only the user may set hosts, models, keys, budgets and
-limits; in a repository's file they are ignored with a warning. An unknown name is an error, an unknown `XSCORE_…`
-variable a warning. This package reads only the environment it is given.
+A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so
+it may set only what `model` marks `RepoMay`: globs, thresholds, quotas, boosts. Only the user may
+set hosts, models, keys, budgets and limits; in a repository's file they are ignored with a warning.
+An unknown name is an error, an unknown `XSCORE_…` variable a warning. This package reads only the
+environment it is given.
 """
 
 import re
@@ -25,14 +26,18 @@ from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, Secret, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
-"""Hosts of models that are built in: each has a section of settings, whose key comes from the environment alone, and a
-module of this name in `xscore.providers`."""
+"""Hosts of models that are built in: each has a section of settings, whose key comes from the
+environment alone, and a module of this name in `xscore.providers`."""
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
 DECISION_VENDORS = ("typesafe", "perplexity", "openrouter", "fireworks", "decisions", "systemone")
 """Their key and base URL are `<NAME>_API_KEY` and `<NAME>_BASE_URL` in the environment."""
 ENVIRONMENT = "environment"
 VARIABLES = {
-    **{f"{vendor}.{name}": f"{vendor}_{name}".upper() for vendor in VENDORS for name in ("api_key", "base_url")},
+    **{
+        f"{vendor}.{name}": f"{vendor}_{name}".upper()
+        for vendor in VENDORS
+        for name in ("api_key", "base_url")
+    },
     "store.trust": "XSCORE_TRUST_STORE",
 }
 NOT_OURS = "XSCORE_PYTHON"
@@ -70,15 +75,20 @@ def setting_names() -> dict[str, SettingField]:
         defaults = group()
         for name, hint in get_type_hints(group, include_extras=True).items():
             metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-            extra = {key: value for meta in metas if meta.extra for key, value in meta.extra.items()}
+            extra = {
+                key: value for meta in metas if meta.extra for key, value in meta.extra.items()
+            }
             if not extra.get("fixed"):
                 default = getattr(defaults, name)
-                found[f"{section}.{name}"] = SettingField(group, hint, default, extra.get("repo", False))
+                found[f"{section}.{name}"] = SettingField(
+                    group, hint, default, extra.get("repo", False)
+                )
     return found
 
 
 def repository_may_set(name: str, value: object = None) -> bool:
-    """Whether a repository's own file may set this name (some it may only set to a certain value)."""
+    """Whether a repository's own file may set this name (some it may only set to a certain
+    value)."""
     allowed = setting_names()[name].repository_may
     return value is False if allowed == "off" else bool(allowed)
 
@@ -98,9 +108,11 @@ def load_settings(
 ) -> LoadedSettings:
     """Merge all sources, lowest first.
 
-    flags: `section.name` -> value; a value of None is a flag not given. flag_names: `section.name` -> what the user
-    wrote to set it, such as `--max-usd` or `max_usd=`, for error messages.
-    Raises UsageError for an unreadable file, an unknown name or a value out of range; the message names the source.
+    flags: `section.name` -> value; a value of None is a flag not given.
+    flag_names: `section.name` -> what the user wrote to set it, such as `--max-usd` or `max_usd=`,
+        for error messages.
+    Raises UsageError for an unreadable file, an unknown name or a value out of range; the message
+    names the source.
     """
     given: dict[str, dict[str, object]] = {}
     origins = dict.fromkeys(setting_names(), "default")
@@ -110,16 +122,24 @@ def load_settings(
             _check_name(name, source)
             if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(name, value):
                 warnings.append(
-                    f"{source} sets {name}, which only you may set (user file, environment or flag); ignored"
+                    f"{source} sets {name}, which only you may set (user file, environment or"
+                    " flag); ignored"
                 )
                 continue
             section, _, field = name.partition(".")
             given.setdefault(section, {})[field] = value
-            origins[name] = f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
+            origins[name] = (
+                f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
+            )
     warnings += _misspelt_variables(environ)
-    groups = {section: _validate(section, values, origins, flag_names or {}) for section, values in given.items()}
+    groups = {
+        section: _validate(section, values, origins, flag_names or {})
+        for section, values in given.items()
+    }
     settings = replace(Settings(), **groups)
-    settings = replace(settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ)))
+    settings = replace(
+        settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ))
+    )
     return LoadedSettings(settings, origins, tuple(warnings))
 
 
@@ -163,7 +183,10 @@ def _from_outside(kind: type, value: object) -> object:
 
 
 def _validate(
-    section: str, values: Mapping[str, object], origins: Mapping[str, str], flag_names: Mapping[str, str]
+    section: str,
+    values: Mapping[str, object],
+    origins: Mapping[str, str],
+    flag_names: Mapping[str, str],
 ) -> object:
     try:
         return validate_group(type(getattr(Settings(), section)), values)
@@ -191,7 +214,9 @@ def _sources(
 ) -> Iterator[tuple[str, dict[str, object]]]:
     if user_file is not None and is_there(user_file, stat.S_ISREG):
         yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
-    for path in (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ():
+    for path in (
+        (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ()
+    ):
         name = path.name
         if is_there(path, stat.S_ISREG, follow=False):
             data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path, warnings)
@@ -210,17 +235,23 @@ def _sources(
 def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Warn of variables that look like settings and are none, each with the nearest that is one."""
     known = [environment_variable(name) for name in setting_names()]
-    unknown = sorted(name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS))
+    unknown = sorted(
+        name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS)
+    )
     if not unknown:
         return []
     from xscore.platform.near_names import nearest_names
 
     nearest = {name: nearest_names(name, known, limit=1, likeness=0.0)[0] for name in unknown}
-    return [f"environment: {name} sets nothing; the nearest setting is {near}" for name, near in nearest.items()]
+    return [
+        f"environment: {name} sets nothing; the nearest setting is {near}"
+        for name, near in nearest.items()
+    ]
 
 
 def _tool_table(path: Path, warnings: list[str]) -> object:
-    """Return xscore's table; where the file cannot be read, warn and return none: other programs own the rest of it."""
+    """Return xscore's table; where the file cannot be read, warn and return none: other programs
+    own the rest of it."""
     try:
         tool = _read_toml(path, holding=b"xscore").get("tool", {})
     except UsageError as error:
@@ -230,7 +261,8 @@ def _tool_table(path: Path, warnings: list[str]) -> object:
 
 
 def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
-    """Read a file of at most `MAX_FILE_BYTES`. holding: parse nothing where these bytes are not in it."""
+    """Read a file of at most `MAX_FILE_BYTES`. holding: parse nothing where these bytes are not in
+    it."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -240,14 +272,19 @@ def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
             return {}
         return parse_toml(data.decode())
     except (OSError, ValueError) as error:  # of bytes, of TOML, of its numbers, of its nesting
-        raise UsageError(f"{path} cannot be read: {error}", hint="Correct the file, or move it away.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error}", hint="Correct the file, or move it away."
+        ) from error
 
 
 def _flatten(data: object, source: str) -> dict[str, object]:
     flat: dict[str, object] = {}
     for section, values in data.items() if isinstance(data, dict) else [("", data)]:
         if not isinstance(values, dict):
-            raise UsageError(f"{source}: `{section}` is outside a table", hint="Write it as [section] name = value.")
+            raise UsageError(
+                f"{source}: `{section}` is outside a table",
+                hint="Write it as [section] name = value.",
+            )
         flat.update({f"{section}.{name}": value for name, value in values.items()})
     return flat
 
@@ -267,7 +304,11 @@ def _check_name(name: str, source: str) -> None:
         return
     section = name.partition(".")[0]
     known = [each.partition(".")[2] for each in names if each.startswith(f"{section}.")]
-    hint = f"[{section}] has {', '.join(known)}." if known else f"Sections: {', '.join(Settings.__struct_fields__)}."
+    hint = (
+        f"[{section}] has {', '.join(known)}."
+        if known
+        else f"Sections: {', '.join(Settings.__struct_fields__)}."
+    )
     if name in KEYS:
         hint = f"Keys are read from the environment only; set {environment_variable(name)}."
     raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)

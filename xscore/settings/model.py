@@ -1,6 +1,7 @@
 """Every constant that changes an answer: its name, default, bounds and what it means.
 
-The settings reference is made of these docstrings. Only Python can vary a `Fixed` field, and what it builds is unchecked.
+The settings reference is made of these docstrings. Only Python can vary a `Fixed` field, and what
+it builds is unchecked.
 """
 
 from decimal import Decimal
@@ -11,7 +12,12 @@ from msgspec import Meta, field
 
 from xscore.records.judgment import USUAL_THRESHOLD
 from xscore.records.memory import Layer
-from xscore.settings.hosts import AnthropicSettings, DecisionSettings, EmbeddingSettings, OpenAISettings
+from xscore.settings.hosts import (
+    AnthropicSettings,
+    DecisionSettings,
+    EmbeddingSettings,
+    OpenAISettings,
+)
 from xscore.settings.values import (
     DEFAULT_JUDGE,
     DEFAULT_PRIMARY,
@@ -37,25 +43,35 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """The judge and what it is shown."""
 
     model: str = DEFAULT_JUDGE
-    """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with no key for OpenAI: `typesafe:jev-1.14.0`, then `anthropic:claude-haiku-5-5`."""
+    """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with no key for
+    OpenAI: `typesafe:jev-1.14.0`, then `anthropic:claude-haiku-5-5`."""
     wire: Literal["auto", "decisions", "decisions-score", "chat"] = "auto"
-    """How a model of OpenAI's judges: through `/v1/decisions`, or by chat prompts. `auto`: decisions for `gpt-6-luna` at OpenAI's own host. `decisions-score`: every decision model rates on five levels instead of saying yes or no."""
+    """How a model of OpenAI's judges: through `/v1/decisions`, or by chat prompts. `auto`:
+    decisions for `gpt-6-luna` at OpenAI's own host. `decisions-score`: every decision model rates
+    on five levels instead of saying yes or no."""
     fallback: tuple[str, ...] = ("lexical",)
-    """Judges to try, in order, for memories the judge could not score because its host failed, refused or sent an unreadable reply: models as in `model`, or `lexical`, which ranks all by words where the host was not reached and nothing was judged."""
+    """Judges to try, in order, for memories the judge could not score because its host failed,
+    refused or sent an unreadable reply: models as in `model`, or `lexical`, which ranks all by
+    words where the host was not reached and nothing was judged."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
-    """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
+    """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else.
+    1: one prompt per memory."""
     pack_tokens: Fixed[int | None] = None
     """Target tokens of a pack; unset: 5,000 for models known by name, 2,500 for others."""
     order: Literal["memory_first", "turn_first"] | None = None
-    """Unset: as declared for the model. `memory_first` lets provider prefix caches serve the pack."""
+    """Unset: as declared for the model. `memory_first` lets provider prefix caches serve the
+    pack."""
     sees: Literal["task", "full"] = "task"
-    """What the judge sees of the turn: task and errors, or also file, diff and recent files (then part of the key)."""
+    """What the judge sees of the turn: task and errors, or also file, diff and recent files (then
+    part of the key)."""
     rubric: Fixed[str] = "code"
-    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), or a text of yours within the general one. `xscore.open` sets it."""
+    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), or a
+    text of yours within the general one. `xscore.open` sets it."""
     reasons: Literal["relevant", "all"] = "relevant"
     """Ask for reasons of scores from 0.3 up, or of all."""
     reason_model: str = "auto"
-    """Chat model (`provider:model`) that gives reasons for a decision model's choice, in one call. `auto`: OpenAI's by chat where it judges; `none`: no reasons."""
+    """Chat model (`provider:model`) that gives reasons for a decision model's choice, in one call.
+    `auto`: OpenAI's by chat where it judges; `none`: no reasons."""
     reasons_from: Fixed[float] = 0.3
     """Lowest score that asks for a reason."""
     tests: RepoMay[Literal["cards", "full"]] = "cards"
@@ -69,11 +85,13 @@ class JudgeSettings(SettingsGroup, frozen=True):
     timeout_s: Seconds = 60.0
     """Deadline of one judging call; five times that for a loopback host."""
     attempts: Fixed[int] = 5
-    """Attempts of one call before its candidates are unjudged; 429s do not count, of which it may meet 20."""
+    """Attempts of one call before its candidates are unjudged; 429s do not count, of which it may
+    meet 20."""
     replay: bool = False
     """Send nothing: what the cache does not hold stays unjudged. Needs no key (`--replay`)."""
     probe: bool = True
-    """Find out with one small call what a host other than the vendor's own can do, the first time it judges."""
+    """Find out with one small call what a host other than the vendor's own can do, the first time
+    it judges."""
     is_named: Fixed[bool] = False
     """The user chose this model, even where it is the default."""
 
@@ -82,7 +100,8 @@ class PrimarySettings(SettingsGroup, frozen=True):
     """The answering model."""
 
     model: str = DEFAULT_PRIMARY
-    """`provider:model` of the answering model. Unset, and with a key for Anthropic alone: `anthropic:claude-sonnet-5-5`."""
+    """`provider:model` of the answering model. Unset, and with a key for Anthropic alone:
+    `anthropic:claude-sonnet-5-5`."""
     max_output_tokens: Positive = 8_000
     """Cap on the answer, reasoning included."""
     timeout_s: Fixed[float] = 300.0
@@ -105,7 +124,8 @@ class BudgetSettings(SettingsGroup, frozen=True):
     confirm_usd: Decimal = Decimal("0.25")
     """On a terminal, ask before a turn whose estimate is above this."""
     deadline_s: Seconds | None = None
-    """Seconds a turn may take, from the start of the command; what is not judged by then is unjudged."""
+    """Seconds a turn may take, from the start of the command; what is not judged by then is
+    unjudged."""
 
 
 class GateSettings(SettingsGroup, frozen=True):
@@ -124,7 +144,8 @@ class GateSettings(SettingsGroup, frozen=True):
     p95: Fixed[float] = 0.5
     """Share by which the p95 of a stage may rise before it is an alert."""
     latency: RepoMay[Literal["alert", "fail", "off"]] = "alert"
-    """What a p95 more than half above its baseline does: name it, fail the check as well, or nothing."""
+    """What a p95 more than half above its baseline does: name it, fail the check as well, or
+    nothing."""
     min_samples: Fixed[int] = 30
     """Fewer samples on either side make a p95 inconclusive."""
 
@@ -133,7 +154,8 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """What is kept."""
 
     threshold: RepoMay[Fraction | dict[ThresholdName, Fraction]] = USUAL_THRESHOLD
-    """Lowest final score that is kept (inclusive): a number, or a table by kind: `default`, `code`, `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
+    """Lowest final score that is kept (inclusive): a number, or a table by kind: `default`, `code`,
+    `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
     top_k: RepoMay[Positive] = 15
@@ -143,7 +165,8 @@ class SelectionSettings(SettingsGroup, frozen=True):
     near_margin: Fixed[float] = 0.2
     """How far below the threshold a memory is still named, in the context and in the receipt."""
     redraw_margin: Fixed[float] = 0.05
-    """A decision model is asked twice about memories this close to their threshold, since single answers vary by about as much."""
+    """A decision model is asked twice about memories this close to their threshold, since single
+    answers vary by about as much."""
     most_redrawn: Fixed[int] = 60
     """Most memories that it is asked about twice in a turn, the nearest first."""
     tests_share: Fixed[float] = 1 / 3
@@ -158,7 +181,8 @@ class BoostSettings(SettingsGroup, frozen=True):
     floor: RepoMay[Fraction] = 0.4
     """Lowest raw score that is boosted at all."""
     dependency: RepoMay[Fraction] = 0.10
-    """For what a candidate calls whose raw score passes (callers of one get half); less for hubs with many links."""
+    """For what a candidate calls whose raw score passes (callers of one get half); less for hubs
+    with many links."""
     dependent: Fixed[float] = 0.05
     """For what calls a candidate whose raw score passes; less for hubs."""
     hub_degree: Fixed[int] = 10
@@ -193,7 +217,8 @@ class BundleSettings(SettingsGroup, frozen=True):
     ceilings: RepoMay[dict[Ceiled, Fraction]] = field(
         default_factory=lambda: {"session": 0.40, "project": 0.20, "user": 0.10, "governance": 0.05}
     )
-    """Share of the memory text a layer may take; what is left, unspent shares included, is for code and documents (graph, vector). A layer not named keeps its default."""
+    """Share of the memory text a layer may take; what is left, unspent shares included, is for code
+    and documents (graph, vector). A layer not named keeps its default."""
     authority: Fixed[dict[Layer, float]] = field(
         default_factory=lambda: {
             Layer.SESSION: 1.0, Layer.PROJECT: 0.85, Layer.USER: 0.7, Layer.GOVERNANCE: 0.6,
@@ -209,7 +234,9 @@ class IndexSettings(SettingsGroup, frozen=True):
     include: RepoMay[Globs] = ()
     """Globs (gitignore syntax) to index, at most 1,000; empty: everything textual."""
     exclude: RepoMay[Globs] = ()
-    """Globs (gitignore syntax) to exclude, at most 1,000. Copies of other projects, lockfiles, data, and built, minified or generated files stay out unless a glob such as `!vendor/` takes them in."""
+    """Globs (gitignore syntax) to exclude, at most 1,000. Copies of other projects, lockfiles,
+    data, and built, minified or generated files stay out unless a glob such as `!vendor/` takes
+    them in."""
     max_file_bytes: RepoMay[Annotated[int, Meta(ge=1, le=1_000_000_000)]] = 1_000_000
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
@@ -226,7 +253,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """What is remembered beside code, and for how long."""
 
     user_learning: RepoMayTurnOff[bool] = True
-    """Open your own store: preferences, and what holds in several projects. A repository may only switch it off."""
+    """Open your own store: preferences, and what holds in several projects. A repository may only
+    switch it off."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     decay_per_day: Fixed[float] = 0.01
@@ -280,7 +308,8 @@ class RoutingSettings(SettingsGroup, frozen=True):
     strict: bool = False
     """End a turn with an error where a layer cannot be read, instead of naming it."""
     deadline_ms: Fixed[float] = 50.0
-    """Deadline of one layer's fetch; a layer that misses it is named and fetched again without one."""
+    """Deadline of one layer's fetch; a layer that misses it is named and fetched again without
+    one."""
 
 
 class SessionSettings(SettingsGroup, frozen=True):
@@ -296,7 +325,10 @@ class ProviderSettings(SettingsGroup, frozen=True):
     """What calls to a host are taken to cost."""
 
     price: PriceRule = "auto"
-    """`auto`: a host on this machine is free, unless its model is one that only a vendor sells (`gpt-…`, `claude-…`, `gemini-…`): then it is a gateway, and the vendor's price counts and is capped. `vendor`: the vendor's price also for other models and for hosts that the price tables do not know. `free`: a host on this machine costs nothing."""
+    """`auto`: a host on this machine is free, unless its model is one that only a vendor sells
+    (`gpt-…`, `claude-…`, `gemini-…`): then it is a gateway, and the vendor's price counts and is
+    capped. `vendor`: the vendor's price also for other models and for hosts that the price tables
+    do not know. `free`: a host on this machine costs nothing."""
 
 
 class BatchSettings(SettingsGroup, frozen=True):
@@ -309,7 +341,8 @@ class BatchSettings(SettingsGroup, frozen=True):
     poll_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 60.0
     """Seconds between two checks of `xscore batch wait`."""
     ray_address: str = "local"
-    """Where `--ray` judges: `local`, a Ray of its own on this machine; `auto`, one that runs here; or a cluster's address."""
+    """Where `--ray` judges: `local`, a Ray of its own on this machine; `auto`, one that runs here;
+    or a cluster's address."""
     questions_a_call: Annotated[int, Meta(ge=1, le=16)] = 4
     """Questions that share a prompt in `ask --batch`; 1: one question per call."""
 
@@ -318,7 +351,8 @@ class SharedSettings(SettingsGroup, frozen=True):
     """A server on which several processes and machines share judgments, limits and dollars."""
 
     url: Secret = Secret("")
-    """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty: nothing is shared."""
+    """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty:
+    nothing is shared."""
     tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "default"
     """Part of every key on the server; tenants see nothing of each other."""
     require: bool = False
@@ -333,7 +367,8 @@ class CacheSettings(SettingsGroup, frozen=True):
     """The key that machines share to exchange caches."""
 
     key: Secret = Secret("")
-    """Signs exports of the cache, and proves whether an import can be trusted; `xscore store key` prints one."""
+    """Signs exports of the cache, and proves whether an import can be trusted; `xscore store key`
+    prints one."""
     key_file: Path | None = None
     """A file readable by you alone that holds the key instead; `--key-file` on the command line."""
 
@@ -344,30 +379,36 @@ class StoreSettings(SettingsGroup, frozen=True):
     trust: bool = False
     """Accept a store made elsewhere (`XSCORE_TRUST_STORE=1`, for CI caches)."""
     user_data_dir: Path | None = None
-    """Holds the per-user secret and user layer; unset: the platform's (`XSCORE_STORE_USER_DATA_DIR`)."""
+    """Holds the per-user secret and user layer; unset: the platform's
+    (`XSCORE_STORE_USER_DATA_DIR`)."""
 
 
 class AgentSettings(SettingsGroup, frozen=True):
     """What hooks add to the prompts of a coding agent, and how long they may take."""
 
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
-    """Seconds from the start of `xscore hook` after which it answers with what is judged; the background process judges the rest."""
+    """Seconds from the start of `xscore hook` after which it answers with what is judged; the
+    background process judges the rest."""
     hook_max_chars: Fixed[int] = 9_500
-    """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview instead."""
+    """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
+    instead."""
 
 
 class PluginSettings(SettingsGroup, frozen=True):
-    """What packages that you installed may add; a model or embedder of theirs is named where ours are."""
+    """What packages that you installed may add; a model or embedder of theirs is named where ours
+    are."""
 
     enabled: tuple[str, ...] = ()
-    """Names of entry points in `xscore.boosters`, `xscore.languages` and `xscore.sources` to use."""
+    """Names of entry points in `xscore.boosters`, `xscore.languages` and `xscore.sources` to
+    use."""
 
 
 class TelemetrySettings(SettingsGroup, frozen=True):
     """What leaves this machine beside the model calls: nothing, unless set."""
 
     otel: bool = False
-    """Send spans of turns, stages and calls, without any text, to the collector that the standard `OTEL_…` variables name (extra `otel`)."""
+    """Send spans of turns, stages and calls, without any text, to the collector that the standard
+    `OTEL_…` variables name (extra `otel`)."""
 
 
 class Settings(SettingsGroup, frozen=True):

@@ -32,11 +32,14 @@ SignalName = Literal["accept", "adoption", "reject", "override"]
 PriceRule = Literal["auto", "vendor", "free"]
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
-"""Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
+"""Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November
+2026)."""
 DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
-"""Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
+"""Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November
+2026)."""
 OTHER_JUDGES = ("typesafe:jev-1.14.0", "anthropic:claude-haiku-5-5")
-"""Used instead of the default when only they have a key; at the same prices, like the answering models below."""
+"""Used instead of the default when only they have a key; at the same prices, like the answering
+models below."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
 JUDGE_KEYS, ANSWER_KEYS = (
     tuple(f"{model.partition(':')[0].upper()}_API_KEY" for model in models)
@@ -54,7 +57,8 @@ class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Secret:
-    """Text that no print, log or traceback shows; blanks around it, as copying and files leave them, are no part."""
+    """Text that no print, log or traceback shows; blanks around it, as copying and files leave
+    them, are no part."""
 
     __slots__ = ("_text",)
 

@@ -1,6 +1,7 @@
 """Rows of the ledger's table `call` as records, read strictly.
 
-A reader leaves out a row that cannot be right and counts it (`VALID_CALL_SQL`). It reads nothing itself.
+A reader leaves out a row that cannot be right and counts it (`VALID_CALL_SQL`). It reads nothing
+itself.
 """
 
 from collections.abc import Sequence
@@ -18,15 +19,17 @@ TOKEN_COLUMNS = Usage.__struct_fields__
 """Columns of `call`, called like the fields, in the order that `usage_from_row` takes them."""
 _COUNTS = (*TOKEN_COLUMNS, "estimated")
 _COSTS = tuple(
-    f"coalesce({name}, 0)" for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
+    f"coalesce({name}, 0)"
+    for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 )
 VALID_CALL_SQL = f"""
     typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
     AND min({", ".join(_COUNTS + _COSTS)}) >= 0
     AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
     AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
-"""
-"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers within bounds.
+"""  # noqa: E501  its lines are read by others
+"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers
+within bounds.
 
 To SQLite text is greater than any number, so the upper bounds refuse it."""
 AMOUNT_SQL = f"typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {MOST_PICODOLLARS - 1}"

@@ -1,8 +1,10 @@
-"""Where the repositories of this user's stores were cloned from, each looked up once until its git config changes.
+"""Where the repositories of this user's stores were cloned from, each looked up once until its git
+config changes.
 
-Anyone may have written those configs, and a first index in one repository asks all of them, so the looking ends after
-`PATIENCE_S`; what was found by then is in the user's folder for the next time. Of a web address only a hash is kept,
-since it may hold a password. Trade-off: a clone that is not reached in time is no sibling until the next look.
+Anyone may have written those configs, and a first index in one repository asks all of them, so the
+looking ends after `PATIENCE_S`; what was found by then is in the user's folder for the next time.
+Of a web address only a hash is kept, since it may hold a password. Trade-off: a clone that is not
+reached in time is no sibling until the next look.
 """
 
 import time
@@ -31,7 +33,8 @@ class _KnownOrigin(Struct, frozen=True):
 
 
 def origin_mark(origin: str) -> str:
-    """Return what is kept of an origin and compared: a path as it is, of an address a hash; empty for none."""
+    """Return what is kept of an origin and compared: a path as it is, of an address a hash; empty
+    for none."""
     return origin if not origin or origin.startswith("/") else digest("origin", origin)
 
 
@@ -59,8 +62,13 @@ def _origin_of(place: Path, known: dict[str, _KnownOrigin]) -> str:
         known.pop(name, None)
         return origin_mark(origin_url(place))
     entry = known.get(name)
-    if entry is None or (entry.config_bytes, entry.config_changed_ns) != (config.st_size, config.st_mtime_ns):
-        entry = known[name] = _KnownOrigin(origin_mark(origin_url(place)), config.st_size, config.st_mtime_ns)
+    if entry is None or (entry.config_bytes, entry.config_changed_ns) != (
+        config.st_size,
+        config.st_mtime_ns,
+    ):
+        entry = known[name] = _KnownOrigin(
+            origin_mark(origin_url(place)), config.st_size, config.st_mtime_ns
+        )
     return entry.origin
 
 

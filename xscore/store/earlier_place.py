@@ -1,4 +1,5 @@
-"""Move the store that versions before schema 2 kept in a repository's tree, where other people's commits write.
+"""Move the store that versions before schema 2 kept in a repository's tree, where other people's
+commits write.
 
 The first command that opens the repository moves it, whole or not at all: only if this user made it
 there, git tracks nothing under its folder, no journal lies beside it, and no other process has it
@@ -32,7 +33,9 @@ _MOVING = ".moving"
 """Suffix of a copy on its way from another file system."""
 
 
-def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False) -> list[str]:
+def take_over_earlier_store(
+    root: RepositoryRoot, *, user_data_dir: Path, is_accepted: bool = False
+) -> list[str]:
     """Move the store in the tree to the repository's git folder; return what to tell the user.
 
     So is a store that was made in the user's own folder while the git folder could not be written.
@@ -43,7 +46,9 @@ def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_acc
     notes = []
     fallback = fallback_store_dir(root.path)
     if not root.read_only and root.store_dir != fallback and os.path.lexists(fallback / STORE_FILE):
-        notes += _take_over(root, fallback, user_data_dir, check=lambda: _check_fallback(fallback, user_data_dir))
+        notes += _take_over(
+            root, fallback, user_data_dir, check=lambda: _check_fallback(fallback, user_data_dir)
+        )
     earlier = root.earlier_store_dir
     if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):
         return notes
@@ -55,9 +60,15 @@ def take_over_earlier_store(root: RepositoryRoot, *, user_data_dir: Path, is_acc
 
 
 def _take_over(
-    root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, check: Callable[[], None], raises: bool = False
+    root: RepositoryRoot,
+    earlier: Path,
+    user_data_dir: Path,
+    *,
+    check: Callable[[], None],
+    raises: bool = False,
 ) -> list[str]:
-    """Move the store in this folder to where it belongs, or add its rows to the one there; return what to say."""
+    """Move the store in this folder to where it belongs, or add its rows to the one there; return
+    what to say."""
     try:
         with user_secret.user_lock(user_data_dir):
             check()
@@ -72,7 +83,10 @@ def _take_over(
             raise
         return _named_once(root, earlier, error, user_data_dir)
     how = "its rows were added to the store in" if merged else "it was moved to"
-    return [f"the store in {_shown(root, earlier)} was taken over: {how} {one_line(str(root.store_dir))}"]
+    return [
+        f"the store in {_shown(root, earlier)} was taken over: {how}"
+        f" {one_line(str(root.store_dir))}"
+    ]
 
 
 def _shown(root: RepositoryRoot, earlier: Path) -> str:
@@ -86,7 +100,9 @@ def _check_fallback(fallback: Path, user_data_dir: Path) -> None:
         raise opening.untrusted_error(fallback / STORE_FILE)
 
 
-def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is_accepted: bool) -> None:
+def _check_owner(
+    root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is_accepted: bool
+) -> None:
     """Raise StoreUntrusted unless the store in the tree is this user's and came with no commit."""
     path = earlier / STORE_FILE
     opening.refuse_links(earlier)
@@ -101,12 +117,14 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
         return
     if tracked is None or root.store_dir == fallback_store_dir(root.path):
         raise StoreUntrusted(
-            "git cannot be asked here whether a commit brought it, or the git folder cannot be written",
+            "git cannot be asked here whether a commit brought it, or the git folder cannot be"
+            " written",
             hint=ACCEPT_HINT,
         )
     if was_ever_tracked(root):
         raise StoreUntrusted(
-            f"commits of this branch had files under {STORE_DIR}/, so one may have written them", hint=ACCEPT_HINT
+            f"commits of this branch had files under {STORE_DIR}/, so one may have written them",
+            hint=ACCEPT_HINT,
         )
     if has_journal(path):
         raise StoreUntrusted(
@@ -118,7 +136,8 @@ def _check_owner(root: RepositoryRoot, earlier: Path, user_data_dir: Path, *, is
 
 
 def is_tracked(root: RepositoryRoot) -> bool | None:
-    """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its name.
+    """Whether git's index or HEAD has a file in the folder of the store, under any spelling of its
+    name.
 
     None: git cannot be asked. To a file system `.XSCORE` may be the same folder, and so may a name
     with characters that it ignores.
@@ -126,12 +145,17 @@ def is_tracked(root: RepositoryRoot) -> bool | None:
     listed = run_git(root.path, "ls-files", "-z")
     if listed is None:
         return None
-    committed = run_git(root.path, "ls-tree", "-r", "-z", "--name-only", "HEAD") or ""  # no commit yet: nothing
-    return any(_plain_name(name.partition("/")[0]) == STORE_DIR for name in (listed + committed).split("\0"))
+    # No commit yet: nothing.
+    committed = run_git(root.path, "ls-tree", "-r", "-z", "--name-only", "HEAD") or ""
+    return any(
+        _plain_name(name.partition("/")[0]) == STORE_DIR
+        for name in (listed + committed).split("\0")
+    )
 
 
 def was_ever_tracked(root: RepositoryRoot) -> bool:
-    """Whether a commit that HEAD leads to had a file in the folder of the store, or git cannot say."""
+    """Whether a commit that HEAD leads to had a file in the folder of the store, or git cannot
+    say."""
     if run_git(root.path, "rev-parse", "--verify", "--quiet", "HEAD") is None:
         return False  # there is no commit yet
     commit = run_git(root.path, "log", "-n1", "--format=%H", "HEAD", "--", STORE_DIR)
@@ -143,7 +167,9 @@ def _plain_name(name: str) -> str:
 
     Stricter than `files.leads_out`: here a false match only asks for `xscore store trust`.
     """
-    shown = (char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
+    shown = (
+        char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf"
+    )
     return "".join(shown).casefold()
 
 
@@ -157,13 +183,15 @@ def _move(path: Path, target: Path, user_data_dir: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(target))
     note = sqlite_drivers.note_path(path)
-    if note.exists():  # first: a plain database opens beside a note, an encrypted one not without it
+    # first: a plain database opens beside a note, an encrypted one not without it.
+    if note.exists():
         _rename(note, sqlite_drivers.note_path(target))
     _rename(path, target)
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Move a file, from another file system too: it is complete at the target, or still at the source."""
+    """Move a file, from another file system too: it is complete at the target, or still at the
+    source."""
     try:
         source.rename(target)
     except OSError:
@@ -177,19 +205,27 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
-    """Add the rows of a store to the one at `target`, then remove it. Adding them twice changes nothing."""
+    """Add the rows of a store to the one at `target`, then remove it.
+
+    Adding them twice changes nothing.
+    """
     keys = opening.key_source(user_data_dir)
     _close_to_others(path, keys)
     opening.connect_store(path, keys, create=False).close()  # brings it to today's schema
     (hook,) = HOOKS["merge_store"]
-    with closing(opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)) as connection:
+    with closing(
+        opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)
+    ) as connection:
         load(hook.target)(path, connection, keys)
     for suffix in FILE_SUFFIXES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _close_to_others(path: Path, keys: opening.StoreKeys) -> None:
-    """Write the journal into the database and remove it. Raises StoreError while another process has it open."""
+    """Write the journal into the database and remove it.
+
+    Raises StoreError while another process has it open.
+    """
     with closing(database.open_unchecked(path, keys)) as connection:
         connection.execute("PRAGMA busy_timeout = 0")
         try:
@@ -199,7 +235,9 @@ def _close_to_others(path: Path, keys: opening.StoreKeys) -> None:
                 raise
             mode = "busy"
     if mode != "delete":
-        raise StoreError("another process has it open", hint="It is taken over when that process has ended.")
+        raise StoreError(
+            "another process has it open", hint="It is taken over when that process has ended."
+        )
 
 
 def _remove_folder(earlier: Path, store_dir: Path) -> None:
@@ -208,21 +246,27 @@ def _remove_folder(earlier: Path, store_dir: Path) -> None:
         is_encrypted = sqlite_drivers.read_note(store_dir / STORE_FILE) is not None
         for place in set_aside_folders(earlier):
             if is_encrypted and not sqlite_drivers.note_path(place / STORE_FILE).exists():
-                shutil.rmtree(place)  # a plain copy beside an encrypted store would tell what that hides
+                # A plain copy beside an encrypted store would tell what that hides.
+                shutil.rmtree(place)
                 continue
             target = make_set_aside_folder(store_dir)
             for file in sorted(place.iterdir()):
                 shutil.move(file, target / file.name)
             place.rmdir()
     with suppress(OSError):
-        if [file.name for file in earlier.iterdir()] == [".gitignore"]:  # else it keeps git from adding the rest
+        # Else it keeps git from adding the rest.
+        if [file.name for file in earlier.iterdir()] == [".gitignore"]:
             (earlier / ".gitignore").unlink()
         earlier.rmdir()  # fails where something of others is in it
 
 
-def _named_once(root: RepositoryRoot, earlier: Path, error: XscoreError | OSError, user_data_dir: Path) -> list[str]:
+def _named_once(
+    root: RepositoryRoot, earlier: Path, error: XscoreError | OSError, user_data_dir: Path
+) -> list[str]:
     """Return why the store in the tree is not used, unless the user was told before."""
-    reason = f"{error.message}. {error.hint}" if isinstance(error, XscoreError) else f"{error.strerror}."
+    reason = (
+        f"{error.message}. {error.hint}" if isinstance(error, XscoreError) else f"{error.strerror}."
+    )
     folder = user_data_dir / "named"
     mark = folder / digest("earlier store", str(root.path), reason)
     if mark.exists():

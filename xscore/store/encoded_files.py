@@ -1,7 +1,9 @@
-"""Turn a parsed file into database rows in the parsing process, so that the writing process only has to store them.
+"""Turn a parsed file into database rows in the parsing process, so that the writing process only
+has to store them.
 
-Making rows and vectors is a third of the work on a file, so the parsing processes do it in parallel, and the result
-crosses to the writer without further conversion. Mentions stay packed until links are resolved. Nothing is redacted.
+Making rows and vectors is a third of the work on a file, so the parsing processes do it in
+parallel, and the result crosses to the writer without further conversion. Mentions stay packed
+until links are resolved. Nothing is redacted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +35,8 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
 
     stamp: FileStamp
     rows: list[tuple[Any, ...]]
-    """Rows of table `memory` (`written_rows.ROW_COLUMNS`), each id once; what they say is in the body."""
+    """Rows of table `memory` (`written_rows.ROW_COLUMNS`), each id once; what they say is in the
+    body."""
     body: bytes
     """Attributes, cards and texts (`file_bodies`)."""
     mentions: bytes
@@ -80,7 +83,8 @@ class FileMentions(Struct, frozen=True, array_like=True):
     defines: dict[str, tuple[str, ...]] = {}
     """Names of the values that each block of module-level code defines, by its id."""
     types: dict[str, dict[str, str]] = {}
-    """What each entity gives, under an empty name, and its members and variables are (`receivers`), by its id."""
+    """What each entity gives, under an empty name, and its members and variables are (`receivers`),
+    by its id."""
 
     def of(self, path: str) -> Iterator[Mention]:
         """Yield what the file at this path mentions."""
@@ -90,8 +94,11 @@ class FileMentions(Struct, frozen=True, array_like=True):
             yield from [Mention(source, *one) for one in given]
 
     def names(self, path: str) -> list[int]:
-        """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
-        used = (one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given)
+        """Return the CRC of each name, of the files that hints refer to, and of the file that
+        `path` tests; sorted."""
+        used = (
+            one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given
+        )
         found, chains = {tested_name(path)}, list[str]()
         for name, hint in (*self.imports, *used):
             found.add(name)
@@ -118,7 +125,8 @@ def encode_file(
     note: str = "",
     lacks_grammar: bool = False,
 ) -> EncodedFile:
-    """Turn the memories of a parsed file into rows and their body, and its mentions into a compressed record."""
+    """Turn the memories of a parsed file into rows and their body, and its mentions into a
+    compressed record."""
     memories_by_id = {memory.id: memory for memory in memories}
     parts = [without_body(memory_row(memory)) for memory in memories_by_id.values()]
     defines = {id_: one.facts.defines for id_, one in memories_by_id.items() if one.facts.defines}
@@ -136,7 +144,9 @@ def encode_file(
 
 
 def _recorded(
-    mentions: Iterable[Mention], defines: dict[str, tuple[str, ...]], types: Mapping[str, dict[str, str]]
+    mentions: Iterable[Mention],
+    defines: dict[str, tuple[str, ...]],
+    types: Mapping[str, dict[str, str]],
 ) -> FileMentions:
     ordered = sorted(set(mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
     uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
@@ -150,7 +160,9 @@ def _recorded(
 
 
 def _is_base(mention: Mention) -> bool:
-    return mention.relation is Relation.REFERENCES and not mention.hint.startswith(_OTHER_REFERENCES)
+    return mention.relation is Relation.REFERENCES and not mention.hint.startswith(
+        _OTHER_REFERENCES
+    )
 
 
 def _by_source(mentions: Iterable[Mention]) -> Uses:

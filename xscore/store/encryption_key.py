@@ -1,8 +1,9 @@
 """The user's key for encrypted stores: in the keyring, or in a 0600 file where there is no keyring.
 
-The file `store.key` in the user's data folder holds 64 hexadecimal digits, or the id of the key in the keyring. This
-module encrypts nothing. Trade-offs: one key for all stores, so there is one thing to keep safe; and anyone who can read
-a key file can read the stores, so only a keyring protects against that.
+The file `store.key` in the user's data folder holds 64 hexadecimal digits, or the id of the key in
+the keyring. This module encrypts nothing. Trade-offs: one key for all stores, so there is one thing
+to keep safe; and anyone who can read a key file can read the stores, so only a keyring protects
+against that.
 """
 
 import re
@@ -21,19 +22,27 @@ KEYRING_SERVICE = "xscore"
 """Service name in the keyring; the account is the key id."""
 _KEY = "([0-9a-f]{64})\n?"
 _IN_KEYRING = "keyring ([0-9a-f]{16})\n?"
-_BACKUP_HINT = "Restore it from a backup: without it the encrypted stores cannot be read, and nothing was changed."
+_BACKUP_HINT = (
+    "Restore it from a backup: without it the encrypted stores cannot be read, and nothing was"
+    " changed."
+)
 
 
 def load_encryption_key(user_data_dir: Path) -> bytes:
     """Return the user's key. Raises StoreError if it is missing or unsafe."""
     found = _read(user_data_dir / KEY_FILE)
     if found is None:
-        raise StoreError(f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACKUP_HINT)
+        raise StoreError(
+            f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACKUP_HINT
+        )
     return found
 
 
 def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
-    """Return the user's key, created at the first call. Call it inside `user_lock`. Raises StoreError."""
+    """Return the user's key, created at the first call.
+
+    Call it inside `user_lock`. Raises StoreError.
+    """
     path = user_data_dir / KEY_FILE
     found = _read(path)
     if found is None:
@@ -42,7 +51,9 @@ def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
         try:
             write_private_file(path, text.encode())
         except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
+            raise StoreError(
+                f"{path} cannot be written: {error.strerror}", hint="Check its folder."
+            ) from error
     return found
 
 
@@ -59,7 +70,10 @@ def _read(path: Path) -> bytes | None:
     try:
         data = read_private_file(path)
     except FileRefused as error:
-        chmod = f"Run `chmod 600 {path}`. If others read it: decrypt all stores, delete it, encrypt them again."
+        chmod = (
+            f"Run `chmod 600 {path}`. If others read it: decrypt all stores, delete it, encrypt"
+            " them again."
+        )
         hint = chmod if "others" in str(error) else _BACKUP_HINT
         raise StoreError(f"{path} should hold your key, but {error}", hint=hint) from error
     except OSError as error:
@@ -90,7 +104,10 @@ def _from_keyring(noted: str) -> bytes:
     if found is None or not re.fullmatch(_KEY, found):
         raise StoreError(
             f"the store is encrypted, and the keyring does not have key {noted}",
-            hint="Unlock the keyring that holds it; nothing can be read without it, and nothing was changed.",
+            hint=(
+                "Unlock the keyring that holds it; nothing can be read without it, and nothing was"
+                " changed."
+            ),
         )
     return bytes.fromhex(found)
 
@@ -102,11 +119,13 @@ def _keyring() -> Iterator[Any]:
         from keyring.errors import KeyringError
     except ImportError as error:
         raise StoreError(
-            "the store's key is in the keyring, and keyring is not installed", hint=INSTALL_CRYPT_HINT
+            "the store's key is in the keyring, and keyring is not installed",
+            hint=INSTALL_CRYPT_HINT,
         ) from error
     try:
         yield keyring
     except (KeyringError, OSError, RuntimeError) as error:
         raise StoreError(
-            f"the keyring does not open: {error}", hint="Unlock it, then run it again; nothing was changed."
+            f"the keyring does not open: {error}",
+            hint="Unlock it, then run it again; nothing was changed.",
         ) from error

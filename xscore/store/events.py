@@ -1,6 +1,7 @@
 """The event log of the memories: rows that are only appended (triggers refuse updates and deletes).
 
-No code depends on events. Trade-off: one row per operation, not per memory, so indexing ten thousand memories adds one.
+No code depends on events. Trade-off: one row per operation, not per memory, so indexing ten
+thousand memories adds one.
 """
 
 import json

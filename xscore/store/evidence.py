@@ -1,9 +1,11 @@
-"""Code that a memory cites: `path:10-40`, `path:10`, `path` or `path::entity`, and whether it is unchanged.
+"""Code that a memory cites: `path:10-40`, `path:10`, `path` or `path::entity`, and whether it is
+unchanged.
 
-A citation keeps the hash of its lines, never the lines; line endings, trailing whitespace and a byte order mark do not
-count. `refresh_evidence` checks the cited files before each turn: moved lines are followed; a memory whose lines
-changed is stale, which changes what a judge is shown, until they are back. Trade-offs: reformatted code counts as
-changed; a file with the same size and time of change counts as unchanged, as in git.
+A citation keeps the hash of its lines, never the lines; line endings, trailing whitespace and a
+byte order mark do not count. `refresh_evidence` checks the cited files before each turn: moved
+lines are followed; a memory whose lines changed is stale, which changes what a judge is shown,
+until they are back. Trade-offs: reformatted code counts as changed; a file with the same size and
+time of change counts as unchanged, as in git.
 """
 
 import json
@@ -18,7 +20,14 @@ from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, changed_ns, leads_out, opened_folder, read_file_under, settled_ns
+from xscore.platform.files import (
+    FileRefused,
+    changed_ns,
+    leads_out,
+    opened_folder,
+    read_file_under,
+    settled_ns,
+)
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
 from xscore.records.memory import Citation, Memory, MemoryStatus
@@ -60,12 +69,17 @@ class FileLines:
         self._starts: dict[str, list[int]] = {}
 
     def hash(self, span: LineSpan) -> str:
-        """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for all lines."""
+        """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for
+        all lines."""
         chosen = self.lines if span == WHOLE_FILE else self.lines[span[0] - 1 : span[1]]
-        return _first_line_hash(chosen[0] if chosen else b"") + file_digest(b"\n".join(chosen))[_FIRST:]
+        return (
+            _first_line_hash(chosen[0] if chosen else b"")
+            + file_digest(b"\n".join(chosen))[_FIRST:]
+        )
 
     def find(self, span: LineSpan, wanted: str) -> LineSpan | None:
-        """Return where the span is now: the old place, else the only other place with the same lines.
+        """Return where the span is now: the old place, else the only other place with the same
+        lines.
 
         None: it is gone, changed, or in several places, none of them the old one.
         """
@@ -76,7 +90,9 @@ class FileLines:
         if not self._starts:
             for number, line in enumerate(self.lines, 1):
                 self._starts.setdefault(_first_line_hash(line), []).append(number)
-        places = [(start, start + span[1] - span[0]) for start in self._starts.get(wanted[:_FIRST], ())]
+        places = [
+            (start, start + span[1] - span[0]) for start in self._starts.get(wanted[:_FIRST], ())
+        ]
         found = [place for place in places if self._holds(place, wanted)]
         return found[0] if len(found) == 1 else None
 
@@ -101,12 +117,17 @@ def _first_line_hash(line: bytes) -> str:
 
 
 def parse_citation(
-    root: RepositoryRoot, cited: str, *, connection: sqlite3.Connection | None = None, base: Path | None = None
+    root: RepositoryRoot,
+    cited: str,
+    *,
+    connection: sqlite3.Connection | None = None,
+    base: Path | None = None,
 ) -> Citation:
     """Parse a citation and hash its lines as they are now.
 
-    connection: of the store that knows the entities; None: entities cannot be cited. base: a folder inside the root
-    where a relative path is looked up first. Raises UsageError.
+    connection: of the store that knows the entities; None: entities cannot be cited.
+    base: a folder inside the root where a relative path is looked up first.
+    Raises UsageError.
     """
     given, span, entity = cited, WHOLE_FILE, ""
     name = _name_inside(root, cited, base)
@@ -123,21 +144,31 @@ def parse_citation(
     if entity:
         span = _entity_span(connection, path, entity, file_digest(data))
     if span != WHOLE_FILE and not 1 <= span[0] <= span[1] <= len(text.lines):
-        raise UsageError(f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}", hint=_LINES_HINT)
+        raise UsageError(
+            f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}", hint=_LINES_HINT
+        )
     return Citation(path, *span, text.hash(span))
 
 
-def _entity_span(connection: sqlite3.Connection | None, path: str, entity: str, file_hash: str) -> LineSpan:
+def _entity_span(
+    connection: sqlite3.Connection | None, path: str, entity: str, file_hash: str
+) -> LineSpan:
     if connection is None:
-        raise UsageError(f"{path}::{entity} cannot be looked up without a store", hint="Name its lines: path:10-40.")
-    indexed = connection.execute("SELECT file_hash FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
+        raise UsageError(
+            f"{path}::{entity} cannot be looked up without a store",
+            hint="Name its lines: path:10-40.",
+        )
+    indexed = connection.execute(
+        "SELECT file_hash FROM file WHERE path = ? AND excluded = ''", (path,)
+    ).fetchone()
     if indexed != (file_hash,):
         raise UsageError(
-            f"{path} is not in the index as it stands now", hint="Run `xscore index`, or name the lines: path:10-40."
+            f"{path} is not in the index as it stands now",
+            hint="Run `xscore index`, or name the lines: path:10-40.",
         )
     rows = connection.execute(
-        "SELECT entity, start_line, end_line FROM memory WHERE path = ? AND source = 'index' AND start_line > 0"
-        " ORDER BY start_line, end_line",
+        "SELECT entity, start_line, end_line FROM memory WHERE path = ? AND source = 'index' AND"
+        " start_line > 0 ORDER BY start_line, end_line",
         (path,),
     ).fetchall()
     places = [(first, last) for name, first, last in rows if name == entity]
@@ -145,7 +176,10 @@ def _entity_span(connection: sqlite3.Connection | None, path: str, entity: str, 
         return places[0]
     hint = f"Some of that file: {', '.join(dict.fromkeys(name for name, *_ in rows[:_SHOWN]))}."
     if places:
-        hint = f"Name its lines: {', '.join(f'{path}:{first}-{last}' for first, last in places[:_SHOWN])}."
+        hint = (
+            "Name its lines:"
+            f" {', '.join(f'{path}:{first}-{last}' for first, last in places[:_SHOWN])}."
+        )
     raise UsageError(f"{path}::{entity} names {len(places) or 'no'} entities", hint=hint)
 
 
@@ -153,17 +187,24 @@ def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
     """Return the path as the index writes it, or refuse a file that may not be cited."""
     name = _name_inside(root, given, base)
     if not name:
-        raise UsageError(f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository.")
+        raise UsageError(
+            f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository."
+        )
     path = portable_name(name)
     if path.partition("/")[0] == STORE_DIR or leads_out(path):
-        raise UsageError(f"{path} is not a source file of the repository", hint="Cite a file that people write.")
+        raise UsageError(
+            f"{path} is not a source file of the repository", hint="Cite a file that people write."
+        )
     if is_secret_file(path) or not is_safe_name(path):
-        raise UsageError(f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it.")
+        raise UsageError(
+            f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it."
+        )
     return path
 
 
 def _name_inside(root: RepositoryRoot, given: str, base: Path | None) -> str:
-    """Resolve a path, plain or escaped, against base and root: the first that exists, else the last inside."""
+    """Resolve a path, plain or escaped, against base and root: the first that exists, else the last
+    inside."""
     name = ""
     folders = [folder for folder in (base, root.path) if folder is not None]
     for form in dict.fromkeys(() if "\0" in given else (given, native_name(given))):
@@ -189,7 +230,9 @@ def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
             data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
             return data, FileLines(data)
         except (FileRefused, OSError, ValueError) as error:
-            reason = _REFUSED.get(str(error)) or _REFUSED.get(type(error).__name__, "is a link, or lies behind one")
+            reason = _REFUSED.get(str(error)) or _REFUSED.get(
+                type(error).__name__, "is a link, or lies behind one"
+            )
             raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
 
 
@@ -202,11 +245,13 @@ _BROKEN = f"""
     AND NOT EXISTS (SELECT 1 FROM stale_memory WHERE memory_id = id AND worktree = {HERE})
 """
 _MENDED = f"""
-    SELECT memory_id FROM stale_memory WHERE worktree = {HERE} AND memory_id NOT IN ({_CHANGED_HERE})
+    SELECT memory_id FROM stale_memory WHERE worktree = {HERE}
+      AND memory_id NOT IN ({_CHANGED_HERE})
     AND EXISTS (SELECT 1 FROM evidence WHERE evidence.memory_id = stale_memory.memory_id)
 """
 _STALE_EVERYWHERE = f"""
-    SELECT id FROM memory_row WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale' AND version = 0
+    SELECT id FROM memory_row WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale'
+      AND version = 0
     AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
 """
 """Written as stale before what they cite was stored; each worktree has to look for itself."""
@@ -214,8 +259,10 @@ _UPDATE = f"""
     INSERT INTO evidence_state
         (start_line, end_line, changed, size, mtime_ns, memory_id, path, span_hash, worktree)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, {HERE})
-    ON CONFLICT (memory_id, path, span_hash, worktree) DO UPDATE SET start_line = excluded.start_line,
-        end_line = excluded.end_line, changed = excluded.changed, size = excluded.size, mtime_ns = excluded.mtime_ns
+    ON CONFLICT (memory_id, path, span_hash, worktree) DO UPDATE
+      SET start_line = excluded.start_line,
+        end_line = excluded.end_line, changed = excluded.changed, size = excluded.size,
+          mtime_ns = excluded.mtime_ns
 """
 
 
@@ -229,7 +276,9 @@ class EvidenceRefresh(Struct, frozen=True):
     files_read: int = 0
 
 
-def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: Iterable[Citation]) -> None:
+def attach_citations(
+    connection: sqlite3.Connection, memory_id: str, citations: Iterable[Citation]
+) -> None:
     """Replace the citations of a memory. Call it inside `database.transaction`.
 
     The next `refresh_evidence` verifies them and sets the memory's status.
@@ -238,12 +287,18 @@ def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: 
     connection.executemany(
         "INSERT INTO evidence (memory_id, path, span_hash, start_line, end_line, changed)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        ((memory_id, one.path, one.span_hash, one.start_line, one.end_line, one.is_changed) for one in citations),
+        (
+            (memory_id, one.path, one.span_hash, one.start_line, one.end_line, one.is_changed)
+            for one in citations
+        ),
     )
 
 
-def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, tuple[Citation, ...]]:
-    """Return the citations of these memories, by path and line; memories without any are missing."""
+def citations_of(
+    connection: sqlite3.Connection, ids: Iterable[str]
+) -> dict[str, tuple[Citation, ...]]:
+    """Return the citations of these memories, by path and line; memories without any are
+    missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
         "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence_here"
@@ -255,7 +310,9 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     return found
 
 
-def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> EvidenceRefresh:
+def refresh_evidence(
+    connection: sqlite3.Connection, root: RepositoryRoot, *, now: float
+) -> EvidenceRefresh:
     """Check every cited file that changed; mark memories stale or active again. now: Unix seconds.
 
     One transaction, or none if nothing changed. A file without read permission changes nothing.
@@ -264,8 +321,8 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
     updates = []
     for path, memory, hash_, first, last, *known in connection.execute(
-        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence_here"
-        f" WHERE path {memory_rows.IN_JSON_LIST}",
+        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM"
+        f" evidence_here WHERE path {memory_rows.IN_JSON_LIST}",
         (json.dumps(list(seen)),),
     ).fetchall():
         text, stamp = seen[path]
@@ -273,7 +330,9 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
         lines = there or (first, last)  # a span that is not found keeps its last known lines
         if (*lines, there is None, *stamp) != (first, last, *known):
             updates.append((*lines, there is None, *stamp, memory, path, hash_))
-    if not (updates or any(_ids(connection, query) for query in (_BROKEN, _MENDED, _STALE_EVERYWHERE))):
+    if not (
+        updates or any(_ids(connection, query) for query in (_BROKEN, _MENDED, _STALE_EVERYWHERE))
+    ):
         return EvidenceRefresh(files_read=len(seen))
     with transaction(connection):
         connection.executemany(_UPDATE, updates)
@@ -285,7 +344,12 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
         stale = tuple(sorted(broken - was_stale))
         active = tuple(sorted(mended | (was_stale - broken)))
         if stale or active:
-            emit_event(connection, EventName.UPDATED, at=now, payload={"stale": len(stale), "active": len(active)})
+            emit_event(
+                connection,
+                EventName.UPDATED,
+                at=now,
+                payload={"stale": len(stale), "active": len(active)},
+            )
     return EvidenceRefresh(stale, active, len(seen))
 
 
@@ -294,7 +358,9 @@ def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
     found: dict[str, None] = {}
-    for path, *stamp in connection.execute("SELECT DISTINCT path, size, mtime_ns FROM evidence_here").fetchall():
+    for path, *stamp in connection.execute(
+        "SELECT DISTINCT path, size, mtime_ns FROM evidence_here"
+    ).fetchall():
         if path not in current:
             current[path] = _stamp(prefix + (path if "%" not in path else native_name(path)))
         if current[path] != tuple(stamp):
@@ -345,8 +411,12 @@ def _as_stale(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory
 
 def _make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Rewrite memories as active, the latest last: of two with one key, the latest survives."""
-    threads = f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
+    threads = (
+        f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
+    )
     thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
-    for memory in sorted(memory_rows.memories_with_ids(connection, ids), key=lambda one: (one.updated_at, one.id)):
+    for memory in sorted(
+        memory_rows.memories_with_ids(connection, ids), key=lambda one: (one.updated_at, one.id)
+    ):
         active = memory_writer.with_status(memory, MemoryStatus.ACTIVE)
         memory_writer.put_memories(connection, [active], thread=thread_of[memory.id])

@@ -1,9 +1,11 @@
-"""Failures: recorded, counted by signature, resolved; the third occurrence (`memory.pattern_at`) makes a pattern.
+"""Failures: recorded, counted by signature, resolved; the third occurrence (`memory.pattern_at`)
+makes a pattern.
 
-The signature hashes the error without the parts that vary between runs: colors, addresses, folders, times, ids,
-numbers. It names the failure's memory, so a repeated failure is one memory. The count is in `particulars.occurrences`,
-not in the text, so counting re-judges nothing. Trade-offs: failures that differ only in a number count as one; an
-occurrence without a name is counted every time it is reported.
+The signature hashes the error without the parts that vary between runs: colors, addresses, folders,
+times, ids, numbers. It names the failure's memory, so a repeated failure is one memory. The count
+is in `particulars.occurrences`, not in the text, so counting re-judges nothing. Trade-offs:
+failures that differ only in a number count as one; an occurrence without a name is counted every
+time it is reported.
 """
 
 import re
@@ -17,7 +19,15 @@ from msgspec.structs import replace
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest, integer_id, memory_id
-from xscore.records.memory import NOTHING_STATED, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    NOTHING_STATED,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.records.statement import IMPORTANCE_BY_KIND, Failure
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
@@ -81,11 +91,18 @@ def record_failure(
     seen_at: float | None = None,
     occurrence: str = "",
 ) -> Failure:
-    """Count one occurrence of a failure, in a transaction of its own. See `record_failure_within`."""
-    met = Occurrence(text=text, details=details, seen_at=store.now_or_clock(seen_at), name=occurrence)
+    """Count one occurrence of a failure, in a transaction of its own.
+
+    See `record_failure_within`.
+    """
+    met = Occurrence(
+        text=text, details=details, seen_at=store.now_or_clock(seen_at), name=occurrence
+    )
     limits = store.settings
     with database.transaction(store.connection) as connection:
-        return record_failure_within(connection, met, pattern_at=limits.pattern_at, allow_pii=limits.allow_pii)
+        return record_failure_within(
+            connection, met, pattern_at=limits.pattern_at, allow_pii=limits.allow_pii
+        )
 
 
 def record_failure_within(
@@ -96,14 +113,19 @@ def record_failure_within(
     allow_pii: bool = False,
     link: bool = True,
 ) -> Failure:
-    """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
+    """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's
+    store.
 
-    link: link it to the code it names; bulk writers link later, all at once. Raises UsageError for a text without
-    words.
+    link: link it to the code it names; bulk writers link later, all at once.
+    Raises UsageError for a text without words.
     """
-    words = redact_said(normalise_text(met.text), allow_pii=allow_pii).text  # the signature depends on no secret
+    # The signature depends on no secret.
+    words = redact_said(normalise_text(met.text), allow_pii=allow_pii).text
     if not words:
-        raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
+        raise UsageError(
+            "there is no failure to record: the text is empty",
+            hint="Give the error as it was shown.",
+        )
     name = failure_signature(words)
     told = replace(
         met.details,
@@ -128,12 +150,20 @@ def record_failure_within(
         emit_event(connection, EventName.FAILURE, at=met.seen_at, subject=identifier)
         if met.name:
             row = (counted_as, identifier, met.source_exchange)
-            connection.execute("INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)", row)
-    pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=met.seen_at)
-    return Failure(memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new)
+            connection.execute(
+                "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)", row
+            )
+    pattern, is_new = _update_pattern(
+        connection, memory, name, pattern_at=pattern_at, now=met.seen_at
+    )
+    return Failure(
+        memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new
+    )
 
 
-def resolve_failure(store: "Store", identifier: str, resolution: str, *, now: float | None = None) -> Failure:
+def resolve_failure(
+    store: "Store", identifier: str, resolution: str, *, now: float | None = None
+) -> Failure:
     """Record what fixed a failure, also in its pattern. Raises NothingMatched, UsageError."""
     connection, moment = store.connection, store.now_or_clock(now)
     fixed = _clean_detail(resolution, allow_pii=store.settings.allow_pii)
@@ -141,7 +171,8 @@ def resolve_failure(store: "Store", identifier: str, resolution: str, *, now: fl
         before = memory_by_id(store, identifier)
         if before.kind is not Kind.FAILURE or not before.key.startswith(_KEYS[Kind.FAILURE]):
             raise NothingMatched(
-                f"{before.id} is a {before.kind}, not a failure", hint="`xscore memory list --kind failure` shows them."
+                f"{before.id} is a {before.kind}, not a failure",
+                hint="`xscore memory list --kind failure` shows them.",
             )
         if not fixed:
             raise UsageError("the resolution is empty", hint="Say what fixed it.")
@@ -181,7 +212,9 @@ def _met_again(before: Memory, told: MemoryDetails, *, is_counted: bool, now: fl
         known,
         occurrences=known.occurrences + is_counted,
         rationale=known.rationale or told.rationale,
-        resolution=(told.resolution or known.resolution) if is_counted else (known.resolution or told.resolution),
+        resolution=(told.resolution or known.resolution)
+        if is_counted
+        else (known.resolution or told.resolution),
         paths=tuple(dict.fromkeys([*known.paths, *told.paths])),
     )
     again = _with_details(before, said, now=max(before.updated_at, now))
@@ -189,8 +222,10 @@ def _met_again(before: Memory, told: MemoryDetails, *, is_counted: bool, now: fl
 
 
 def _with_details(before: Memory, said: MemoryDetails, *, now: float) -> Memory:
-    """Return the failure or pattern with other particulars; an archived or superseded one is active again."""
-    worded = compose_text(statement_text(before), said, allow_pii=True)  # its parts are already redacted
+    """Return the failure or pattern with other particulars; an archived or superseded one is active
+    again."""
+    # Its parts are already redacted.
+    worded = compose_text(statement_text(before), said, allow_pii=True)
     is_stale = before.status is MemoryStatus.STALE
     made, _ = memory_writer.remake_memory(
         before,
@@ -206,13 +241,16 @@ def _with_details(before: Memory, said: MemoryDetails, *, now: float) -> Memory:
 def _update_pattern(
     connection: sqlite3.Connection, failure: Memory, name: str, *, pattern_at: float, now: float
 ) -> tuple[Memory | None, bool]:
-    """Return the updated pattern of a failure, created at `pattern_at` occurrences; and whether it is new."""
+    """Return the updated pattern of a failure, created at `pattern_at` occurrences; and whether it
+    is new."""
     before, known = _by_name(connection, Kind.PATTERN, name), failure.particulars
     if before is None:
         if known.occurrences < pattern_at:
             return None, False
         said = replace(known, polarity="antipattern", links=(failure.id,))
-        pattern = _make(Kind.PATTERN, name, f"This keeps failing here: {statement_text(failure)}", said, now=now)
+        pattern = _make(
+            Kind.PATTERN, name, f"This keeps failing here: {statement_text(failure)}", said, now=now
+        )
     else:
         said = replace(
             before.particulars,
@@ -226,7 +264,13 @@ def _update_pattern(
         pattern = _with_details(before, said, now=now)
     write_memory(connection, pattern, before=before, now=now)
     if before is None:
-        emit_event(connection, EventName.PATTERN, at=now, subject=pattern.id, payload={"failure": failure.id})
+        emit_event(
+            connection,
+            EventName.PATTERN,
+            at=now,
+            subject=pattern.id,
+            payload={"failure": failure.id},
+        )
     return pattern, before is None
 
 
@@ -237,7 +281,9 @@ def _by_name(connection: sqlite3.Connection, kind: Kind, name: str) -> Memory | 
 
 
 def _clean_detail(text: str, *, allow_pii: bool) -> str:
-    return memory_writer.truncate(redact_said(normalise_text(text), allow_pii=allow_pii).text, _DETAIL_CHARS)
+    return memory_writer.truncate(
+        redact_said(normalise_text(text), allow_pii=allow_pii).text, _DETAIL_CHARS
+    )
 
 
 def _last_line(words: str) -> str:

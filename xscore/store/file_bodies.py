@@ -1,8 +1,10 @@
-"""Attributes, cards and texts of indexed memories: one compressed blob a file, in table `file_version`.
+"""Attributes, cards and texts of indexed memories: one compressed blob a file, in table
+`file_version`.
 
-The memories of a file have many words in common, so compressed together they take a third of the bytes, and a read of
-the whole pool decompresses each file once. A memory that is stored by itself has these three in its own row; `text` is
-NULL in the row of one whose body is here. Trade-off: reading one memory decompresses its whole file.
+The memories of a file have many words in common, so compressed together they take a third of the
+bytes, and a read of the whole pool decompresses each file once. A memory that is stored by itself
+has these three in its own row; `text` is NULL in the row of one whose body is here. Trade-off:
+reading one memory decompresses its whole file.
 """
 
 import sqlite3
@@ -47,10 +49,11 @@ def read_with_bodies(
     *,
     table: str = "memory",
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield these columns of the memories that match, and attrs, card and text, by path, line and id.
+    """Yield these columns of the memories that match, and attrs, card and text, by path, line and
+    id.
 
-    columns, where: SQL, never user input. table: `memory` for what this worktree has, `memory_row` for what any has.
-    Raises StoreDamaged for a body that is missing or unreadable.
+    columns, where: SQL, never user input. table: `memory` for what this worktree has, `memory_row`
+    for what any has. Raises StoreDamaged for a body that is missing or unreadable.
     """
     with read_snapshot(connection):
         rows = connection.execute(
@@ -71,7 +74,9 @@ def read_with_bodies(
 
 
 def _bodies_of(connection: sqlite3.Connection, version: int) -> dict[str, Body]:
-    row = connection.execute("SELECT body FROM file_version WHERE number = ?", (version,)).fetchone()
+    row = connection.execute(
+        "SELECT body FROM file_version WHERE number = ?", (version,)
+    ).fetchone()
     if row is None:
         raise ValueError(f"version {version} of a file is missing")
     return _BODIES.decode(decompress(row[0]))

@@ -1,4 +1,5 @@
-"""Everything that a worktree has of a file: a version of it (`file_versions`) and edges, replaced together.
+"""Everything that a worktree has of a file: a version of it (`file_versions`) and edges, replaced
+together.
 
 Callers wrap every write in one transaction. Pending links are stored (`index_rows.links_due`)
 together with the files that cause them, so a killed process leaves a consistent store. Trade-off:
@@ -36,7 +37,8 @@ def replace_files(
 ) -> IndexChanges:
     """Replace all that this worktree has of these files, and delete the removed files.
 
-    adopted: stamp -> the version that it has now. rules: a file -> a digest of the rules by which
+    adopted: stamp -> the version that it has now.
+    rules: a file -> a digest of the rules by which
     it was parsed.
     """
     run = _Replacing(connection, index_rows.links_due(connection))
@@ -68,7 +70,9 @@ def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None
         return
     totals = []
     for kept, change in zip(index_rows.index_totals(connection), astuple(changes), strict=True):
-        counts = {name: kept.get(name, 0) + change.get(name, 0) for name in sorted({*kept, *change})}
+        counts = {
+            name: kept.get(name, 0) + change.get(name, 0) for name in sorted({*kept, *change})
+        }
         totals.append({name: count for name, count in counts.items() if count})
     index_rows.write_index_meta(connection, index_rows.TOTALS, msgspec.json.encode(totals).decode())
 
@@ -84,7 +88,9 @@ class _Replacing(Struct):
     def replace_file(self, file: EncodedFile, rules: str) -> None:
         """Replace everything of a file by what parsing it gave."""
         own = file_versions.listed_version(self.connection, file.stamp.path)
-        self.settle(file.stamp, self.content(file.stamp.path, own), file_versions.encoded_content(file))
+        self.settle(
+            file.stamp, self.content(file.stamp.path, own), file_versions.encoded_content(file)
+        )
         number = file_versions.put_version(self.connection, file, rules=rules, own=own)
         self.list_instead(file.stamp, number, own)
 
@@ -108,7 +114,9 @@ class _Replacing(Struct):
     def settle(self, stamp: FileStamp, before: FileContent, after: FileContent) -> None:
         """Note what replacing one content of a file by another changes for this worktree."""
         path, due, changes = stamp.path, self.due, self.changes
-        is_known = self.connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
+        is_known = self.connection.execute(
+            "SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)
+        ).fetchone()
         known, new = before.memories, after.memories
         gone = [id_ for id_ in known if id_ not in new]
         self.remove_ends(gone)
@@ -119,7 +127,8 @@ class _Replacing(Struct):
             old = known.get(id_)
             changes.added += old is None
             changes.changed += old is not None and old.text_hash != one.text_hash
-            if old is None or old.overrides != one.overrides:  # others that call it by its name may mean it now
+            # Others that call it by its name may mean it now.
+            if old is None or old.overrides != one.overrides:
                 due.names.add(last_name(one.entity))
         due.names.update(self.changed_mentions(path, before, after))
         due.everything |= is_known is None and _is_crate_root(path)
@@ -135,8 +144,11 @@ class _Replacing(Struct):
             due.rewired.setdefault(path, set()).update(rewired)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
 
-    def changed_mentions(self, path: str, content_before: FileContent, content_after: FileContent) -> set[str]:
-        """Return the names through which others may reach something else than before: imports, and heirs of bases."""
+    def changed_mentions(
+        self, path: str, content_before: FileContent, content_after: FileContent
+    ) -> set[str]:
+        """Return the names through which others may reach something else than before: imports, and
+        heirs of bases."""
         before, after = content_before.mentions, content_after.mentions
         changed = set(before.imports) ^ set(after.imports)
         self.due.everything |= _names_module(changed)
@@ -144,13 +156,21 @@ class _Replacing(Struct):
         names |= {name for _, name in _defined(before.defines) ^ _defined(after.defines)}
         if "*" in names:
             names |= file_names(path)
-        heirs = {id_ for id_ in {*before.bases, *after.bases} if before.bases.get(id_) != after.bases.get(id_)}
+        heirs = {
+            id_
+            for id_ in {*before.bases, *after.bases}
+            if before.bases.get(id_) != after.bases.get(id_)
+        }
         for id_ in {*before.types, *after.types}:
             old, new = before.types.get(id_, {}), after.types.get(id_, {})
-            changed_members = {member for member in {*old, *new} if old.get(member) != new.get(member)}
+            changed_members = {
+                member for member in {*old, *new} if old.get(member) != new.get(member)
+            }
             names |= {member.removesuffix("()") for member in changed_members} - {""}
             heirs |= {id_} if changed_members else set()
-        return names | {last_name(one.entity) for id_, one in content_after.memories.items() if id_ in heirs}
+        return names | {
+            last_name(one.entity) for id_, one in content_after.memories.items() if id_ in heirs
+        }
 
     def remove_file(self, path: str) -> None:
         """Delete everything of a file."""
@@ -165,7 +185,9 @@ class _Replacing(Struct):
         self.due.everything |= _names_module(before.imports) or _is_crate_root(path)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
         self.remove_ends([file_id(path)])
-        self.connection.execute(f"DELETE FROM file_row WHERE worktree = {HERE} AND path = ?", (path,))
+        self.connection.execute(
+            f"DELETE FROM file_row WHERE worktree = {HERE} AND path = ?", (path,)
+        )
         file_versions.drop_if_unlisted(self.connection, own)
         link_rows.drop_end_of_file(self.connection, path)
         if _makes_package(path):
@@ -174,7 +196,8 @@ class _Replacing(Struct):
         self.due.rewired.setdefault(path, set())
 
     def names_beside(self, path: str) -> set[str]:
-        """Return the names of the files in the same folder, whose full names its package changes."""
+        """Return the names of the files in the same folder, whose full names its package
+        changes."""
         folder = path.rpartition("/")[0]
         query = f"SELECT path FROM file_row WHERE worktree = {HERE} AND path > ? AND path < ?"
         rows = self.connection.execute(query, (f"{folder}/", f"{folder}0")).fetchall()
@@ -201,9 +224,16 @@ def _defined(defines: Mapping[str, Iterable[str]]) -> set[tuple[str, str]]:
 
 
 def _default_export(memories: Mapping[str, StoredMemory]) -> set[str]:
-    """Return what `import alias from` this file may mean: what is named so, or the only top-level entity."""
-    tops = {id_ for id_, one in memories.items() if "." not in one.entity and not one.entity.startswith(BLOCK_NAME)}
-    named = {id_ for id_, one in memories.items() if last_name(one.entity) in ("default", "exports")}
+    """Return what `import alias from` this file may mean: what is named so, or the only top-level
+    entity."""
+    tops = {
+        id_
+        for id_, one in memories.items()
+        if "." not in one.entity and not one.entity.startswith(BLOCK_NAME)
+    }
+    named = {
+        id_ for id_, one in memories.items() if last_name(one.entity) in ("default", "exports")
+    }
     return named | (tops if len(tops) == 1 else set())
 
 
@@ -213,12 +243,14 @@ def _defines_nothing(memories: Mapping[str, StoredMemory]) -> bool:
 
 
 def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
-    """Whether a `go.mod` or `Cargo.toml` names its module here, which decides what every import of it means."""
+    """Whether a `go.mod` or `Cargo.toml` names its module here, which decides what every import of
+    it means."""
     return any(hint.startswith("module:") for _, hint in imports)
 
 
 def _is_crate_root(path: str) -> bool:
-    """Whether imports may mean this file by the name of its Rust crate, which its path does not say."""
+    """Whether imports may mean this file by the name of its Rust crate, which its path does not
+    say."""
     return f"/{path}".endswith(("/src/lib.rs", "/src/main.rs"))
 
 
@@ -228,6 +260,7 @@ def _makes_package(path: str) -> bool:
 
 
 def file_names(path: str) -> set[str]:
-    """Return the names others may use for a file: its name, its stems, and its folder (for an index file)."""
+    """Return the names others may use for a file: its name, its stems, and its folder (for an index
+    file)."""
     *folders, name = path.split("/")
     return {name, name.partition(".")[0], name.rpartition(".")[0], *folders[-1:]} - {""}

@@ -1,4 +1,5 @@
-"""Versions of files: what parsing the same bytes by the same rules gave, once for all worktrees that have them.
+"""Versions of files: what parsing the same bytes by the same rules gave, once for all worktrees
+that have them.
 
 A version holds the memories of a file, their body and what they mention. It is kept while any
 worktree lists it. Uses (`written_rows.USES`) belong to the id of a memory, so each version of a
@@ -21,17 +22,21 @@ from xscore.store.written_rows import ROW_COLUMNS, USES, upsert_rows
 
 _ID = ROW_COLUMNS.index("id")
 _PUT = """
-    INSERT INTO file_version (path, file_hash, rules, language, mentions, body) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO file_version (path, file_hash, rules, language, mentions, body)
+      VALUES (?, ?, ?, ?, ?, ?)
     RETURNING number
 """
 _REPLACE = """
-    UPDATE file_version SET path = ?, file_hash = ?, rules = ?, language = ?, mentions = ?, body = ? WHERE number = ?
+    UPDATE file_version SET path = ?, file_hash = ?, rules = ?, language = ?, mentions = ?, body = ?
+      WHERE number = ?
 """
 _KEEP_USES = f"""
     UPDATE memory_row SET ({USES}) = (
-        SELECT {USES} FROM memory_row AS other WHERE other.id = memory_row.id AND other.version <> :version LIMIT 1)
+        SELECT {USES} FROM memory_row AS other WHERE other.id = memory_row.id
+          AND other.version <> :version LIMIT 1)
     WHERE path = :path AND version = :version
-    AND EXISTS (SELECT 1 FROM memory_row AS other WHERE other.id = memory_row.id AND other.version <> :version)
+    AND EXISTS (SELECT 1 FROM memory_row AS other WHERE other.id = memory_row.id
+      AND other.version <> :version)
 """
 _HAS_OTHERS = "SELECT 1 FROM file_version WHERE path = ? AND number <> ? LIMIT 1"
 _IS_SHARED = f"SELECT EXISTS (SELECT 1 FROM file_row WHERE version = ? AND worktree <> {HERE})"
@@ -70,14 +75,19 @@ def version_content(connection: sqlite3.Connection, path: str, version: int) -> 
     if not version:
         return FileContent({}, FileMentions())
     rows = connection.execute(
-        "SELECT id, entity, text_hash, kind, language, overrides FROM memory_row WHERE path = ? AND version = ?",
+        "SELECT id, entity, text_hash, kind, language, overrides FROM memory_row WHERE path = ? AND"
+        " version = ?",
         (path, version),
     )
-    return FileContent({id_: StoredMemory(*row) for id_, *row in rows}, _mentions_of(connection, version))
+    return FileContent(
+        {id_: StoredMemory(*row) for id_, *row in rows}, _mentions_of(connection, version)
+    )
 
 
 def _mentions_of(connection: sqlite3.Connection, version: int) -> FileMentions:
-    row = connection.execute("SELECT mentions FROM file_version WHERE number = ?", (version,)).fetchone()
+    row = connection.execute(
+        "SELECT mentions FROM file_version WHERE number = ?", (version,)
+    ).fetchone()
     with damage_if_invalid("a mention"):
         return decode_mentions(row[0]) if row else FileMentions()
 
@@ -97,7 +107,8 @@ def find_version(connection: sqlite3.Connection, path: str, file_hash: str, rule
 
 
 def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str, own: int) -> int:
-    """Store a parsed file as a version; return its number. own: the version that this worktree lists, or 0.
+    """Store a parsed file as a version; return its number. own: the version that this worktree
+    lists, or 0.
 
     A version of the same bytes is written again, since it may be damaged. One that no other
     worktree lists is replaced, which costs less than another beside it.
@@ -118,7 +129,8 @@ def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str
     if connection.execute(_HAS_OTHERS, (stamp.path, number)).fetchone():
         connection.execute(_KEEP_USES, {"path": stamp.path, "version": number})
     connection.executemany(
-        "INSERT INTO mentioned_name (name_crc, version) VALUES (?, ?)", ((name, number) for name in file.names)
+        "INSERT INTO mentioned_name (name_crc, version) VALUES (?, ?)",
+        ((name, number) for name in file.names),
     )
     return number
 
@@ -127,8 +139,14 @@ def _drop_other_memories(connection: sqlite3.Connection, file: EncodedFile, vers
     """Delete the memories of a version that the file has no more."""
     stays = {row[_ID] for row in file.rows}
     query = "SELECT id FROM memory_row WHERE path = ? AND version = ?"
-    gone = [id_ for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall() if id_ not in stays]
-    connection.executemany("DELETE FROM memory_row WHERE id = ? AND version = ?", [(id_, version) for id_ in gone])
+    gone = [
+        id_
+        for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall()
+        if id_ not in stays
+    ]
+    connection.executemany(
+        "DELETE FROM memory_row WHERE id = ? AND version = ?", [(id_, version) for id_ in gone]
+    )
 
 
 def list_version(connection: sqlite3.Connection, path: str, version: int) -> None:
@@ -141,9 +159,14 @@ def list_version(connection: sqlite3.Connection, path: str, version: int) -> Non
 
 def drop_if_unlisted(connection: sqlite3.Connection, version: int) -> None:
     """Delete a version with its memories and mentions if no worktree lists it any more."""
-    if not version or connection.execute("SELECT 1 FROM file_row WHERE version = ?", (version,)).fetchone():
+    if (
+        not version
+        or connection.execute("SELECT 1 FROM file_row WHERE version = ?", (version,)).fetchone()
+    ):
         return
-    row = connection.execute("SELECT path FROM file_version WHERE number = ?", (version,)).fetchone()
+    row = connection.execute(
+        "SELECT path FROM file_version WHERE number = ?", (version,)
+    ).fetchone()
     if row is None:
         return
     (path,) = row
@@ -166,17 +189,28 @@ def is_sound(connection: sqlite3.Connection, path: str, version: int) -> bool:
     """Whether all of a version can be read, and its memories match their hashes."""
     try:
         _mentions_of(connection, version)
-        return not unsound_paths(connection, "path = ? AND version = ?", (path, version), table="memory_row")
+        return not unsound_paths(
+            connection, "path = ? AND version = ?", (path, version), table="memory_row"
+        )
     except StoreDamaged:
         return False
 
 
 def unsound_paths(
-    connection: sqlite3.Connection, where: str, parameters: Sequence[object] = (), *, table: str = "memory"
+    connection: sqlite3.Connection,
+    where: str,
+    parameters: Sequence[object] = (),
+    *,
+    table: str = "memory",
 ) -> set[str]:
-    """Return the files with a memory that does not match its hashes, or that is not active. Raises StoreDamaged."""
+    """Return the files with a memory that does not match its hashes, or that is not active.
+
+    Raises StoreDamaged.
+    """
     unsound = set[str]()
-    rows = read_with_bodies(connection, "path, entity, content_hash, text_hash, status", where, parameters, table=table)
+    rows = read_with_bodies(
+        connection, "path, entity, content_hash, text_hash, status", where, parameters, table=table
+    )
     for path, entity, shown_hash, text_hash, status, _, card, text in rows:
         fits = content_hash(path, entity, text) == text_hash
         fits = fits and (content_hash(path, entity, card) if card else text_hash) == shown_hash
@@ -188,5 +222,6 @@ def unsound_paths(
 def _drop_names(connection: sqlite3.Connection, version: int, path: str) -> None:
     names = _mentions_of(connection, version).names(path)
     connection.executemany(
-        "DELETE FROM mentioned_name WHERE name_crc = ? AND version = ?", ((name, version) for name in names)
+        "DELETE FROM mentioned_name WHERE name_crc = ? AND version = ?",
+        ((name, version) for name in names),
     )

@@ -1,9 +1,11 @@
-"""Query the edges of a store: what a file or entity depends on, what depends on it, and what is near it.
+"""Query the edges of a store: what a file or entity depends on, what depends on it, and what is
+near it.
 
-A query for a file returns whole files; one for an entity (`path::entity` or a memory id) returns entities, and so do
-`callers` and `callees` in any case. Stated memories are nodes too, linked to the code they cite and name. The walk is
-breadth first, one statement per level, so cycles and depth are cheap. Trade-off: no recursive SQL, because it cannot
-skip visited nodes: among 60 functions that all call each other, 500 levels took 1 s, and this walk 10 ms.
+A query for a file returns whole files; one for an entity (`path::entity` or a memory id) returns
+entities, and so do `callers` and `callees` in any case. Stated memories are nodes too, linked to
+the code they cite and name. The walk is breadth first, one statement per level, so cycles and depth
+are cheap. Trade-off: no recursive SQL, because it cannot skip visited nodes: among 60 functions
+that all call each other, 500 levels took 1 s, and this walk 10 ms.
 """
 
 import json
@@ -37,12 +39,15 @@ _HERE = """
 """
 _STEP = """
     SELECT place, relation, {incoming} AS incoming,
-           CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path ELSE edge.{there} END AS other, count(*)
+           CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path
+             ELSE edge.{there} END AS other, count(*)
     FROM here CROSS JOIN edge ON edge.{here} = own LEFT JOIN memory AS far ON far.id = edge.{there}
-    WHERE relation IN (SELECT value FROM json_each(:relations)) OR :inherits AND relation = 'references' AND (
+    WHERE relation IN (SELECT value FROM json_each(:relations)) OR :inherits
+      AND relation = 'references' AND (
         EXISTS (SELECT 1 FROM memory WHERE id = edge.source AND kind = 'class')  -- to its bases
         OR EXISTS (
-            SELECT 1 FROM memory AS block, memory AS user WHERE block.id = edge.target AND user.id = edge.source
+            SELECT 1 FROM memory AS block, memory AS user WHERE block.id = edge.target
+              AND user.id = edge.source
             AND block.entity GLOB 'module:*' AND user.source = 'index'  -- to a value
         )
     )
@@ -51,7 +56,8 @@ _STEP = """
 _CITES = """
     SELECT place, 'references', 0 AS incoming,
            CASE WHEN code.id IS NULL THEN 'f_' || evidence.path ELSE code.id END AS other, count(*)
-    FROM here CROSS JOIN evidence_here AS evidence ON evidence.memory_id = own LEFT JOIN memory AS code
+    FROM here CROSS JOIN evidence_here AS evidence ON evidence.memory_id = own
+      LEFT JOIN memory AS code
          ON NOT :files AND code.path = evidence.path AND {same_lines}
     WHERE 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
@@ -68,15 +74,21 @@ _CITED = """
     WHERE 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
 """
-_SAME_LINES = (  # changed lines may be elsewhere now; line 0 is the whole file, not one of its entities
-    "code.source = 'index' AND code.entity <> '' AND evidence.start_line > 0 AND NOT evidence.changed"
-    " AND code.start_line <= evidence.end_line AND code.end_line >= evidence.start_line"
+# Changed lines may be elsewhere now; line 0 is the whole file, not one of its entities.
+_SAME_LINES = (
+    "code.source = 'index' AND code.entity <> '' AND evidence.start_line > 0 AND NOT"
+    " evidence.changed AND code.start_line <= evidence.end_line AND code.end_line >="
+    " evidence.start_line"
 )
 _OUTWARD = (
-    _STEP.format(incoming=0, here="source", there="target") + " UNION ALL " + _CITES.format(same_lines=_SAME_LINES)
+    _STEP.format(incoming=0, here="source", there="target")
+    + " UNION ALL "
+    + _CITES.format(same_lines=_SAME_LINES)
 )
 _INWARD = (
-    _STEP.format(incoming=1, here="target", there="source") + " UNION ALL " + _CITED.format(same_lines=_SAME_LINES)
+    _STEP.format(incoming=1, here="target", there="source")
+    + " UNION ALL "
+    + _CITED.format(same_lines=_SAME_LINES)
 )
 _ORDER = " ORDER BY 4, 3, 2, 1"
 
@@ -115,14 +127,15 @@ QUESTIONS = {
 }
 """Question -> the relations and directions to follow, and the default depth.
 
-`related`: what is linked in either direction. `deps`: what it calls, imports, inherits, uses and tests, and so on.
-`affected`: what calls, imports, inherits, uses or tests it, and what depends on those. `callers`: the functions and
-tests that call it. `callees`: the functions that it calls.
+`related`: what is linked in either direction. `deps`: what it calls, imports, inherits, uses and
+tests, and so on. `affected`: what calls, imports, inherits, uses or tests it, and what depends on
+those. `callers`: the functions and tests that call it. `callees`: the functions that it calls.
 """
 
 
 def ends_named(connection: sqlite3.Connection, name: str, question: str = "") -> tuple[str, ...]:
-    """Return the ids that a name stands for; empty if unknown. question: one about functions takes those of a file."""
+    """Return the ids that a name stands for; empty if unknown. question: one about functions takes
+    those of a file."""
     file = naming.find_file(connection, name)
     if file and question not in ("callers", "callees"):
         return (file_id(file),)
@@ -131,15 +144,19 @@ def ends_named(connection: sqlite3.Connection, name: str, question: str = "") ->
 
 def entity_names(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
     """Return what each of these ids is called: its entity, or the path of a file."""
-    return {id_: place.entity or place.path for id_, place in _places(connection, list(ids)).items()}
+    return {
+        id_: place.entity or place.path for id_, place in _places(connection, list(ids)).items()
+    }
 
 
 def follow_links(
     connection: sqlite3.Connection, question: str, name: str, *, depth: int | None = None
 ) -> tuple[ReachedNode, ...]:
-    """Return what a question about a name reaches, nearest and most linked first. Raises NothingMatched, UsageError.
+    """Return what a question about a name reaches, nearest and most linked first. Raises
+    NothingMatched, UsageError.
 
-    name: see `store.naming`. depth: links to follow at most; None: the question's own.
+    name: see `store.naming`.
+    depth: links to follow at most; None: the question's own.
     """
     relations, ways, usual_depth = QUESTIONS[question]
     depth = usual_depth if depth is None else depth
@@ -147,10 +164,16 @@ def follow_links(
     if not ends:
         raise naming.unknown_name(connection, name)
     if depth < 1:
-        raise UsageError(f"the depth must be at least 1, not {depth}", hint="Give a depth of 1 or more.")
+        raise UsageError(
+            f"the depth must be at least 1, not {depth}", hint="Give a depth of 1 or more."
+        )
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
     inherits = Relation.IMPORTS in relations
-    asked = {"relations": json.dumps(relations), "inherits": inherits, "files": ends[0].startswith(file_id(""))}
+    asked = {
+        "relations": json.dumps(relations),
+        "inherits": inherits,
+        "files": ends[0].startswith(file_id("")),
+    }
     seen, frontier = set(ends), list(ends)
     found: dict[str, tuple[Relation, bool, str, int]] = {}
     edges: dict[str, int] = {}
@@ -159,7 +182,8 @@ def follow_links(
         fresh: dict[str, int] = {}
         for place, relation, incoming, other, count in rows:
             if other not in seen:
-                if other not in found or relation == Relation.TESTS:  # a test file also imports what it tests
+                # A test file also imports what it tests.
+                if other not in found or relation == Relation.TESTS:
                     found[other] = (Relation(relation), bool(incoming), place, distance)
                 fresh[other] = fresh.get(other, 0) + count
         if not fresh:
@@ -170,8 +194,12 @@ def follow_links(
     nodes = []
     for id_, place in _places(connection, found).items():  # some may have been deleted meanwhile
         lines = (place.start_line, place.end_line)
-        nodes.append(ReachedNode(id_, place.path, place.entity, place.kind, *found[id_], edges[id_], *lines))
-    return tuple(sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id)))
+        nodes.append(
+            ReachedNode(id_, place.path, place.entity, place.kind, *found[id_], edges[id_], *lines)
+        )
+    return tuple(
+        sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id))
+    )
 
 
 class _Place(NamedTuple):
@@ -188,10 +216,12 @@ class _Place(NamedTuple):
 def _places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, _Place]:
     """Return the place of each of these ids that is in the store."""
     prefix = file_id("")
-    places = {id_: _Place(id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
+    places = {
+        id_: _Place(id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)
+    }
     rows = connection.execute(
-        "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind, start_line, end_line FROM memory"
-        f" WHERE id {IN_JSON_LIST}",
+        "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind, start_line,"
+        f" end_line FROM memory WHERE id {IN_JSON_LIST}",
         (json.dumps([id_ for id_ in ids if id_ not in places]),),
     )
     return places | {id_: _Place(*place) for id_, *place in rows.fetchall()}

@@ -1,9 +1,11 @@
-"""What a coding agent's hook stores for the next one: the last failure, and what was added to each session.
+"""What a coding agent's hook stores for the next one: the last failure, and what was added to each
+session.
 
-It is one small private file per repository, in the user's own folder and not in the store: a hook must be able to
-record that the store is damaged, and a cloned repository must not be able to write here. A missing or damaged file
-counts as empty; failing to write it is no error. Hooks that end at once wait for each other, but not for long.
-Trade-off: behind a hook that hangs while it writes, the next one may overwrite what it stored.
+It is one small private file per repository, in the user's own folder and not in the store: a hook
+must be able to record that the store is damaged, and a cloned repository must not be able to write
+here. A missing or damaged file counts as empty; failing to write it is no error. Hooks that end at
+once wait for each other, but not for long. Trade-off: behind a hook that hangs while it writes, the
+next one may overwrite what it stored.
 """
 
 import fcntl
@@ -38,7 +40,8 @@ class HookState(Struct, frozen=True):
     failure: HookFailure | None = None
     """The failure of the last hook; None if it succeeded."""
     given: dict[str, list[str]] = {}
-    """Session -> digests of what was added to it, latest last; the most recently active session comes last."""
+    """Session -> digests of what was added to it, latest last; the most recently active session
+    comes last."""
     advised_at: float = 0.0
     """When the agent was last told what its user has to decide, in Unix seconds; 0: never."""
 
@@ -63,10 +66,15 @@ def was_given(state: HookState, session: str, text: str) -> bool:
 
 
 def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
-    """Store how a hook ended. text: what it added and must not add to this session again; empty if nothing."""
+    """Store how a hook ended. text: what it added and must not add to this session again; empty if
+    nothing."""
     with _locked(path):
         known = read_hook_state(path)
-        given = _with_given(known.given, session, digest("given", text)) if session and text else known.given
+        given = (
+            _with_given(known.given, session, digest("given", text))
+            if session and text
+            else known.given
+        )
         changed = replace(known, failure=failure, given=given)
         if changed != known:
             _write(path, changed)
@@ -85,8 +93,12 @@ def may_advise(path: Path, *, now: float) -> bool:
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
     """Return the record of a failure, redacted and shortened. at: Unix seconds."""
     if isinstance(error, BaseException):
-        error = error.message if isinstance(error, XscoreError) else f"{type(error).__name__}: {error}"
-    return HookFailure(at, event[:PROBLEM_CHARS], redact(" ".join(error.split())).text[:PROBLEM_CHARS])
+        error = (
+            error.message if isinstance(error, XscoreError) else f"{type(error).__name__}: {error}"
+        )
+    return HookFailure(
+        at, event[:PROBLEM_CHARS], redact(" ".join(error.split())).text[:PROBLEM_CHARS]
+    )
 
 
 def forget_session(path: Path, session: str) -> None:
@@ -94,12 +106,19 @@ def forget_session(path: Path, session: str) -> None:
     with _locked(path):
         known = read_hook_state(path)
         if session in known.given:
-            _write(path, replace(known, given={name: all_ for name, all_ in known.given.items() if name != session}))
+            _write(
+                path,
+                replace(
+                    known,
+                    given={name: all_ for name, all_ in known.given.items() if name != session},
+                ),
+            )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other hooks from changing the state; go on without the lock where it cannot be had in time."""
+    """Keep other hooks from changing the state; go on without the lock where it cannot be had in
+    time."""
     folder = -1
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

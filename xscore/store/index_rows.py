@@ -1,7 +1,8 @@
-"""What the index of a worktree knows of itself: file stamps, what is to be linked, totals. SQL and nothing else.
+"""What the index of a worktree knows of itself: file stamps, what is to be linked, totals. SQL and
+nothing else.
 
-A run in which nothing changed needs only this; `file_rows` writes files, `link_rows` links. Trade-off: totals are
-cached, so every writer of index rows must change or clear them.
+A run in which nothing changed needs only this; `file_rows` writes files, `link_rows` links.
+Trade-off: totals are cached, so every writer of index rows must change or clear them.
 """
 
 import sqlite3
@@ -31,7 +32,9 @@ class IndexChanges(Struct):
     removed: int = 0
 
     def __add__(self, other: "IndexChanges") -> "IndexChanges":
-        return IndexChanges(self.added + other.added, self.changed + other.changed, self.removed + other.removed)
+        return IndexChanges(
+            self.added + other.added, self.changed + other.changed, self.removed + other.removed
+        )
 
 
 class LinksDue(Struct):
@@ -42,19 +45,26 @@ class LinksDue(Struct):
     names: set[str] = field(default_factory=set)
     """Names added or removed: files that mention them are due."""
     rewired: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Files whose imports changed, with these, or that were removed: what imports them reaches others than before."""
+    """Files whose imports changed, with these, or that were removed: what imports them reaches
+    others than before."""
     everything: bool = False
     stated: set[str] = field(default_factory=set)
     """Stated memories that were written in other worktrees: what they name here is due."""
     all_stated: bool = False
 
     def __bool__(self) -> bool:
-        return self.everything or self.all_stated or bool(self.paths or self.names or self.rewired or self.stated)
+        return (
+            self.everything
+            or self.all_stated
+            or bool(self.paths or self.names or self.rewired or self.stated)
+        )
 
 
 def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
     """Return the stamp of each known file, indexed or excluded, by path."""
-    rows = connection.execute("SELECT path, size, mtime_ns, file_hash, language, excluded FROM file").fetchall()
+    rows = connection.execute(
+        "SELECT path, size, mtime_ns, file_hash, language, excluded FROM file"
+    ).fetchall()
     with damage_if_invalid("the path of a file"):
         "".join(row[0] for row in rows)  # fails if a damaged path is not text
     return {row[0]: FileStamp(*row) for row in rows}
@@ -62,18 +72,23 @@ def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
 
 _DATE = f"""
     UPDATE memory_row SET updated_at = ?1 WHERE path = ?2 AND version IN (
-        SELECT version FROM file_row AS own WHERE worktree = {HERE} AND path = ?2 AND version > 0 AND NOT EXISTS (
-            SELECT 1 FROM file_row AS other WHERE other.version = own.version AND other.worktree <> own.worktree))
+        SELECT version FROM file_row AS own WHERE worktree = {HERE} AND path = ?2 AND version > 0
+          AND NOT EXISTS (
+            SELECT 1 FROM file_row AS other WHERE other.version = own.version
+              AND other.worktree <> own.worktree))
 """
 
 
 def touch_files(connection: sqlite3.Connection, touched: Mapping[FileStamp, float]) -> None:
-    """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified, in Unix seconds.
+    """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified,
+    in Unix seconds.
 
     What another worktree has too keeps its date, or each checkout would date it anew.
     """
     write_stamps(connection, touched)
-    connection.executemany(_DATE, [(modified_at, stamp.path) for stamp, modified_at in touched.items()])
+    connection.executemany(
+        _DATE, [(modified_at, stamp.path) for stamp, modified_at in touched.items()]
+    )
 
 
 _STAMP = f"""
@@ -85,7 +100,8 @@ _STAMP = f"""
 
 
 def write_stamps(connection: sqlite3.Connection, stamps: Iterable[FileStamp]) -> None:
-    """Store file stamps, also of files excluded for their content: the next run need not read them."""
+    """Store file stamps, also of files excluded for their content: the next run need not read
+    them."""
     connection.executemany(_STAMP, map(astuple, stamps))
 
 
@@ -110,7 +126,8 @@ def owe_links(connection: sqlite3.Connection, due: LinksDue) -> None:
 
 
 def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> None:
-    """Write down for every other worktree that what these stated memories name there is to be linked."""
+    """Write down for every other worktree that what these stated memories name there is to be
+    linked."""
     if not sources:
         return
     for number, written in connection.execute(_OTHERS_DUE).fetchall():
@@ -169,12 +186,14 @@ def index_totals(connection: sqlite3.Connection) -> _Totals:
 def _count_totals(connection: sqlite3.Connection) -> _Totals:
     by_kind, by_language = Counter[str](), Counter[str]()
     for kind, language, count in connection.execute(
-        f"SELECT kind, language, count(*) FROM memory_row WHERE {LISTED_HERE} GROUP BY kind, language"
+        f"SELECT kind, language, count(*) FROM memory_row WHERE {LISTED_HERE} GROUP BY kind,"
+        " language"
     ):
         by_kind[kind] += count
         by_language[language] += count
     edges = connection.execute(
-        f"SELECT relation, count(*) FROM edge_row WHERE file <> 0 AND worktree = {HERE} GROUP BY 1 ORDER BY 1"
+        f"SELECT relation, count(*) FROM edge_row WHERE file <> 0 AND worktree = {HERE} GROUP BY 1"
+        " ORDER BY 1"
     )
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
@@ -198,7 +217,9 @@ def files_left(connection: sqlite3.Connection) -> int:
 def files_kept_out(connection: sqlite3.Connection) -> dict[str, int]:
     """Return how many files the latest run kept out, by reason. Raises StoreDamaged."""
     with damage_if_invalid("the count of files kept out"):
-        return msgspec.json.decode(read_index_meta(connection, KEPT_OUT) or "{}", type=dict[str, int])
+        return msgspec.json.decode(
+            read_index_meta(connection, KEPT_OUT) or "{}", type=dict[str, int]
+        )
 
 
 def note_kept_out(connection: sqlite3.Connection, by_reason: dict[str, int]) -> None:
@@ -237,7 +258,8 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
     """Write one value of `meta`, of the whole store; empty removes it."""
     if value:
         connection.execute(
-            "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value ="
+            " excluded.value",
             (key, value),
         )
     else:

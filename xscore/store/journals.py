@@ -1,11 +1,13 @@
-"""Which of SQLite's journals beside a store may be replayed: those that a process of this user left there.
+"""Which of SQLite's journals beside a store may be replayed: those that a process of this user left
+there.
 
-SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole pages. So whoever can put
-one beside a store (an archive, a backup, a shared folder) could plant scores behind the store's id. Each process that
-opens a store therefore notes the inode of its journal before it writes, and removes the note once the journal is gone.
-A note lies beside the store and is signed with the user's secret, so nobody else can write one, and a sandbox that
-keeps a process out of the user's folder does not keep it from noting. A killed process leaves journal and note, and
-what it committed is recovered. A journal without a valid note is refused.
+SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole
+pages. So whoever can put one beside a store (an archive, a backup, a shared folder) could plant
+scores behind the store's id. Each process that opens a store therefore notes the inode of its
+journal before it writes, and removes the note once the journal is gone. A note lies beside the
+store and is signed with the user's secret, so nobody else can write one, and a sandbox that keeps a
+process out of the user's folder does not keep it from noting. A killed process leaves journal and
+note, and what it committed is recovered. A journal without a valid note is refused.
 
 Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may
 lose a note that the disk did not have yet; `xscore store trust` then accepts the journal.
@@ -30,9 +32,11 @@ JOURNALS = ("-wal", "-shm", "-journal")
 FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
 """Suffixes of a database and of everything that may lie beside it."""
 REPLAYED = ("-wal", "-journal")
-"""Those whose pages SQLite takes over; the shared-memory file is made again by the first process."""
+"""Those whose pages SQLite takes over; the shared-memory file is made again by the first
+process."""
 NOTE = "-writer-"
-"""In the name of a note, between that of the database and the journal's inode, which the process follows."""
+"""In the name of a note, between that of the database and the journal's inode, which the process
+follows."""
 _FIRST_NOTING_SCHEMA = 2
 """Stores that only older versions have opened have no notes yet."""
 _SCHEMA_OFFSET = 60
@@ -45,7 +49,8 @@ _notes_of_closed: dict[Path, list[Path]] = {}
 
 
 def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
-    """Raise StoreUntrusted if a journal beside the store at `path` was not left by a process of this user."""
+    """Raise StoreUntrusted if a journal beside the store at `path` was not left by a process of
+    this user."""
     if path.is_relative_to(user_data_dir):
         return
     for suffix in REPLAYED:
@@ -53,9 +58,12 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
         inode = _inode_of(journal)
         if inode and not _is_noted(path, inode, user_data_dir) and not _predates_notes(path):
             raise StoreUntrusted(
-                f"{journal} was not left by an xscore of yours: it may have come with an archive or a backup",
-                hint="If you put it there, accept it with `xscore store trust`. Otherwise `xscore store rebuild` sets"
-                " store and journal aside and makes a new store.",
+                f"{journal} was not left by an xscore of yours: it may have come with an archive or"
+                " a backup",
+                hint=(
+                    "If you put it there, accept it with `xscore store trust`. Otherwise `xscore"
+                    " store rebuild` sets store and journal aside and makes a new store."
+                ),
             )
 
 
@@ -72,21 +80,27 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
         status = wal.stat()
     except OSError:
         return  # not in WAL mode: another process is encrypting the store, or makes it
-    inode = f"{status.st_ino:x}"  # without the device, whose number may change when it is mounted again
+    # Without the device, whose number may change when it is mounted again.
+    inode = f"{status.st_ino:x}"
     for other in _notes_of(path):
         if not _is_for(other, path, inode):  # of a journal that is gone
             other.unlink(missing_ok=True)
     note = _write_note(path, inode, f"{os.getpid()}-{next(_numbers)}", user_data_dir)
 
     def forget() -> None:
-        # SQLite removes the journal when its last connection closes. While it stays, so do the notes.
+        # SQLite removes the journal when its last connection closes. While it stays, so do the
+        # notes.
         with _closing:
             closed = _notes_of_closed.setdefault(path, [])
             closed.append(note)
             if wal.exists():
                 return
             # Those of killed processes go as well: the next journal may get the same inode.
-            of_dead = [other for other in _notes_of(path) if _is_for(other, path, inode) and _is_dead(other)]
+            of_dead = [
+                other
+                for other in _notes_of(path)
+                if _is_for(other, path, inode) and _is_dead(other)
+            ]
             for old_note in (*_notes_of_closed.pop(path), *of_dead):
                 with suppress(OSError):
                     old_note.unlink()
@@ -126,7 +140,9 @@ def _write_note(path: Path, inode: str, process: str, user_data_dir: Path) -> Pa
         with os.fdopen(descriptor, "wb") as file:
             file.write(_signature(path, inode, user_data_dir))
     except OSError as error:
-        raise StoreError(f"{note} cannot be written: {error.strerror}", hint="Check the permissions.") from error
+        raise StoreError(
+            f"{note} cannot be written: {error.strerror}", hint="Check the permissions."
+        ) from error
     return note
 
 
@@ -137,14 +153,19 @@ def _signature(path: Path, inode: str, user_data_dir: Path) -> bytes:
 
 def _notes_of(path: Path) -> list[Path]:
     try:
-        names = [entry.name for entry in os.scandir(path.parent) if entry.name.startswith(f"{path.name}{NOTE}")]
+        names = [
+            entry.name
+            for entry in os.scandir(path.parent)
+            if entry.name.startswith(f"{path.name}{NOTE}")
+        ]
     except OSError:
         return []
     return [path.with_name(name) for name in names]
 
 
 def _is_dead(note: Path) -> bool:
-    """Whether the process that wrote a note has ended; one that accepted journals has no number in it."""
+    """Whether the process that wrote a note has ended; one that accepted journals has no number in
+    it."""
     process = note.name.rpartition(NOTE)[2].split("-")[1]
     return not (process.isdecimal() and is_alive(int(process)))
 
@@ -163,6 +184,9 @@ def _inode_of(journal: Path) -> str:
 
 
 def _predates_notes(path: Path) -> bool:
-    """Whether a store has a schema of versions that noted no journals. Read from the file, so nothing is replayed."""
+    """Whether a store has a schema of versions that noted no journals.
+
+    Read from the file, so nothing is replayed.
+    """
     header = read_header(path)
     return header is not None and 0 < header.schema_version < _FIRST_NOTING_SCHEMA

@@ -1,8 +1,9 @@
 """Search for lines of erased text: in strings, and in the raw bytes of files.
 
-A subprocess that runs this file searches the files, because closing a file that SQLite has open in the same process
-drops its locks; so this file imports nothing of xscore. A line matches as it is or JSON-encoded. Trade-off: lines under
-12 characters are not searched for, and a line that spans two database pages is missed.
+A subprocess that runs this file searches the files, because closing a file that SQLite has open in
+the same process drops its locks; so this file imports nothing of xscore. A line matches as it is or
+JSON-encoded. Trade-off: lines under 12 characters are not searched for, and a line that spans two
+database pages is missed.
 """
 
 import json
@@ -21,7 +22,8 @@ _CHUNK = 8_000_000
 _OVERLAP = 8 * LONGEST
 _WORD = re.compile(r"\w{5,}")
 _INNER = re.compile(r"(?<=\W)\w{5,}(?=\W)")
-"""A word with a boundary on both sides inside the line, so that the text around the line cannot change it."""
+"""A word with a boundary on both sides inside the line, so that the text around the line cannot
+change it."""
 
 
 def searchable_lines(texts: Iterable[str]) -> frozenset[str]:
@@ -50,7 +52,9 @@ class LineMatcher:
         for line in self.all:
             for form in _forms(line):
                 word = max(_INNER.findall(form), key=len, default="")
-                (self._by_word.setdefault(word, []) if word else self._wordless).append((form, line))
+                (self._by_word.setdefault(word, []) if word else self._wordless).append(
+                    (form, line)
+                )
 
     def found_in(self, text: str) -> set[str]:
         """Return the lines that are in this text."""
@@ -68,17 +72,28 @@ def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Pat
     if not asked["files"] or not asked["lines"]:
         return {}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", __file__], input=json.dumps(asked), capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-S", __file__],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise OSError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "the search was stopped")
+        raise OSError(
+            done.stderr.strip().splitlines()[-1]
+            if done.stderr.strip()
+            else "the search was stopped"
+        )
     found: Mapping[str, list[str]] = json.loads(done.stdout)
     return {Path(file): set(held) for file, held in found.items() if held}
 
 
 def _forms(line: str) -> set[str]:
     """Return the line as it is and JSON-encoded."""
-    return {line, *(json.dumps(line, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
+    return {
+        line,
+        *(json.dumps(line, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
+    }
 
 
 def _chunks(path: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Rows of what the index links: the mentions of files and stated memories, the entities they may mean, and the edges.
+"""Rows of what the index links: the mentions of files and stated memories, the entities they may
+mean, and the edges.
 
 Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and
 nothing else; callers wrap writes in one transaction. Trade-off: mentions are packed by file, so one
@@ -33,7 +34,8 @@ class EntityRow(Struct, frozen=True):
     kind: Kind
     language: str
     overrides: bool = False
-    """Its signature says that it overrides another method, so a foreign class may have its name as well."""
+    """Its signature says that it overrides another method, so a foreign class may have its name as
+    well."""
 
     @property
     def plain(self) -> str:
@@ -41,15 +43,17 @@ class EntityRow(Struct, frozen=True):
         return self.entity.partition("#")[0]
 
 
-def entity_rows(connection: sqlite3.Connection, clause: str = "", *parameters: object) -> list[EntityRow]:
+def entity_rows(
+    connection: sqlite3.Connection, clause: str = "", *parameters: object
+) -> list[EntityRow]:
     """Return the entities of source code, a file's in its order.
 
     clause: `INDEXED BY` and `WHERE`, to find fewer; SQL, never user input.
     """
     few = f"{clause} AND {IS_VISIBLE}" if clause else f"WHERE {LISTED_HERE}"
     rows = connection.execute(
-        f"SELECT id, path, entity, kind, language, overrides FROM memory_row {few} AND layer = 'graph'"
-        " ORDER BY status, kind, start_line, length(entity), entity",
+        f"SELECT id, path, entity, kind, language, overrides FROM memory_row {few} AND layer ="
+        " 'graph' ORDER BY status, kind, start_line, length(entity), entity",
         parameters,
     ).fetchall()
     kinds = {kind.value: kind for kind in Kind}
@@ -75,7 +79,9 @@ def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
     from xscore.store.encoded_files import decode_mentions
 
     listed = f"SELECT version FROM file_row WHERE worktree = {HERE}"
-    found = connection.execute(f"SELECT path, mentions FROM file_version WHERE number IN ({listed})").fetchall()
+    found = connection.execute(
+        f"SELECT path, mentions FROM file_version WHERE number IN ({listed})"
+    ).fetchall()
     with damage_if_invalid("a mention"):
         return {path: decode_mentions(written) for path, written in found}
 
@@ -94,7 +100,9 @@ def check_mentions(connection: sqlite3.Connection) -> None:
     """Raise StoreDamaged if the mentions of an indexed file are missing or unreadable."""
     from xscore.store.encoded_files import decode_mentions
 
-    query = "SELECT mentions FROM file LEFT JOIN file_version ON number = version WHERE excluded = ''"
+    query = (
+        "SELECT mentions FROM file LEFT JOIN file_version ON number = version WHERE excluded = ''"
+    )
     with closing(connection.execute(query)) as rows, damage_if_invalid("a mention"):
         for (written,) in rows:
             decode_mentions(written)
@@ -109,10 +117,12 @@ def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention])
 
 
 def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
-    """Return the files that mention any of these names, and those whose names share a CRC with one."""
+    """Return the files that mention any of these names, and those whose names share a CRC with
+    one."""
     rows = connection.execute(
-        "SELECT DISTINCT file_row.path FROM json_each(?) CROSS JOIN mentioned_name ON name_crc = value"
-        f" CROSS JOIN file_row ON file_row.version = mentioned_name.version AND worktree = {HERE}",
+        "SELECT DISTINCT file_row.path FROM json_each(?) CROSS JOIN mentioned_name ON name_crc ="
+        " value CROSS JOIN file_row ON file_row.version = mentioned_name.version AND worktree ="
+        f" {HERE}",
         (msgspec.json.encode([name_crc(name) for name in names]).decode(),),
     )
     return {path for (path,) in rows.fetchall()}
@@ -121,7 +131,9 @@ def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> se
 def imported_files(connection: sqlite3.Connection, path: str) -> set[str]:
     """Return the ends that the import edges of a file lead to."""
     query = "SELECT target FROM edge WHERE source = ? AND relation = ?"
-    return {target for (target,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))}
+    return {
+        target for (target,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))
+    }
 
 
 def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set[str]:
@@ -130,7 +142,10 @@ def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set
     prefix = file_id("")
     sources: set[str] = set()
     for path in paths:
-        sources.update(source for (source,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value)))
+        sources.update(
+            source
+            for (source,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))
+        )
     return {source.removeprefix(prefix) for source in sources if source.startswith(prefix)}
 
 
@@ -147,26 +162,40 @@ def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str,
 def replace_edges(
     connection: sqlite3.Connection, paths: Iterable[str], edges: Sequence[tuple[str, Edge]]
 ) -> Counter[str]:
-    """Replace the edges of these files; return how many more there are of each relation. Edges come with their file."""
+    """Replace the edges of these files; return how many more there are of each relation.
+
+    Edges come with their file.
+    """
     change = Counter[str]()
     for path in paths:
         change.subtract(delete_edges(connection, path))
     _insert_edges(connection, edges)
     for path in {path for path, _ in edges}:
-        kept = connection.execute(f"SELECT relation FROM edge_row WHERE {_OF_FILE}", (file_id(path),))
+        kept = connection.execute(
+            f"SELECT relation FROM edge_row WHERE {_OF_FILE}", (file_id(path),)
+        )
         change.update(relation for (relation,) in kept.fetchall())
     return change
 
 
 def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
     files, here = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
-    numbers = _numbered(connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)})
-    words = {relation: relation.value for relation in Relation}  # SQLite asks an adapter for each that is no plain text
+    numbers = _numbered(
+        connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)}
+    )
+    # SQLite asks an adapter for each that is no plain text.
+    words = {relation: relation.value for relation in Relation}
     connection.executemany(
-        f"INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?, ?, ?, {here})"
-        " ON CONFLICT DO NOTHING",
+        "INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?,"
+        f" ?, ?, {here}) ON CONFLICT DO NOTHING",
         sorted(
-            (numbers[edge.source], numbers[edge.target], words[edge.relation], edge.weight, numbers[files[path]])
+            (
+                numbers[edge.source],
+                numbers[edge.target],
+                words[edge.relation],
+                edge.weight,
+                numbers[files[path]],
+            )
             for path, edge in edges
         ),
     )
@@ -181,13 +210,15 @@ def delete_members(connection: sqlite3.Connection, target: str, *, but: Collecti
     """Delete the edges by which memories belong to this one, except those of some."""
     ends = "SELECT edge_end.number FROM json_each(?) JOIN edge_end ON edge_end.id = value"
     connection.execute(
-        f"DELETE FROM edge_row WHERE target = {_NUMBER} AND relation = 'belongs_to' AND source NOT IN ({ends})",
+        f"DELETE FROM edge_row WHERE target = {_NUMBER} AND relation = 'belongs_to' AND source NOT"
+        f" IN ({ends})",
         (target, msgspec.json.encode(sorted(but)).decode()),
     )
 
 
 _STATE_EDGE = """
-    INSERT INTO edge_row (source, target, relation, weight, worktree) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+    INSERT INTO edge_row (source, target, relation, weight, worktree)
+      VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
 _DROP_END_OF_FILE = """
     DELETE FROM edge_end WHERE id = ? AND NOT EXISTS (
@@ -196,27 +227,37 @@ _DROP_END_OF_FILE = """
 _DROP_UNUSED_FILE_ENDS = """
     DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file_row)
     AND number NOT IN (
-        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
+        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file
+          FROM edge_row)
 """
 
 
 def delete_edges(connection: sqlite3.Connection, path: str) -> Counter[str]:
     """Delete the edges that a file states here; return how many there were of each relation."""
-    gone = connection.execute(f"DELETE FROM edge_row WHERE {_OF_FILE} RETURNING relation", (file_id(path),))
+    gone = connection.execute(
+        f"DELETE FROM edge_row WHERE {_OF_FILE} RETURNING relation", (file_id(path),)
+    )
     return Counter(relation for (relation,) in gone.fetchall())
 
 
 def delete_edges_of_end(connection: sqlite3.Connection, end: str) -> Counter[str]:
-    """Delete the edges here from and to an end; return how many of those were stated by files, by relation."""
+    """Delete the edges here from and to an end; return how many of those were stated by files, by
+    relation."""
     count = Counter[str]()
     for side in ("source", "target"):
-        query = f"DELETE FROM edge_row WHERE {side} = {_NUMBER} AND worktree = {HERE} RETURNING relation, file"
-        count.update(relation for relation, file in connection.execute(query, (end,)).fetchall() if file)
+        query = (
+            f"DELETE FROM edge_row WHERE {side} = {_NUMBER} AND worktree = {HERE} RETURNING"
+            " relation, file"
+        )
+        count.update(
+            relation for relation, file in connection.execute(query, (end,)).fetchall() if file
+        )
     return count
 
 
 def drop_end_of_file(connection: sqlite3.Connection, path: str) -> None:
-    """Forget the end of edges that a file was, and its edges, if no worktree has the file any more."""
+    """Forget the end of edges that a file was, and its edges, if no worktree has the file any
+    more."""
     connection.execute(_DROP_END_OF_FILE, (file_id(path), path))
 
 
@@ -225,14 +266,18 @@ def drop_unused_file_ends(connection: sqlite3.Connection) -> None:
     connection.execute(_DROP_UNUSED_FILE_ENDS)
 
 
-def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]) -> None:
+def state_edges(
+    connection: sqlite3.Connection, edges: Iterable[tuple[str, str, Relation, float]]
+) -> None:
     """Add edges that no file states: source, target, relation, weight; known ones stay as they are.
 
     What a memory refers to depends on the files of a worktree, so those edges are of this one;
     others are of all.
     """
     stated = list(edges)
-    numbers = _numbered(connection, {end for source, target, *_ in stated for end in (source, target)})
+    numbers = _numbered(
+        connection, {end for source, target, *_ in stated for end in (source, target)}
+    )
     here = worktree_number(connection)
     rows = []
     for source, target, relation, weight in stated:
@@ -244,16 +289,19 @@ def state_edges(connection: sqlite3.Connection, edges: Iterable[tuple[str, str, 
 def _numbered(connection: sqlite3.Connection, ends: Collection[str]) -> dict[str, int]:
     """Return the numbers of these ends of edges; number those that are new."""
     connection.executemany(
-        "INSERT INTO edge_end (id) VALUES (?) ON CONFLICT DO NOTHING", ((end,) for end in sorted(ends))
+        "INSERT INTO edge_end (id) VALUES (?) ON CONFLICT DO NOTHING",
+        ((end,) for end in sorted(ends)),
     )
     numbers = "SELECT value, number FROM json_each(?) JOIN edge_end ON edge_end.id = value"
     return dict(connection.execute(numbers, (msgspec.json.encode(sorted(ends)).decode(),)))
 
 
 def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
-    """Drop the indexes of edges, which are built faster from all rows at once; return the SQL that makes them again."""
+    """Drop the indexes of edges, which are built faster from all rows at once; return the SQL that
+    makes them again."""
     found = connection.execute(
-        "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'edge_row' AND type = 'index' AND sql IS NOT NULL"
+        "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'edge_row' AND type = 'index' AND sql"
+        " IS NOT NULL"
     )
     dropped = found.fetchall()
     for name, _ in dropped:

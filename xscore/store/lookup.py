@@ -1,12 +1,14 @@
-"""Find memories by exact id or by layer, kind and status; layer statistics; observations of projects about keys.
+"""Find memories by exact id or by layer, kind and status; layer statistics; observations of
+projects about keys.
 
-Ids are never abbreviated, because they are used for deletion. Observations are in the user's own store, to learn what
-holds in several projects; a project is named by a hash of its store id, and an observation is deleted with its memory.
-`memory list --match` ranks by seven rules and no model: 1.0 for an exact text match in title or text; +0.3 for each
-matching reference; +0.2 for the scope; +0.1 for the kind; × (0.5 + 0.5 · importance); +0.1 if used within 24 h; +0.05
-for each use, at most ten; never more than 2. Trade-offs: a match is the same characters in the same case, so that
-anybody can tell what will match; a listing reads whole memories, since most are shown; an observation stores the value
-as (redacted) text, because a hash could not be shown to the user.
+Ids are never abbreviated, because they are used for deletion. Observations are in the user's own
+store, to learn what holds in several projects; a project is named by a hash of its store id, and an
+observation is deleted with its memory. `memory list --match` ranks by seven rules and no model: 1.0
+for an exact text match in title or text; +0.3 for each matching reference; +0.2 for the scope; +0.1
+for the kind; × (0.5 + 0.5 · importance); +0.1 if used within 24 h; +0.05 for each use, at most ten;
+never more than 2. Trade-offs: a match is the same characters in the same case, so that anybody can
+tell what will match; a listing reads whole memories, since most are shown; an observation stores
+the value as (redacted) text, because a hash could not be shown to the user.
 """
 
 import json
@@ -52,7 +54,12 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> tuple[str, tuple[str, ...]]:
         """The condition in SQL, and its parameters."""
-        chosen = {"layer": self.layers, "kind": self.kinds, "scope": self.scopes, "status": self.statuses}
+        chosen = {
+            "layer": self.layers,
+            "kind": self.kinds,
+            "scope": self.scopes,
+            "status": self.statuses,
+        }
         asked = {column: json.dumps(sorted(values)) for column, values in chosen.items() if values}
         parts = [f"{column} {IN_JSON_LIST}" for column in asked]
         if not self.layers:
@@ -66,53 +73,79 @@ def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
     Raises StoreError if the user's own store cannot be read: it would look empty.
     """
     where, values = choice.where
-    found = [memory for each in store.connections() for memory in select_memories(each, where, values)]
+    found = [
+        memory for each in store.connections() for memory in select_memories(each, where, values)
+    ]
     order = list(Layer)
-    return sorted(found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
+    return sorted(
+        found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id)
+    )
 
 
 def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
     """Return the sorted ids of the matching memories of both stores, without indexed ones.
 
-    Raises UsageError for a filter that matches everything or names a layer of the index; StoreError if the user's
-    store cannot be read, since it may hold matches.
+    Raises UsageError for a filter that matches everything or names a layer of the index; StoreError
+    if the user's store cannot be read, since it may hold matches.
     """
     if not (choice.layers or choice.kinds or choice.scopes):
-        raise UsageError("no memory was named", hint="Name a --layer, --scope or --kind; several narrow it down.")
+        raise UsageError(
+            "no memory was named", hint="Name a --layer, --scope or --kind; several narrow it down."
+        )
     for layer in (Layer.VECTOR, Layer.GRAPH):
         if layer in choice.layers:
             raise UsageError(
                 f"the {layer} layer comes from files and would be back with the next index",
                 hint="Exclude files with `index.exclude`, then run `xscore index`.",
             )
-    return sorted(memory.id for memory in filter_memories(store, choice) if memory.source is not MemorySource.INDEX)
+    return sorted(
+        memory.id
+        for memory in filter_memories(store, choice)
+        if memory.source is not MemorySource.INDEX
+    )
 
 
 def newest_memories(found: Sequence[Memory], limit: int) -> list[Memory]:
     """Return the `limit` memories changed last, in their given order."""
-    latest = {memory.id for memory in sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:limit]}
+    latest = {
+        memory.id
+        for memory in sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:limit]
+    }
     return [memory for memory in found if memory.id in latest]
 
 
 def memory_by_id(store: "Store", identifier: str) -> Memory:
-    """Return the memory with exactly this id. Raises NothingMatched, with ids of that prefix in its hint."""
+    """Return the memory with exactly this id.
+
+    Raises NothingMatched, with ids of that prefix in its hint.
+    """
     return memories_by_id(store, [identifier])[0]
 
 
 def memories_by_id(store: "Store", ids: Iterable[str]) -> list[Memory]:
-    """Return the memories with exactly these ids, in this order. Raises NothingMatched if one is missing."""
+    """Return the memories with exactly these ids, in this order.
+
+    Raises NothingMatched if one is missing.
+    """
     wanted = list(dict.fromkeys(ids))
     found = {
-        memory.id: memory for connection in store.connections() for memory in memories_with_ids(connection, wanted)
+        memory.id: memory
+        for connection in store.connections()
+        for memory in memories_with_ids(connection, wanted)
     }
     missing = [identifier for identifier in wanted if identifier not in found]
     if missing:
-        raise NothingMatched(f"no memory has the id {', '.join(missing)}", hint=_ids_hint(store, missing[0]))
+        raise NothingMatched(
+            f"no memory has the id {', '.join(missing)}", hint=_ids_hint(store, missing[0])
+        )
     return [found[identifier] for identifier in wanted]
 
 
-def memories_starting_with(connection: sqlite3.Connection, layer: Layer, kind: Kind, words: str) -> list[Memory]:
-    """Return the stated memories of this layer and kind whose text starts with these words, in any status.
+def memories_starting_with(
+    connection: sqlite3.Connection, layer: Layer, kind: Kind, words: str
+) -> list[Memory]:
+    """Return the stated memories of this layer and kind whose text starts with these words, in any
+    status.
 
     It uses the index `memory_by_words`, so that many statements stay cheap.
     """
@@ -126,23 +159,32 @@ def _ids_hint(store: "Store", prefix: str) -> str:
     """Suggest ids with this prefix."""
     query = "SELECT id FROM memory WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
     asked = (len(prefix), prefix, _SHOWN + 1)
-    rows = [row for connection in store.connections() for row in connection.execute(query, asked).fetchall()]
+    rows = [
+        row
+        for connection in store.connections()
+        for row in connection.execute(query, asked).fetchall()
+    ]
     if len(prefix) <= len("m_") or not rows:
         return "`xscore memory list` shows the ids."
     more = ", …" if len(rows) > _SHOWN else ""
-    return f"Ids are given whole. These begin so: {', '.join(sorted(row[0] for row in rows)[:_SHOWN])}{more}"
+    return (
+        "Ids are given whole. These begin so:"
+        f" {', '.join(sorted(row[0] for row in rows)[:_SHOWN])}{more}"
+    )
 
 
 _COUNTED = """
     SELECT status, count(*),
-           sum(length(CAST(title AS BLOB)) + length(CAST(text AS BLOB)) + length(CAST(attrs AS BLOB))),
+           sum(length(CAST(title AS BLOB)) + length(CAST(text AS BLOB)) +
+             length(CAST(attrs AS BLOB))),
            min(created_at), max(updated_at), sum(access_count), sum(access_count = 0)
     FROM memory WHERE layer = ? AND source <> 'index' GROUP BY status ORDER BY status
 """
 
 
 def layer_stats(store: "Store") -> list[LayerStats]:
-    """Return statistics of the layers of stated memories; the user layer is empty if its store is closed."""
+    """Return statistics of the layers of stated memories; the user layer is empty if its store is
+    closed."""
     stats = []
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
@@ -170,7 +212,9 @@ def project_pseudonym(store_id: str) -> str:
 
 def list_observations(user: sqlite3.Connection) -> list[Observation]:
     """Return all observations, by key and project."""
-    found = user.execute("SELECT project, key, kind, value, seen_at FROM observation ORDER BY key, project")
+    found = user.execute(
+        "SELECT project, key, kind, value, seen_at FROM observation ORDER BY key, project"
+    )
     return [Observation(*row) for row in found.fetchall()]
 
 
@@ -196,13 +240,15 @@ def record_project(user: sqlite3.Connection, project: str, *, now: float) -> Non
 def record_observations(user: sqlite3.Connection, noted: Sequence[Observation]) -> None:
     """Store observations of a known project, in an open transaction."""
     user.executemany(
-        "INSERT OR REPLACE INTO observation (project, key, kind, value, seen_at) VALUES (?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO observation (project, key, kind, value, seen_at) VALUES (?, ?, ?,"
+        " ?, ?)",
         map(astuple, noted),
     )
 
 
 def delete_projects(user: sqlite3.Connection) -> int:
-    """Delete all projects and observations, in an open transaction; return the old `count_observations`."""
+    """Delete all projects and observations, in an open transaction; return the old
+    `count_observations`."""
     gone = count_observations(user)
     user.execute("DELETE FROM observation")
     user.execute("DELETE FROM project")
@@ -212,7 +258,8 @@ def delete_projects(user: sqlite3.Connection) -> int:
 def delete_observations(user: sqlite3.Connection, project: str, keys: Iterable[str]) -> int:
     """Delete the observations of a project (by its pseudonym) about these keys; return how many."""
     gone = user.executemany(
-        "DELETE FROM observation WHERE project = ? AND key = ?", [(project, key) for key in sorted(set(keys)) if key]
+        "DELETE FROM observation WHERE project = ? AND key = ?",
+        [(project, key) for key in sorted(set(keys)) if key],
     )
     return max(gone.rowcount, 0)
 
@@ -237,7 +284,9 @@ def match_score(memory: Memory, query: RegistryQuery) -> float:
     """Return what the first four rules give: 0 where nothing of the query matches."""
     said = memory.particulars
     references = {memory.path, said.exception_of, *said.links, *said.paths} - {""}
-    score = TEXT if query.text and (query.text in memory.title or query.text in memory.text) else 0.0
+    score = (
+        TEXT if query.text and (query.text in memory.title or query.text in memory.text) else 0.0
+    )
     score += REFERENCE * len(references.intersection(query.references))
     score += SCOPE if memory.scope in query.scopes else 0.0
     return score + (KIND if memory.kind in query.kinds else 0.0)
@@ -251,7 +300,13 @@ def registry_score(memory: Memory, query: RegistryQuery, *, now: float) -> float
     return min(CAP, score + EACH_USE * min(memory.access_count, MOST_USES))
 
 
-def select_by_rules(memories: Iterable[Memory], query: RegistryQuery, *, now: float) -> list[tuple[float, Memory]]:
+def select_by_rules(
+    memories: Iterable[Memory], query: RegistryQuery, *, now: float
+) -> list[tuple[float, Memory]]:
     """Return the memories of which anything matches, with their scores, best first; ties by id."""
-    scored = [(registry_score(one, query, now=now), one) for one in memories if match_score(one, query) > 0]
+    scored = [
+        (registry_score(one, query, now=now), one)
+        for one in memories
+        if match_score(one, query) > 0
+    ]
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))

@@ -1,9 +1,9 @@
 """Memories as records: whole memories, and the light candidates that make the pool of a turn.
 
-Each turn builds ten thousand candidates, so they are read by column, enum members come from plain dicts, and no text
-is read. Layers are read one after the other in one snapshot: threads are slower
-(`docs/internals/decisions/0016-routing.md`). Damage in the project's store is an error; damage in the user's own store
-is reported, and the turn continues without it.
+Each turn builds ten thousand candidates, so they are read by column, enum members come from plain
+dicts, and no text is read. Layers are read one after the other in one snapshot: threads are slower
+(`docs/internals/decisions/0016-routing.md`). Damage in the project's store is an error; damage in
+the user's own store is reported, and the turn continues without it.
 Trade-off: candidates are not validated, except for unknown layers and kinds.
 """
 
@@ -27,26 +27,60 @@ from xscore.records.turn import LayerReport
 from xscore.store.worktrees import HERE, SHOWN_HERE, visible_memories
 
 MEMORY_COLUMNS = (
-    *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
-    *("content_hash", "text_hash", "updated_at", "importance", "confidence", "key", "evidence_count", "source"),
-    *("superseded_by", "created_at", "accessed_at", "access_count", "title", "attrs", "card", "text"),
+    *(
+        "id",
+        "layer",
+        "kind",
+        "scope",
+        "status",
+        "path",
+        "entity",
+        "start_line",
+        "end_line",
+        "language",
+    ),
+    *(
+        "content_hash",
+        "text_hash",
+        "updated_at",
+        "importance",
+        "confidence",
+        "key",
+        "evidence_count",
+        "source",
+    ),
+    *(
+        "superseded_by",
+        "created_at",
+        "accessed_at",
+        "access_count",
+        "title",
+        "attrs",
+        "card",
+        "text",
+    ),
 )
 """Columns of a whole memory, named after its fields; `attrs` holds facts and particulars."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
 _TICKS = 1 << 22
-"""Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite rounds other numbers."""
+"""Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
+rounds other numbers."""
 _CANDIDATE_COLUMNS = (
     *("id", "{hash}", "kind", "path", "entity", "start_line", "end_line", "language", "{tokens}"),
     f"CAST(updated_at * {_TICKS}.0 AS INTEGER)",
     "length(terms)",
 )
-"""Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its values."""
+"""Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
+values."""
 _texts, _numbers = msgspec.json.Decoder(list[str]).decode, msgspec.json.Decoder(list[int]).decode
 _INDEXED_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 TestView = Literal["cards", "full"]
 """How the judge is shown tests: as cards or in full."""
-_SHOWN = {"cards": {"hash": "content_hash", "tokens": "tokens"}, "full": {"hash": "text_hash", "tokens": "text_tokens"}}
+_SHOWN = {
+    "cards": {"hash": "content_hash", "tokens": "tokens"},
+    "full": {"hash": "text_hash", "tokens": "text_tokens"},
+}
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
@@ -86,12 +120,18 @@ def memory_from_row(row: SqlRow) -> Memory:
 def edges_from_rows(rows: Iterable[SqlRow]) -> list[Edge]:
     """Turn rows of source, target, relation and weight into edges. Raises StoreDamaged."""
     with damage_if_invalid("an edge"):
-        return [Edge(source, target, _RELATIONS[relation], weight) for source, target, relation, weight in rows]
+        return [
+            Edge(source, target, _RELATIONS[relation], weight)
+            for source, target, relation, weight in rows
+        ]
 
 
-def select_memories(connection: sqlite3.Connection, where: str, parameters: Iterable[object]) -> list[Memory]:
+def select_memories(
+    connection: sqlite3.Connection, where: str, parameters: Iterable[object]
+) -> list[Memory]:
     """Read whole memories by an SQL condition (never user input), ordered by path and line."""
-    from xscore.store.file_bodies import read_with_bodies  # a turn that keeps nothing reads no memory
+    # A turn that keeps nothing reads no memory.
+    from xscore.store.file_bodies import read_with_bodies
 
     found = read_with_bodies(connection, ", ".join(HEAD_COLUMNS), where, tuple(parameters))
     return [memory_from_row(row) for row in found]
@@ -152,9 +192,11 @@ def fetch_pool(
 ) -> FetchedPool:
     """Read every active or stale memory, except some exchanges.
 
-    user: opens the user's own store, or returns None. deadline_s: a slower layer is read whole and reported as late.
+    user: opens the user's own store, or returns None.
+    deadline_s: a slower layer is read whole and reported as late.
     with_terms: read the term vectors too, in a third of the time that they take by themselves.
-    Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides nothing.
+    Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides
+    nothing.
     """
     candidates, reports = list[Candidate](), list[LayerReport]()
     columns_of_layers: list[_LayerColumns] = []
@@ -188,22 +230,35 @@ def fetch_pool(
 
 
 def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: bool) -> str:
-    """Return the query for the candidates of a layer. visible: SQL condition, what this worktree has."""
+    """Return the query for the candidates of a layer. visible: SQL condition, what this worktree
+    has."""
     # Only tests are shown whole on demand; the card of an exchange is what it is judged by.
     columns = _SHOWN[tests if layer in _INDEXED_LAYERS else "cards"]
     if layer not in _INDEXED_LAYERS:
         # Stated memories are in all worktrees, and stale where the code that they cite has changed.
         columns, visible = columns | {"hash": SHOWN_HERE[columns["hash"]]}, "true"
-    # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by the index.
+    # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by
+    # the index.
     way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
-    lists = [f"CAST(json_group_array({column.format(**columns)}) AS BLOB)" for column in _CANDIDATE_COLUMNS]
+    lists = [
+        f"CAST(json_group_array({column.format(**columns)}) AS BLOB)"
+        for column in _CANDIDATE_COLUMNS
+    ]
     terms = "CAST(group_concat(terms, '') AS BLOB)" if with_terms else "NULL"
-    return f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} WHERE {_OF_LAYER} AND {visible}"
+    return (
+        f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} WHERE {_OF_LAYER} AND {visible}"
+    )
 
 
-def _check_graph_rows(connection: sqlite3.Connection, visible: str, reports: Iterable[LayerReport]) -> None:
-    """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than the index has."""
-    counting = f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND {visible}"
+def _check_graph_rows(
+    connection: sqlite3.Connection, visible: str, reports: Iterable[LayerReport]
+) -> None:
+    """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than
+    the index has."""
+    counting = (
+        f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND"
+        f" {visible}"
+    )
     (indexed,) = connection.execute(counting, (Layer.GRAPH,)).fetchone()
     if indexed != sum(report.memories for report in reports if report.layer is Layer.GRAPH):
         raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
@@ -227,7 +282,20 @@ class _LayerColumns(NamedTuple):
 
 
 def _decoded(row: SqlRow) -> _LayerColumns:
-    ids, hashes, kinds, paths, entities, start_lines, end_lines, languages, tokens, ticks, sizes, terms = row
+    (
+        ids,
+        hashes,
+        kinds,
+        paths,
+        entities,
+        start_lines,
+        end_lines,
+        languages,
+        tokens,
+        ticks,
+        sizes,
+        terms,
+    ) = row
     with damage_if_invalid("a memory"):
         return _LayerColumns(
             _texts(ids),
@@ -275,7 +343,9 @@ def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
     entries = b"".join([columns.terms for columns in layers])
     with damage_if_invalid("a memory"):
         # A vector of another size would shift all that follow it.
-        if entries and (sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in sizes)):
+        if entries and (
+            sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in sizes)
+        ):
             raise ValueError("its words are not whole entries")
     return TermColumn(ids, sizes, entries)
 

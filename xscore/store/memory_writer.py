@@ -1,9 +1,10 @@
 """The single place where memories are written; everything stored is redacted here.
 
-`make_memory` redacts the raw parts before it derives ids and hashes, so that neither depends on a secret, and truncates
-text that does not come from files, so that every memory can be exported and imported. `put_memories` upserts memories
-with their term vectors; use counts, `created_at` and `importance` survive. `write_memory` writes one with its events,
-so every statement, failure, import or restore emits them once. It removes nothing. Trade-off: a row is
+`make_memory` redacts the raw parts before it derives ids and hashes, so that neither depends on a
+secret, and truncates text that does not come from files, so that every memory can be exported and
+imported. `put_memories` upserts memories with their term vectors; use counts, `created_at` and
+`importance` survive. `write_memory` writes one with its events, so every statement, failure, import
+or restore emits them once. It removes nothing. Trade-off: a row is
 written even if nothing changed.
 """
 
@@ -35,7 +36,8 @@ from xscore.store.secret_screen import FoundLiterals
 from xscore.store.worktrees import HERE
 
 STATEMENT_CHARS = 100_000
-"""Limit of one statement; a judge reads it whole, so longer text belongs in a file of the repository."""
+"""Limit of one statement; a judge reads it whole, so longer text belongs in a file of the
+repository."""
 DETAIL_CHARS = 80_000
 """Limit of all details together: reasons, alternatives, resolution."""
 TEXT_CHARS = 200_000
@@ -52,12 +54,18 @@ def check_statement_length(words: str, details: Sequence[str] = ()) -> None:
     if len(words) > STATEMENT_CHARS:
         raise UsageError(
             f"{len(words):,} characters are too many for a memory",
-            hint=f"At most {STATEMENT_CHARS:,}: put the whole into a file of the repository and remember its gist.",
+            hint=(
+                f"At most {STATEMENT_CHARS:,}: put the whole into a file of the repository and"
+                " remember its gist."
+            ),
         )
     if sum(map(len, details)) > DETAIL_CHARS or len(details) > MAX_PARTS:
         raise UsageError(
             "the details (reasons, alternatives) are too long",
-            hint=f"Reasons and alternatives are at most {DETAIL_CHARS:,} characters and {MAX_PARTS:,} parts.",
+            hint=(
+                f"Reasons and alternatives are at most {DETAIL_CHARS:,} characters and"
+                f" {MAX_PARTS:,} parts."
+            ),
         )
 
 
@@ -73,7 +81,8 @@ STALE_MARK = "[stale: the code this cites has changed since]\n"
 """Prefix of a stale memory's text for the judge, and so part of its content hash."""
 
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""Said by people and by models: code stands in their text. What a person asked is redacted as prose before."""
+"""Said by people and by models: code stands in their text. What a person asked is redacted as prose
+before."""
 SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
@@ -81,10 +90,12 @@ _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
 WITHIN = " > "
 """Separates the headings or suites of an entity."""
 _OF_KEY = """
-    SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> '' AND version = 0 AND id <> ?
+    SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
+      AND version = 0 AND id <> ?
     AND status = '{status}'
 """
-"""`key <> ''` is redundant, but lets SQLite use the partial index by key, as does the status in the text."""
+"""`key <> ''` is redundant, but lets SQLite use the partial index by key, as does the status in the
+text."""
 _FORGET_STALENESS = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
 _NOTE_STALENESS = f"""
     INSERT INTO stale_memory (memory_id, worktree, content_hash, text_hash) VALUES (?, {HERE}, ?, ?)
@@ -125,20 +136,32 @@ def make_memory(
     known: FoundLiterals | None = None,
     **parts: Unpack[MemoryFields],
 ) -> tuple[Memory, int]:
-    """Redact, name and hash one memory; also return how many secrets and personal data were redacted.
+    """Redact, name and hash one memory; also return how many secrets and personal data were
+    redacted.
 
-    ordinal: distinguishes memories of one file with equal kind and entity; it must not depend on line numbers.
-    allow_pii: keep personal data, which are otherwise redacted in configuration and in text not from files.
+    ordinal: distinguishes memories of one file with equal kind and entity; it must not depend on
+        line numbers.
+    allow_pii: keep personal data, which are otherwise redacted in configuration and in text not
+        from files.
     known: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
     is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
-    if is_code and known is not None and known.is_clean:  # nearly always; the rest would take twice as long
+    # Nearly always; the rest would take twice as long.
+    if is_code and known is not None and known.is_clean:
         return _named(parts, ordinal), 0
     raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
     facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
     names = (facts.signature, *facts.imports, *facts.dependencies, *facts.defines)
     redactor = _Redactor(
-        (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session, particulars.author),
+        (
+            raw.entity,
+            raw.title,
+            raw.key,
+            *names,
+            particulars.origin,
+            particulars.session,
+            particulars.author,
+        ),
         known=known,
         screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
         cuts=not from_file,
@@ -146,7 +169,8 @@ def make_memory(
         or (raw.path.endswith(SETTINGS_FILES) if from_file else raw.kind not in _QUOTES_CODE),
     )
     entity = redactor.redact_name(raw.entity)
-    if entity != raw.entity:  # two headings that differ only in their secrets must not become one memory
+    # Two headings that differ only in their secrets must not become one memory.
+    if entity != raw.entity:
         ordinal += (raw.start_line + 1) << 20
     card, text = redactor.redact(raw.card), redactor.redact(raw.text)
     shown_hash, text_hash = _hashes(raw.path, entity, text, card, status=raw.status)
@@ -171,7 +195,9 @@ def _named(parts: MemoryFields, ordinal: int) -> Memory:
     """Name and hash an indexed memory in which nothing is to be redacted."""
     path, entity = parts.get("path", ""), parts.get("entity", "")
     status = parts.get("status", MemoryStatus.ACTIVE)
-    shown_hash, text_hash = _hashes(path, entity, parts["text"], parts.get("card", ""), status=status)
+    shown_hash, text_hash = _hashes(
+        path, entity, parts["text"], parts.get("card", ""), status=status
+    )
     parts["created_at"] = parts.get("created_at", 0.0) or parts.get("updated_at", 0.0)
     return Memory(
         id=memory_id(parts["layer"], path, parts["kind"], entity, ordinal),
@@ -182,7 +208,8 @@ def _named(parts: MemoryFields, ordinal: int) -> Memory:
 
 
 def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
-    """Make a memory again with these changes, redacted by today's rules; its id and use counts stay.
+    """Make a memory again with these changes, redacted by today's rules; its id and use counts
+    stay.
 
     Also return how many secrets and personal data were redacted.
     """
@@ -197,67 +224,100 @@ def fields_of(memory: Memory, **changes: object) -> MemoryFields:
 
 
 def with_status(memory: Memory, status: MemoryStatus) -> Memory:
-    """Return the memory with another status and new hashes, since they identify what the judge is shown."""
-    shown_hash, text_hash = _hashes(memory.path, memory.entity, memory.text, memory.card, status=status)
+    """Return the memory with another status and new hashes, since they identify what the judge is
+    shown."""
+    shown_hash, text_hash = _hashes(
+        memory.path, memory.entity, memory.text, memory.card, status=status
+    )
     return replace(memory, status=status, content_hash=shown_hash, text_hash=text_hash)
 
 
-def _hashes(path: str, entity: str, text: str, card: str, *, status: MemoryStatus) -> tuple[str, str]:
+def _hashes(
+    path: str, entity: str, text: str, card: str, *, status: MemoryStatus
+) -> tuple[str, str]:
     """Return the hashes of what is shown by default and of the full text."""
     shown, full = (judge_text(text, card, status=status, tests=view) for view in ("cards", "full"))
     text_hash = content_hash(path, entity, full)
     return content_hash(path, entity, shown) if card else text_hash, text_hash
 
 
-def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> tuple[str, ...]:
+def put_memories(
+    connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = ""
+) -> tuple[str, ...]:
     """Upsert memories; return the ids they supersede. Call it inside `database.transaction`.
 
-    An active or stale memory with the same layer, scope and key is superseded. `thread` marks exchanges.
+    An active or stale memory with the same layer, scope and key is superseded. `thread` marks
+    exchanges.
     """
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
-    superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
+    superseded = tuple(
+        identifier for memory in claims for identifier in _supersede(connection, memory)
+    )
     stored = for_all_worktrees(connection, memories)
-    written_rows.upsert_rows(connection, [written_rows.memory_row(memory, thread) for memory in stored])
+    written_rows.upsert_rows(
+        connection, [written_rows.memory_row(memory, thread) for memory in stored]
+    )
     settle_staleness(connection, memories, stored)
     return superseded
 
 
 def for_all_worktrees(connection: sqlite3.Connection, memories: Sequence[Memory]) -> list[Memory]:
-    """Return memories as their rows hold them: one that cites code is stale in some worktrees, so its row is active."""
+    """Return memories as their rows hold them: one that cites code is stale in some worktrees, so
+    its row is active."""
     stale = json.dumps([memory.id for memory in memories if memory.status is MemoryStatus.STALE])
     if stale == "[]":
         return list(memories)
     query = f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
     citing = {id_ for (id_,) in connection.execute(query, (stale,)).fetchall()}
-    return [with_status(memory, MemoryStatus.ACTIVE) if memory.id in citing else memory for memory in memories]
+    return [
+        with_status(memory, MemoryStatus.ACTIVE) if memory.id in citing else memory
+        for memory in memories
+    ]
 
 
-def settle_staleness(connection: sqlite3.Connection, memories: Iterable[Memory], stored: Iterable[Memory]) -> None:
-    """Note which of these memories are stale in this worktree alone, and which no more. stored: as they were written.
+def settle_staleness(
+    connection: sqlite3.Connection, memories: Iterable[Memory], stored: Iterable[Memory]
+) -> None:
+    """Note which of these memories are stale in this worktree alone, and which no more. stored: as
+    they were written.
 
     Call it after they were written: a new text is stale nowhere.
     """
     connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in stored])
-    differing = [memory for memory, row in zip(memories, stored, strict=True) if memory.status is not row.status]
+    differing = [
+        memory
+        for memory, row in zip(memories, stored, strict=True)
+        if memory.status is not row.status
+    ]
     note_stale(connection, differing)
 
 
 def note_stale(connection: sqlite3.Connection, memories: Iterable[Memory]) -> None:
     """Note that these stale memories are stale in this worktree."""
-    connection.executemany(_NOTE_STALENESS, [(one.id, one.content_hash, one.text_hash) for one in memories])
+    connection.executemany(
+        _NOTE_STALENESS, [(one.id, one.content_hash, one.text_hash) for one in memories]
+    )
 
 
 def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
-    """Return what a judge is shown of a memory: its card unless `tests` is `full`, marked when stale."""
+    """Return what a judge is shown of a memory: its card unless `tests` is `full`, marked when
+    stale."""
     shown = text if tests == "full" or not card else card
     return STALE_MARK + shown if status == MemoryStatus.STALE else shown
 
 
 class _Redactor:
-    """Redacts and counts. Short names are checked together, and one by one only if that finds a secret."""
+    """Redacts and counts. Short names are checked together, and one by one only if that finds a
+    secret."""
 
     def __init__(
-        self, names: Iterable[str], *, known: FoundLiterals | None, screens: bool, cuts: bool, prose: bool
+        self,
+        names: Iterable[str],
+        *,
+        known: FoundLiterals | None,
+        screens: bool,
+        cuts: bool,
+        prose: bool,
     ) -> None:
         self.count, self._known = 0, known
         self._screens, self._cuts, self._prose = screens, cuts, prose
@@ -272,7 +332,8 @@ class _Redactor:
         return truncate(self._clean(truncate(clean, most)), most)  # a cut may expose a new secret
 
     def redact_name(self, name: str, *, again: bool = False) -> str:
-        """Redact each heading separately, so that rules anchored to the start of a line apply to each.
+        """Redact each heading separately, so that rules anchored to the start of a line apply to
+        each.
 
         again: the name is part of a text already redacted, so its secrets are already counted.
         """
@@ -314,7 +375,11 @@ class _Redactor:
         clean = [self.redact(text, most) for text in texts]
         if self._cuts:
             ends = accumulate(map(len, clean))
-            clean = [text for text, end in zip(clean[:MAX_PARTS], ends, strict=False) if end <= TEXT_CHARS]
+            clean = [
+                text
+                for text, end in zip(clean[:MAX_PARTS], ends, strict=False)
+                if end <= TEXT_CHARS
+            ]
         return tuple(clean)
 
     def _clean(self, text: str) -> str:
@@ -328,12 +393,14 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     of_key = (memory.layer, memory.scope, memory.key, memory.id)
     ids: list[str] = []
     for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
-        ids += [id_ for (id_,) in connection.execute(_OF_KEY.format(status=status), of_key).fetchall()]
+        ids += [
+            id_ for (id_,) in connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
+        ]
     found = memory_rows.memories_with_ids(connection, ids)
     superseded = [with_status(one, MemoryStatus.SUPERSEDED) for one in found]
     connection.executemany(
-        "UPDATE memory_row SET status = 'superseded', superseded_by = ?, content_hash = ?, text_hash = ?"
-        " WHERE id = ? AND version = 0",
+        "UPDATE memory_row SET status = 'superseded', superseded_by = ?, content_hash = ?,"
+        " text_hash = ? WHERE id = ? AND version = 0",
         [(memory.id, one.content_hash, one.text_hash, one.id) for one in superseded],
     )
     return [one.id for one in superseded]
@@ -350,18 +417,28 @@ def write_memory(
 ) -> tuple[str, ...]:
     """Write a memory with its events; return the ids it supersedes. Call it inside a transaction.
 
-    before: the memory as it was; None: it is new. thread: its working session; None: unchanged.
-    link: link it to the code it names; bulk writers link later, all at once (those for which `needs_linking`).
+    before: the memory as it was; None: it is new.
+    thread: its working session; None: unchanged.
+    link: link it to the code it names; bulk writers link later, all at once (those for which
+        `needs_linking`).
     """
     if thread is None:
-        row = connection.execute("SELECT thread FROM memory_row WHERE id = ?", (memory.id,)).fetchone()
+        row = connection.execute(
+            "SELECT thread FROM memory_row WHERE id = ?", (memory.id,)
+        ).fetchone()
         thread = str(row[0]) if row else ""
     superseded = put_memories(connection, [memory], thread=thread)
     payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
     name = EventName.STORED if before is None else EventName.UPDATED
     emit_event(connection, name, at=now, subject=memory.id, payload=payload)
     for identifier in superseded:
-        emit_event(connection, EventName.UPDATED, at=now, subject=identifier, payload={"superseded_by": memory.id})
+        emit_event(
+            connection,
+            EventName.UPDATED,
+            at=now,
+            subject=identifier,
+            payload={"superseded_by": memory.id},
+        )
     if before is None and memory.kind is Kind.DECISION:
         emit_event(connection, EventName.DECISION, at=now, subject=memory.id)
     if link and needs_linking(memory, before):
@@ -372,5 +449,8 @@ def write_memory(
 
 
 def needs_linking(memory: Memory, before: Memory | None) -> bool:
-    """Whether a memory's mentions must be linked again. The user's own memories name no repository's code."""
+    """Whether a memory's mentions must be linked again.
+
+    The user's own memories name no repository's code.
+    """
     return memory.layer is not Layer.USER and (before is None or before.text != memory.text)

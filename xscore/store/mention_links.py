@@ -1,9 +1,10 @@
-"""Link stated memories to what they name: `references` edges from decisions, failures, exchanges and so on.
+"""Link stated memories to what they name: `references` edges from decisions, failures, exchanges
+and so on.
 
-Names in a text (a path, `path::entity`, an identifier in backticks, a memory id) are stored as mentions without a file,
-so the index links them again when a name appears or disappears. A trigger deletes edges and mentions with the memory.
-These edges boost no score. The user's own memories name no repository's code. Trade-off: only an unambiguous name is
-linked.
+Names in a text (a path, `path::entity`, an identifier in backticks, a memory id) are stored as
+mentions without a file, so the index links them again when a name appears or disappears. A trigger
+deletes edges and mentions with the memory. These edges boost no score. The user's own memories name
+no repository's code. Trade-off: only an unambiguous name is linked.
 """
 
 import json
@@ -40,40 +41,57 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     """
     ids = json.dumps(list(dict.fromkeys(memory_ids)))
     found = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
-    connection.executemany("DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in found])
+    connection.executemany(
+        "DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in found]
+    )
     mentions = [mention for memory in found for mention in _mentions_in(memory)]
     insert_mentions(connection, mentions)
     owe_stated_links(connection, sorted({mention.source for mention in mentions}))
     return _tie(connection, [memory.id for memory in found], mentions)
 
 
-def relink_mentions(connection: sqlite3.Connection, names: Iterable[str] | None, stated: Iterable[str] = ()) -> int:
+def relink_mentions(
+    connection: sqlite3.Connection, names: Iterable[str] | None, stated: Iterable[str] = ()
+) -> int:
     """Link again all memories that mention any of these names, and these memories; names None: all.
 
     The index calls it.
     """
     query, given = "SELECT DISTINCT source FROM mention", list[str]()
     if names is not None:
-        query = f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source {IN_JSON_LIST}"
+        query = (
+            f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source"
+            f" {IN_JSON_LIST}"
+        )
         given = [json.dumps(sorted(names)), json.dumps(sorted(stated))]
     sources = [row[0] for row in connection.execute(query, given).fetchall()]
     mentions = connection.execute(
         f"SELECT source, relation, name, hint FROM mention WHERE source {IN_JSON_LIST}",
         (json.dumps(sources),),
     )
-    return _tie(connection, sources, [Mention(one, Relation(how), *rest) for one, how, *rest in mentions.fetchall()])
+    return _tie(
+        connection,
+        sources,
+        [Mention(one, Relation(how), *rest) for one, how, *rest in mentions.fetchall()],
+    )
 
 
 def _mentions_in(memory: Memory) -> list[Mention]:
     """Return what a memory names, each once, in text order."""
     said = memory.particulars
-    hints = dict.fromkeys((*said.paths, *_hints("\n".join((memory.title, memory.text, *map(str, said.links))))))
-    return [Mention(memory.id, Relation.REFERENCES, _parts(hint)[-1], hint) for hint in list(hints)[:MOST_NAMES]]
+    hints = dict.fromkeys(
+        (*said.paths, *_hints("\n".join((memory.title, memory.text, *map(str, said.links)))))
+    )
+    return [
+        Mention(memory.id, Relation.REFERENCES, _parts(hint)[-1], hint)
+        for hint in list(hints)[:MOST_NAMES]
+    ]
 
 
 def _hints(text: str) -> Iterator[str]:
     """Yield `path`, `path::entity`, `::entity` or a memory id for each name in a text."""
-    dotted = " ".join([word for word in text.split() if "." in word])  # a path has a dot and no space
+    # A path has a dot and no space.
+    dotted = " ".join([word for word in text.split() if "." in word])
     for path, entity in _QUALIFIED.findall(dotted):
         yield f"{path}::{entity}"
     yield from _PATH.findall(_QUALIFIED.sub(" ", dotted))
@@ -83,19 +101,23 @@ def _hints(text: str) -> Iterator[str]:
 
 
 def _parts(hint: str) -> list[str]:
-    """Return the last parts of the file and entity names, which the index reports when they change."""
+    """Return the last parts of the file and entity names, which the index reports when they
+    change."""
     path, _, entity = hint.partition("::")
     parts = [path.rpartition("/")[2], entity.rpartition(".")[2]]
     return [part for part in parts if part] or [hint]
 
 
 _FORGET_REFERENCES = f"""
-    DELETE FROM edge_row WHERE source = (SELECT number FROM edge_end WHERE id = ?) AND relation = 'references'
+    DELETE FROM edge_row WHERE source = (SELECT number FROM edge_end WHERE id = ?)
+      AND relation = 'references'
     AND file = 0 AND worktree = {HERE}
 """
 
 
-def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Sequence[Mention]) -> int:
+def _tie(
+    connection: sqlite3.Connection, sources: Sequence[str], mentions: Sequence[Mention]
+) -> int:
     """Replace the edges of the sources by those of these mentions."""
     connection.executemany(_FORGET_REFERENCES, [(source,) for source in sources])
     if not mentions:
@@ -103,7 +125,9 @@ def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Seque
     known = _Known(connection, {part for one in mentions for part in _parts(one.hint)})
     edges = {(one.source, target) for one in mentions for target in known.targets(one.hint)}
     references = sorted((source, target) for source, target in edges if source != target)
-    state_edges(connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references])
+    state_edges(
+        connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references]
+    )
     return len(edges)
 
 
@@ -114,15 +138,22 @@ class _Known:
         few = sorted(parts) if len(parts) <= _FEW else []
         self._files: dict[str, list[str]] = {}
         self._entities: dict[str, list[EntityRow]] = {}
-        for (path,) in connection.execute(f"SELECT path FROM file WHERE excluded = ''{_holding('path', few)}", few):
+        for (path,) in connection.execute(
+            f"SELECT path FROM file WHERE excluded = ''{_holding('path', few)}", few
+        ):
             self._files.setdefault(path.rpartition("/")[2], []).append(path)
         # The index of names is a tenth of the table, so search it first.
-        among = f"WHERE rowid IN (SELECT rowid FROM memory_row WHERE 1{_holding('entity', few)})" if few else ""
+        among = (
+            f"WHERE rowid IN (SELECT rowid FROM memory_row WHERE 1{_holding('entity', few)})"
+            if few
+            else ""
+        )
         for row in entity_rows(connection, among, *few):
             self._entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
         ids = json.dumps([part for part in parts if _MEMORY.fullmatch(part)])
         self._memories = {
-            row[0] for row in connection.execute(f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (ids,))
+            row[0]
+            for row in connection.execute(f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (ids,))
         }
 
     def targets(self, hint: str) -> list[str]:
@@ -131,7 +162,11 @@ class _Known:
             return [hint] if hint in self._memories else []
         place, colons, entity = hint.partition("::")
         paths = self._one_file(place) if place else [""]
-        return [target for path in paths for target in (self._one_entity(entity, path) if colons else [file_id(path)])]
+        return [
+            target
+            for path in paths
+            for target in (self._one_entity(entity, path) if colons else [file_id(path)])
+        ]
 
     def _one_file(self, place: str) -> list[str]:
         """Return the file with this path, else the only one whose path ends with it."""
@@ -142,8 +177,13 @@ class _Known:
         return ending if len(ending) == 1 else []
 
     def _one_entity(self, name: str, path: str) -> list[str]:
-        """Return the only entity whose name is or ends with this; a test only if nothing else matches."""
-        named = [row for row in self._entities.get(name.rpartition(".")[2], []) if not path or row.path == path]
+        """Return the only entity whose name is or ends with this; a test only if nothing else
+        matches."""
+        named = [
+            row
+            for row in self._entities.get(name.rpartition(".")[2], [])
+            if not path or row.path == path
+        ]
         found = [row for row in named if f".{row.plain}".endswith(f".{name}")]
         found = [row for row in found if row.kind is not Kind.TEST] or found
         exact = [row for row in found if row.plain == name]

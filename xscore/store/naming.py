@@ -1,9 +1,10 @@
 """What a name that a user types stands for, and the names nearest to one that stands for nothing.
 
-A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last part of an entity's
-name (each of the definitions that a file has of it), or a module-level value, which stands for the block that defines
-it. A path may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories may bear
-one name. Trade-off: a name without a path reads the names of all memories.
+A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last
+part of an entity's name (each of the definitions that a file has of it), or a module-level value,
+which stands for the block that defines it. A path may be cut at its front (`cache.py` for
+`src/cache.py`). Nothing is ranked here: several memories may bear one name. Trade-off: a name
+without a path reads the names of all memories.
 """
 
 import os
@@ -21,7 +22,10 @@ MOST_COLONS = 4
 """Places where a name is taken apart into path and entity."""
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _FILES = "SELECT path FROM file WHERE excluded = '' AND path = ?"
-_FILES_CUT = "SELECT path FROM file WHERE excluded = '' AND substr(path, -length(?1) - 1) = '/' || ?1 ORDER BY path"
+_FILES_CUT = (
+    "SELECT path FROM file WHERE excluded = '' AND substr(path, -length(?1) - 1) = '/' || ?1 ORDER"
+    " BY path"
+)
 _IN_FILE = "SELECT id FROM memory WHERE source = 'index' AND path = ?1"
 _ENTITY = f"{_IN_FILE} AND entity = ?2 ORDER BY start_line, id"
 _INSIDE = (
@@ -29,21 +33,28 @@ _INSIDE = (
     " OR substr(entity, 1, length(?2) + 3) = ?2 || ' > ') ORDER BY start_line, id"
 )
 _SAME_LINES = f"{_IN_FILE} AND start_line = ?2 AND end_line = ?3 ORDER BY id"
-_AROUND = f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
+_AROUND = (
+    f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
+)
 _TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
 _BEARERS = """
     SELECT id FROM (
-        SELECT *, iif(layer = 'graph', substr(entity, 1, instr(entity || '#', '#') - 1), entity) AS plain FROM memory
+        SELECT *, iif(layer = 'graph', substr(entity, 1, instr(entity || '#', '#') - 1),
+          entity) AS plain FROM memory
         WHERE source = 'index' AND entity <> ''
     ) WHERE (entity = ?1 OR entity NOT GLOB 'module:*' AND (
-        plain = ?1 OR substr(plain, -length(?1) - 1) = '.' || ?1 OR substr(plain, -length(?1) - 3) = ' > ' || ?1))
+        plain = ?1 OR substr(plain, -length(?1) - 1) = '.' || ?1
+          OR substr(plain, -length(?1) - 3) = ' > ' || ?1))
     ORDER BY path, start_line, id
 """
-_LIKELY_BLOCKS = "SELECT id, terms FROM memory WHERE layer = 'graph' AND entity GLOB 'module:*' AND instr(terms, ?)"
+_LIKELY_BLOCKS = (
+    "SELECT id, terms FROM memory WHERE layer = 'graph' AND entity GLOB 'module:*' AND"
+    " instr(terms, ?)"
+)
 _ENTITIES = (
-    "SELECT DISTINCT path || '::' || entity FROM memory WHERE source = 'index' AND layer = 'graph' AND entity <> ''"
-    " AND entity <> 'module:imports' AND entity NOT GLOB 'module:after *'"
-    " ORDER BY path, start_line, id"
+    "SELECT DISTINCT path || '::' || entity FROM memory WHERE source = 'index' AND layer = 'graph'"
+    " AND entity <> '' AND entity <> 'module:imports' AND entity NOT GLOB 'module:after *' ORDER BY"
+    " path, start_line, id"
 )
 
 
@@ -53,7 +64,8 @@ def indexed_files(connection: sqlite3.Connection) -> list[str]:
 
 
 def find_file(connection: sqlite3.Connection, name: str) -> str:
-    """Return the indexed file with this path, or the only one whose path ends in it; empty if there is none."""
+    """Return the indexed file with this path, or the only one whose path ends in it; empty if there
+    is none."""
     found = _indexed_files(connection, name)
     return found[0] if len(found) == 1 else ""
 
@@ -69,8 +81,15 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
     for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
         files, entity = _files(connection, name[: colons.start()]), name[colons.end() :]
-        found = [id_ for file in files for query in queries for id_ in _column(connection, query, file, entity)]
-        found = found or [id_ for file in files for id_ in _blocks_defining(connection, entity, file)]
+        found = [
+            id_
+            for file in files
+            for query in queries
+            for id_ in _column(connection, query, file, entity)
+        ]
+        found = found or [
+            id_ for file in files for id_ in _blocks_defining(connection, entity, file)
+        ]
         if found:
             return found
     lines = _LINES.fullmatch(name)
@@ -78,24 +97,32 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
         first, last = int(lines[2]), int(lines[3] or lines[2])
         for query in (_SAME_LINES, _AROUND, _TOUCHED):
             found = [
-                id_ for file in _files(connection, lines[1]) for id_ in _column(connection, query, file, first, last)
+                id_
+                for file in _files(connection, lines[1])
+                for id_ in _column(connection, query, file, first, last)
             ]
             if found:
                 return found
     in_file = f"{_IN_FILE} ORDER BY start_line, id"
     whole = [id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)]
-    return whole or (_column(connection, _BEARERS, name) or _blocks_defining(connection, name) if name else [])
+    return whole or (
+        _column(connection, _BEARERS, name) or _blocks_defining(connection, name) if name else []
+    )
 
 
 def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") -> list[str]:
-    """Return the ids of the blocks of module-level code that define a value, in one file or in any."""
+    """Return the ids of the blocks of module-level code that define a value, in one file or in
+    any."""
     from xscore.store.memory_rows import memories_with_ids
     from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
 
     ids = list[str]()
     for _, term in split_word(name)[-1:]:
         for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
-            if any(one == term and fields & WHOLE_NAME for one, _, fields in TERM_ENTRY.iter_unpack(terms)):
+            if any(
+                one == term and fields & WHOLE_NAME
+                for one, _, fields in TERM_ENTRY.iter_unpack(terms)
+            ):
                 ids.append(id_)
     found = memories_with_ids(connection, ids)
     return [one.id for one in found if name in one.facts.defines and path in ("", one.path)]
@@ -112,18 +139,22 @@ def near_names(connection: sqlite3.Connection, name: str) -> list[str]:
 def unknown_name(connection: sqlite3.Connection, name: str) -> NothingMatched:
     """Return the error for a name that stands for nothing, with the nearest names in its hint."""
     was_indexed = (
-        f"SELECT 1 FROM worktree_meta WHERE worktree = {HERE} AND key = 'index_profile' UNION SELECT 1 FROM file"
+        f"SELECT 1 FROM worktree_meta WHERE worktree = {HERE} AND key = 'index_profile' UNION"
+        " SELECT 1 FROM file"
     )
     if not _column(connection, was_indexed):
         hint = "Nothing is indexed here yet: run `xscore index`."
     else:
-        otherwise = "Name a file, path:lines, path::entity, an entity or an ID, as `ask` shows them."
+        otherwise = (
+            "Name a file, path:lines, path::entity, an entity or an ID, as `ask` shows them."
+        )
         hint = did_you_mean(near_names(connection, name), otherwise)
     return NothingMatched(f"nothing here is called `{name}`", hint=hint)
 
 
 def name_forms(name: str, root: Path) -> list[str]:
-    """Return the ways in which a name may be meant: its path from the working folder, or from the root."""
+    """Return the ways in which a name may be meant: its path from the working folder, or from the
+    root."""
     path, colons, entity = name.partition("::")
     if path.startswith("m_") and not colons:
         return [name]
@@ -145,7 +176,9 @@ def _files(connection: sqlite3.Connection, path: str) -> list[str]:
 
 
 def _indexed_files(connection: sqlite3.Connection, path: str) -> list[str]:
-    return _column(connection, _FILES, path) or (_column(connection, _FILES_CUT, path) if path else [])
+    return _column(connection, _FILES, path) or (
+        _column(connection, _FILES_CUT, path) if path else []
+    )
 
 
 def _column(connection: sqlite3.Connection, sql: str, *given: object) -> list[str]:

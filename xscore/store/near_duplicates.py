@@ -1,9 +1,11 @@
-"""Find texts that say the same, despite case, punctuation, fillers, synonyms, clause order or an afterthought.
+"""Find texts that say the same, despite case, punctuation, fillers, synonyms, clause order or an
+afterthought.
 
-Texts are compared as stemmed words without fillers, with synonyms of `wording.txt` replaced by their group. Two texts
-are duplicates if these are equal, with clauses in any order; one may end in an afterthought that retracts nothing ("It
-was agreed on Monday."). A number, name or negation in only one keeps them apart. Merging loses a text for good, so the
-rule is strict. Trade-off: unknown synonyms, and clauses moved without a comma, are missed.
+Texts are compared as stemmed words without fillers, with synonyms of `wording.txt` replaced by
+their group. Two texts are duplicates if these are equal, with clauses in any order; one may end in
+an afterthought that retracts nothing ("It was agreed on Monday."). A number, name or negation in
+only one keeps them apart. Merging loses a text for good, so the rule is strict. Trade-off: unknown
+synonyms, and clauses moved without a comma, are missed.
 """
 
 import re
@@ -23,7 +25,8 @@ _TOKEN = re.compile(
     r"|[<>=!~]=|[<>=+%&|^~$@]"
     r"|(?<![\w)])-(?=\d)"  # a sign, not a dash
     r"|\?(?=\s|$)"
-    r"|[^\w\s\x00-\x7f\u00a1\u00ab\u00b7\u00bb\u00bf\u2010-\u206f]"  # ticks, crosses, arrows, currencies
+    # ticks, crosses, arrows, currencies.
+    r"|[^\w\s\x00-\x7f\u00a1\u00ab\u00b7\u00bb\u00bf\u2010-\u206f]"
 )
 _CLAUSE = re.compile(r"[,;:.!?()\[\]\n–—]")
 _SENTENCE = re.compile(r"[.!?;](?=\s|$)|\n")
@@ -55,7 +58,9 @@ class ComparableWord(Struct, frozen=True):
 
 def comparable_words(text: str) -> list[ComparableWord]:
     """Return the words of a text without fillers; all of them if there are only fillers."""
-    plain = _IS.sub(r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text))))
+    plain = _IS.sub(
+        r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text)))
+    )
     raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
     return list(_without_fillers(raw)) or raw
 
@@ -87,14 +92,21 @@ def _without_fillers(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
         name, length = _longest_phrase(phrases.get(word.spelled, ()), raw, at)
         begins = begins or word.clause
         for part in name:
-            yield ComparableWord(part, word.spelled if length == 1 else part, word.code, begins, word.sentence)
+            yield ComparableWord(
+                part, word.spelled if length == 1 else part, word.code, begins, word.sentence
+            )
             begins = False
         at += length
 
 
-def _longest_phrase(found: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int) -> tuple[Phrase, int]:
+def _longest_phrase(
+    found: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int
+) -> tuple[Phrase, int]:
     for phrase, name in found:
-        if tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase and not raw[at].code:
+        if (
+            tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase
+            and not raw[at].code
+        ):
             return name, len(phrase)
     return (raw[at].key,), 1
 
@@ -110,7 +122,8 @@ def _key(word: str) -> str:
     stemmed, groups = stem(word), _groups()
     if not word.endswith("ed") or len(word) < 4:
         return groups.get(stemmed, stemmed)
-    stemmed = word[:-1] if stemmed == word and word[:-1] in groups else stemmed  # `used`, too short to be stemmed
+    # `used`, too short to be stemmed.
+    stemmed = word[:-1] if stemmed == word and word[:-1] in groups else stemmed
     return f"{groups.get(stemmed, stemmed)}+ed"
 
 
@@ -127,14 +140,18 @@ def _groups() -> dict[str, str]:
 
 @cache
 def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
-    """Return phrases and their replacements, longest first, by first word; fillers have an empty one."""
+    """Return phrases and their replacements, longest first, by first word; fillers have an empty
+    one."""
     found: dict[str, list[tuple[Phrase, Phrase]]] = {}
     for name, members in _table():
         becomes = () if name == "=" else tuple(_key(part) for part in name.split())
         for phrase in (tuple(one.lower().split()) for one in members):
             if name == "=" or len(phrase) > 1 or len(becomes) > 1:
                 found.setdefault(phrase[0], []).append((phrase, becomes))
-    return {first: tuple(sorted(pairs, key=lambda pair: -len(pair[0]))) for first, pairs in found.items()}
+    return {
+        first: tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
+        for first, pairs in found.items()
+    }
 
 
 @cache
@@ -159,7 +176,8 @@ SHORTEST_CLAUSE = 2
 """Fewest words of a clause that may move."""
 
 POINTS_BACK = frozenset(WORDS["points_back"].split())
-"""First words of an afterthought. Any other last sentence is a separate statement, which is not merged."""
+"""First words of an afterthought. Any other last sentence is a separate statement, which is not
+merged."""
 TAKES_BACK = frozenset(WORDS["takes_back"].split())
 """Words that change the meaning of what precedes; a sentence with one is no afterthought."""
 
@@ -170,8 +188,8 @@ _Form = tuple[tuple[tuple[str, str], ...], ...]
 def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
     """Return the groups of ids whose texts say the same: sorted, two or more ids each, disjoint.
 
-    A text with an afterthought joins the texts without it, but nothing joins that text in turn. The order of `texts`
-    does not matter.
+    A text with an afterthought joins the texts without it, but nothing joins that text in turn. The
+    order of `texts` does not matter.
     """
     words = {id_: comparable_words(texts[id_]) for id_ in sorted(texts)}
     group_of: dict[_Form, list[str]] = {}
@@ -190,14 +208,21 @@ def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
 
 
 def _join_afterthoughts(
-    groups: list[list[str]], group_of: Mapping[_Form, list[str]], words: Mapping[str, list[ComparableWord]]
+    groups: list[list[str]],
+    group_of: Mapping[_Form, list[str]],
+    words: Mapping[str, list[ComparableWord]],
 ) -> None:
     """Add texts that only add an afterthought to another text's group, shortest first."""
     joined = set[int]()
     for group in sorted(groups, key=lambda ids: min((len(words[id_]), id_) for id_ in ids)):
-        beginnings = (form for id_ in group for part in _beginnings(words[id_]) for form in _forms(part))
+        beginnings = (
+            form for id_ in group for part in _beginnings(words[id_]) for form in _forms(part)
+        )
         found = (group_of[form] for form in beginnings if form in group_of)
-        base = next((other for other in found if other and other is not group and id(other) not in joined), None)
+        base = next(
+            (other for other in found if other and other is not group and id(other) not in joined),
+            None,
+        )
         if base is not None:
             base += group
             group.clear()
@@ -222,14 +247,16 @@ def _beginnings(found: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
 
 def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
     plain = all(
-        word.key.removesuffix("+ed").isalpha() and TAKES_BACK.isdisjoint((word.spelled, word.key.removesuffix("+ed")))
+        word.key.removesuffix("+ed").isalpha()
+        and TAKES_BACK.isdisjoint((word.spelled, word.key.removesuffix("+ed")))
         for word in sentence
     )
     return plain and sentence[0].spelled in POINTS_BACK
 
 
 def _forms(found: Sequence[ComparableWord]) -> set[_Form]:
-    """Return the words in order, and with sorted clauses unless one is a single word (it may be a name)."""
+    """Return the words in order, and with sorted clauses unless one is a single word (it may be a
+    name)."""
     clauses: list[list[tuple[str, str]]] = []
     for word in found:
         if word.clause or not clauses:

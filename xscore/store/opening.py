@@ -1,4 +1,5 @@
-"""Open the two kinds of store: a repository's, if this user made or accepted it here, and the user's own.
+"""Open the two kinds of store: a repository's, if this user made or accepted it here, and the
+user's own.
 
 A store that came with an archive could contain planted scores, so it is used only if the user's
 secret file holds its mark (an HMAC over store id and real path), and only with a journal that this
@@ -22,18 +23,30 @@ from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
-from xscore.store.journals import FILE_SUFFIXES, JOURNALS, accept_journals, note_journal, refuse_foreign_journal
+from xscore.store.journals import (
+    FILE_SUFFIXES,
+    JOURNALS,
+    accept_journals,
+    note_journal,
+    refuse_foreign_journal,
+)
 from xscore.store.worktrees import enter_worktree
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
-    from xscore.store.migrations.steps import migrate_store  # hardly any opening meets an older store
+def _migrate(
+    connection: sqlite3.Connection, path: Path, keys: KeySource | None
+) -> database.Migration | None:
+    # Hardly any opening meets an older store.
+    from xscore.store.migrations.steps import migrate_store
 
     return migrate_store(connection, path, SCHEMA, keys)
 
 
-SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2, migrate=_migrate)
-"""Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see `migrations.steps`."""
+SCHEMA = database.Schema(
+    Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=2, migrate=_migrate
+)
+"""Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see
+`migrations.steps`."""
 
 
 class StoreKeys(Struct, frozen=True):
@@ -41,7 +54,8 @@ class StoreKeys(Struct, frozen=True):
 
     user_data_dir: Path
     notes_journals: bool = True
-    """Whether connections note their journals as this user's; not those to a copy that is thrown away."""
+    """Whether connections note their journals as this user's; not those to a copy that is thrown
+    away."""
 
     def __call__(self) -> bytes:
         """Read the key. Raises StoreError if there is none."""
@@ -62,7 +76,8 @@ def connect_store(
     create: bool = True,
     check: Callable[[sqlite3.Connection], None] = lambda _: None,
 ) -> sqlite3.Connection:
-    """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does.
+    """Open the store in this file. create: make it if it is missing. Raises as `database.connect`
+    does.
 
     keys: of the user whose journal the store's becomes; None: of nobody, for databases that are
     thrown away. check: may raise, before anything is written.
@@ -82,8 +97,8 @@ def migration_note(connection: sqlite3.Connection) -> str:
     if migration is None:
         return ""
     return (
-        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its judgments and"
-        f" memories from before is in {migration.copy}"
+        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its"
+        f" judgments and memories from before is in {migration.copy}"
     )
 
 
@@ -94,7 +109,8 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     is set, and for links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
-    database.refuse_newer(path, SCHEMA)  # first: even reading whether it is trusted would leave journals beside it
+    # first: even reading whether it is trusted would leave journals beside it.
+    database.refuse_newer(path, SCHEMA)
     while True:  # again where a rebuild set it aside meanwhile
         before = database.inode_of(path)
         try:
@@ -116,7 +132,9 @@ def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Conn
     secret = _secret_that_marks(path, user_data_dir)
 
     def refuse_foreign_id(connection: sqlite3.Connection) -> None:
-        if secret is None or not _is_marked(path, secret, database.untrusted_meta_value(connection, "store_id")):
+        if secret is None or not _is_marked(
+            path, secret, database.untrusted_meta_value(connection, "store_id")
+        ):
             raise untrusted_error(path)
 
     return connect_store(path, keys, create=False, check=refuse_foreign_id)
@@ -125,10 +143,12 @@ def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Conn
 def untrusted_error(path: Path) -> StoreUntrusted:
     """Return the error for a store that this user neither made nor accepted where it is."""
     return StoreUntrusted(
-        f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
-        " or the repository was moved",
-        hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
-        " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
+        f"the store at {path} was not made by you at this place: it came with a copy of the"
+        " repository, or the repository was moved",
+        hint=(
+            "If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside"
+            " and makes a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
+        ),
     )
 
 
@@ -158,17 +178,24 @@ def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None
         refuse_foreign_journal(path, user_data_dir)
     except StoreUntrusted:
         return False
-    return _is_marked(path, secret, database.read_meta_value(copy or path, "store_id", key_source(user_data_dir)))
+    return _is_marked(
+        path, secret, database.read_meta_value(copy or path, "store_id", key_source(user_data_dir))
+    )
 
 
 def _secret_that_marks(path: Path, user_data_dir: Path) -> user_secret.UserSecret | None:
-    """Return the user's secret if it has a mark for a store at this path; None also for a file of another user."""
+    """Return the user's secret if it has a mark for a store at this path; None also for a file of
+    another user."""
     try:
         owner = path.lstat().st_uid
     except OSError:
         return None
     secret = user_secret.known_user_secret(user_data_dir)
-    return secret if os.path.realpath(path) in secret.trusted_stores and owner == os.geteuid() else None
+    return (
+        secret
+        if os.path.realpath(path) in secret.trusted_stores and owner == os.geteuid()
+        else None
+    )
 
 
 def _is_marked(path: Path, secret: user_secret.UserSecret, store_id: str | None) -> bool:
@@ -187,29 +214,37 @@ def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
     accept_journals(path, user_data_dir)
     store_id = read_store_id(path, user_data_dir)
     if store_id is None:
-        raise StoreDamaged(f"{path} has no store id", hint="Rebuild it with `xscore store rebuild`.")
+        raise StoreDamaged(
+            f"{path} has no store id", hint="Rebuild it with `xscore store rebuild`."
+        )
     with user_secret.user_lock(user_data_dir):
         user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
 
 
 def read_store_id(path: Path, user_data_dir: Path) -> str | None:
-    """Read the id of a store that need not be trusted. Raises StoreUntrusted for a foreign journal, StoreDamaged."""
+    """Read the id of a store that need not be trusted.
+
+    Raises StoreUntrusted for a foreign journal, StoreDamaged.
+    """
     refuse_foreign_journal(path, user_data_dir)
     return database.read_meta_value(path, "store_id", key_source(user_data_dir))
 
 
 def refuse_links(store_dir: Path) -> None:
-    """Raise StoreUntrusted for a link, a file of the wrong kind, or a journal without its database."""
+    """Raise StoreUntrusted for a link, a file of the wrong kind, or a journal without its
+    database."""
     database_file, *journals = (store_dir / f"{STORE_FILE}{side}" for side in ("", *JOURNALS))
     for place in (store_dir, database_file, *journals):
         refuse_link(place)
         try:
-            mode = place.lstat().st_mode  # one look: SQLite removes journals of a database that is being closed
+            # One look: SQLite removes journals of a database that is being closed.
+            mode = place.lstat().st_mode
         except OSError:
             continue
         if not (stat.S_ISDIR(mode) if place == store_dir else stat.S_ISREG(mode)):
             raise StoreUntrusted(
-                f"{place} is not what a store has there", hint="Move it away, then run it again: a new store is made."
+                f"{place} is not what a store has there",
+                hint="Move it away, then run it again: a new store is made.",
             )
     if not database_file.exists() and any(journal.exists() for journal in journals):
         raise StoreUntrusted(
@@ -221,7 +256,9 @@ def refuse_links(store_dir: Path) -> None:
 def refuse_link(place: Path) -> None:
     """Raise StoreUntrusted if this path is a link, which may point anywhere."""
     if place.is_symlink():
-        raise StoreUntrusted(f"{place} is a symbolic link", hint=f"Remove it: `rm {place}`, then run it again.")
+        raise StoreUntrusted(
+            f"{place} is a symbolic link", hint=f"Remove it: `rm {place}`, then run it again."
+        )
 
 
 def _create(store_dir: Path, user_data_dir: Path) -> None:
@@ -231,7 +268,8 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
             return
         refuse_links(store_dir)  # only here: a rebuild holds the lock while it moves journals
         store_id, keys = random_hex(16), None
-        noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
+        # Left by a killed rebuild: encrypt the new store again.
+        noted = sqlite_drivers.read_note(path)
         if noted is not None:
             from xscore.platform.encrypted_sqlite import key_of_note
 
@@ -249,7 +287,8 @@ def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
         place = Path(f"{scratch}{suffix}")
         try:
             place.unlink(missing_ok=True)
-        except OSError as error:  # a folder, or a file where the store's folder belongs: a clone may bring either
+        # A folder, or a file where the store's folder belongs: a clone may bring either.
+        except OSError as error:
             message = f"{place} is in the way of the store: {error.strerror}"
             raise StoreError(message, hint="Remove it by hand.") from error
     if keys is not None:
@@ -258,14 +297,16 @@ def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
         write_note(scratch, keys())
     with closing(connect_store(scratch, keys)) as connection:
         connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database file itself is moved
+        # Only the database file itself is moved.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return scratch
 
 
 def put_in_place(scratch: Path, path: Path) -> None:
     """Move a new store into place. Call it inside `user_lock`."""
     note = sqlite_drivers.note_path(scratch)
-    if note.exists():  # note first: a plain database opens beside a note, an encrypted one not without it
+    # Note first: a plain database opens beside a note, an encrypted one not without it.
+    if note.exists():
         note.rename(sqlite_drivers.note_path(path))
     scratch.rename(path)
 
@@ -276,13 +317,18 @@ def user_store_path(user_data_dir: Path) -> Path:
 
 
 def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
-    """Open the user's own store; create it if it is missing. Raises StoreUntrusted for a link, StoreError."""
+    """Open the user's own store; create it if it is missing.
+
+    Raises StoreUntrusted for a link, StoreError.
+    """
     path = user_store_path(user_data_dir)
     refuse_link(path)
     connection = connect_store(path, key_source(user_data_dir))
     try:
         store_id = random_hex(16)
-        connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+        connection.execute(
+            "INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,)
+        )
         enter_worktree(connection)
     except BaseException:
         connection.close()

@@ -1,9 +1,10 @@
 """Redact personal data: e-mail addresses, phone numbers and postal addresses become `<PII:type>`.
 
-The rules are data (`pii.toml`, read as JSON). They apply to statements, imported sessions and configuration, not to
-code or documents; `memory_writer` decides. The number of lines never changes, and redacting twice changes nothing.
-Trade-off: precision before recall: role (`security@`), host (`git@host:path`) and example addresses stay, as do bare
-numbers without a hint that they are phone numbers; names are not detected.
+The rules are data (`pii.toml`, read as JSON). They apply to statements, imported sessions and
+configuration, not to code or documents; `memory_writer` decides. The number of lines never changes,
+and redacting twice changes nothing. Trade-off: precision before recall: role (`security@`), host
+(`git@host:path`) and example addresses stay, as do bare numbers without a hint that they are phone
+numbers; names are not detected.
 """
 
 import re
@@ -24,7 +25,8 @@ _MIN_DIGITS, _MAX_DIGITS = 7, 15
 
 
 class PersonalRule(Struct, frozen=True):
-    """One rule of personal data: a pattern, tried where one of its literals occurs in lower case."""
+    """One rule of personal data: a pattern, tried where one of its literals occurs in lower
+    case."""
 
     type: str
     literals: tuple[str, ...]
@@ -34,9 +36,13 @@ class PersonalRule(Struct, frozen=True):
 
 
 def rules_among(texts: Iterable[str]) -> tuple[PersonalRule, ...]:
-    """Return the rules that may apply to some of these texts, with the literals that occur in one."""
+    """Return the rules that may apply to some of these texts, with the literals that occur in
+    one."""
     lowered = "\n".join(texts).lower()
-    there = [(rule, tuple(literal for literal in rule.literals if literal in lowered)) for rule in _rules()]
+    there = [
+        (rule, tuple(literal for literal in rule.literals if literal in lowered))
+        for rule in _rules()
+    ]
     return tuple(replace(rule, literals=literals) for rule, literals in there if literals)
 
 
@@ -89,7 +95,9 @@ def _is_persons_address(match: re.Match[str]) -> bool:
     known, ending = _data()["email"], domain.rsplit(".", 1)[-1]
     if local.split("+")[0] in known["roles"] or ending in known["files"]:
         return False
-    if any(domain == name or domain.endswith("." + name) for name in known["domains"]) or domain.startswith("example."):
+    if any(
+        domain == name or domain.endswith("." + name) for name in known["domains"]
+    ) or domain.startswith("example."):
         return False
     return len(ending) == 2 or ending in known["endings"]
 
@@ -99,7 +107,11 @@ def _is_phone_number(match: re.Match[str]) -> bool:
     digits = re.sub(r"\D", "", given)
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS:
         return False
-    return not any(re.search(made_up, form) for made_up in _data()["phone"]["fiction"] for form in (given, digits))
+    return not any(
+        re.search(made_up, form)
+        for made_up in _data()["phone"]["fiction"]
+        for form in (given, digits)
+    )
 
 
 _CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {

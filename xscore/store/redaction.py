@@ -1,11 +1,13 @@
-"""Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold only secrets.
+"""Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold
+only secrets.
 
-The rules are data (`secrets.toml`, read as JSON). Each starts with a literal found by plain search; a bounded pattern
-is tried only there, so clean text costs a few searches. In code an unquoted word is mostly a variable, so it stays; in
-prose and configuration it is redacted beside a secret-looking name. PEM bodies are found whole, escaped into one line,
-or truncated. The number of lines never changes, and redacting twice changes nothing. Of many texts, nearly none holds a
-literal: `find_literals` searches them at once. Trade-offs: random-looking strings without a prefix or name are missed;
-when in doubt, a literal beside a secret-looking name is redacted.
+The rules are data (`secrets.toml`, read as JSON). Each starts with a literal found by plain search;
+a bounded pattern is tried only there, so clean text costs a few searches. In code an unquoted word
+is mostly a variable, so it stays; in prose and configuration it is redacted beside a secret-looking
+name. PEM bodies are found whole, escaped into one line, or truncated. The number of lines never
+changes, and redacting twice changes nothing. Of many texts, nearly none holds a literal:
+`find_literals` searches them at once. Trade-offs: random-looking strings without a prefix or name
+are missed; when in doubt, a literal beside a secret-looking name is redacted.
 """
 
 import re
@@ -42,10 +44,15 @@ def _lower_in_place(text: str) -> str:
     return lowered
 
 
-def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
-    """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
+def _rule_matches(
+    text: str, lowered: str, known: FoundLiterals, *, prose: bool
+) -> Iterator[SecretSpan]:
+    """Yield what the rules find by these literals, in no order, overlapping where two rules
+    agree."""
     for literal in known.literals:
-        for place in places(text if literal.minds_case else lowered, literal.text) if literal.shapes else ():
+        for place in (
+            places(text if literal.minds_case else lowered, literal.text) if literal.shapes else ()
+        ):
             for shape in literal.shapes:
                 span = _shaped(text, shape, place)
                 if span:
@@ -65,10 +72,13 @@ def _shaped(text: str, shape: Shape, place: int) -> SecretSpan | None:
     return None
 
 
-def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
+def _named(
+    text: str, name: SecretName, word: tuple[int, int], *, prose: bool
+) -> Iterator[SecretSpan]:
     """Try the forms on a word that names a secret. The tails fail fast nearly everywhere."""
     start, stop = word
-    if compile_rule("@suffix@").match(text, stop) is None:  # `keyword`; every tail begins with this, or with `=`
+    # `keyword`; every tail begins with this, or with `=`.
+    if compile_rule("@suffix@").match(text, stop) is None:
         return
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
@@ -105,13 +115,16 @@ def _leads(form: Form, lead: str) -> bool:
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
 _BASE64 = r"(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,76}={1,2})"
 _HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): ?[^\n]{0,200}"
-_BODY_LINE = re.compile(rf"""[ \t"'`+#*>|(/]*+(?>{_BASE64}|{_HEADER})(?:\\[nr]|["'`+,;) \t\\])*+\r?\Z""")
+_BODY_LINE = re.compile(
+    rf"""[ \t"'`+#*>|(/]*+(?>{_BASE64}|{_HEADER})(?:\\[nr]|["'`+,;) \t\\])*+\r?\Z"""
+)
 _HEAD_EDGE = re.compile(r"(?:\\[nr]|[\s\"'`+,(])*")
 _TAIL_EDGE = " \t\r\n\v\f\"'`"
 
 
 def _pem_bodies(text: str) -> Iterator[SecretSpan]:
-    """Yield the body of each private key and certificate, with line breaks and quotes at its edges left out."""
+    """Yield the body of each private key and certificate, with line breaks and quotes at its edges
+    left out."""
     if "-----" not in text:
         return
     fences = list(_fence().finditer(text))
@@ -125,7 +138,10 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
         elif before is not None and _opens(before):
             continue
         else:
-            start, stop = _body_start(text, fence.start(), before.end() if before else 0), fence.start()
+            start, stop = (
+                _body_start(text, fence.start(), before.end() if before else 0),
+                fence.start(),
+            )
         if _PAYLOAD.search(text, start, stop):
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
 
@@ -136,7 +152,8 @@ def _without_fences(text: str) -> str:
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
-    """Return where the lines that look like a body end; an escaped body is on the line of its fence."""
+    """Return where the lines that look like a body end; an escaped body is on the line of its
+    fence."""
     inline, *lines = text[start:limit].split("\n")
     if _PAYLOAD.search(inline):
         quote = re.search(r"[\"'`]", inline)
@@ -147,7 +164,11 @@ def _body_end(text: str, start: int, limit: int) -> int:
 def _body_start(text: str, stop: int, floor: int) -> int:
     """Return where the lines that look like a body begin, scanning back from the closing fence."""
     *lines, before_fence = text[floor:stop].split("\n")
-    return stop - len(before_fence) - sum(1 + len(line) for line in takewhile(_is_body_line, reversed(lines)))
+    return (
+        stop
+        - len(before_fence)
+        - sum(1 + len(line) for line in takewhile(_is_body_line, reversed(lines)))
+    )
 
 
 def _is_body_line(line: str) -> bool:
@@ -186,9 +207,11 @@ class Redacted(Struct, frozen=True):
 
 
 def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None) -> Redacted:
-    """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule occurs.
+    """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule
+    occurs.
 
-    prose: the text was said by people or is configuration; an unquoted word after a secret-looking name is a value.
+    prose: the text was said by people or is configuration; an unquoted word after a secret-looking
+        name is a value.
     known: what `find_literals` found in texts of which this one is a part.
     """
     count, types = 0, set[str]()
@@ -196,7 +219,9 @@ def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None
         searched = _without_fences(text)
         lowered = _lower_in_place(searched)
         literals = known or screen(searched, lowered)
-        found = _disjoint([*_rule_matches(searched, lowered, literals, prose=prose), *_pem_bodies(text)])
+        found = _disjoint(
+            [*_rule_matches(searched, lowered, literals, prose=prose), *_pem_bodies(text)]
+        )
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
@@ -245,7 +270,10 @@ def _disjoint(found: Iterable[SecretSpan]) -> list[SecretSpan]:
 
 
 def _outside(marks: list[tuple[int, int]], found: list[SecretSpan]) -> list[SecretSpan]:
-    """Return the findings that do not overlap an earlier redaction. Both lists are sorted and disjoint."""
+    """Return the findings that do not overlap an earlier redaction.
+
+    Both lists are sorted and disjoint.
+    """
     fresh, index = [], 0
     for finding in found:
         while index < len(marks) and marks[index][1] <= finding.start:
@@ -276,14 +304,17 @@ def _file_patterns() -> _FilePatterns:
 
 
 def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
-    """Search many texts at once, which is several times faster than each alone. prose: see `redact`; true if any is.
+    """Search many texts at once, which is several times faster than each alone. prose: see
+    `redact`; true if any is.
 
-    Every rule stays within the text around its literal, in which a text's end and a line break are the same to it, so
-    what is clean together is clean in parts.
+    Every rule stays within the text around its literal, in which a text's end and a line break are
+    the same to it, so what is clean together is clean in parts.
     """
     text = "\n".join(texts)
     searched = _without_fences(text)
     lowered = _lower_in_place(searched)
     literals = screen(searched, lowered)
-    holds_secret = _fence().search(text) or next(_rule_matches(searched, lowered, literals, prose=prose), None)
+    holds_secret = _fence().search(text) or next(
+        _rule_matches(searched, lowered, literals, prose=prose), None
+    )
     return literals if holds_secret else FoundLiterals((), is_clean=True)

@@ -1,9 +1,10 @@
 """Store statements: equal words are one memory, a key has one active memory, an edit keeps the id.
 
-A memory's text is the statement's words plus a tail with reasons and alternatives, since a judge sees only the text;
-`particulars` holds them too. Every change and its events are one transaction. Nothing is erased here, and indexed
-memories are not touched. Trade-offs: words are compared literally (consolidation merges paraphrases); the tail is found
-by rendering it again, so after a manual edit of it the whole text counts as words.
+A memory's text is the statement's words plus a tail with reasons and alternatives, since a judge
+sees only the text; `particulars` holds them too. Every change and its events are one transaction.
+Nothing is erased here, and indexed memories are not touched. Trade-offs: words are compared
+literally (consolidation merges paraphrases); the tail is found by rendering it again, so after a
+manual edit of it the whole text counts as words.
 """
 
 import sqlite3
@@ -66,9 +67,14 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
 
 
 def remember(
-    store: "Store", statement: Statement, *, citations: Iterable[Citation] = (), now: float | None = None
+    store: "Store",
+    statement: Statement,
+    *,
+    citations: Iterable[Citation] = (),
+    now: float | None = None,
 ) -> StoredStatement:
-    """Store a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
+    """Store a statement in the database of its layer. now: Unix seconds; None: by the store's
+    clock.
 
     A decision that a person states without naming its author is by git's `user.name`.
     Raises UsageError for an empty text, a layer that is off, or a citation in the user's own store.
@@ -85,19 +91,28 @@ def remember(
         return remember_within(connection, statement, citations=cited, now=store.now_or_clock(now))
 
 
-def entry_statement(text: str, metadata: Mapping[str, object], when: datetime | float | None) -> Statement:
-    """Return the statement of an entry of any kind: below its text one line for its time and for each of its facts.
+def entry_statement(
+    text: str, metadata: Mapping[str, object], when: datetime | float | None
+) -> Statement:
+    """Return the statement of an entry of any kind: below its text one line for its time and for
+    each of its facts.
 
-    when: Unix seconds or a time; None: of no time of its own. Raises UsageError for an impossible time.
+    when: Unix seconds or a time; None: of no time of its own.
+    Raises UsageError for an impossible time.
     """
     is_entry = isinstance(text, str) and isinstance(metadata, Mapping)
     if not (is_entry and isinstance(when, datetime | float | int | None)):
-        raise UsageError("this is not an entry", hint="Give a text, a mapping of metadata, a datetime or Unix seconds.")
+        raise UsageError(
+            "this is not an entry",
+            hint="Give a text, a mapping of metadata, a datetime or Unix seconds.",
+        )
     at = when.timestamp() if isinstance(when, datetime) else when
     facts = {name: " ".join(str(value).split()) for name, value in metadata.items()}
     if at is not None:
         if not 0 < at <= LATEST_TIMESTAMP:
-            raise UsageError(f"{when} is not a time", hint="Give Unix seconds, or a datetime from 1970 on.")
+            raise UsageError(
+                f"{when} is not a time", hint="Give Unix seconds, or a datetime from 1970 on."
+            )
         facts = {"when": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), **facts}
     lines = "\n".join(f"{name}: {value}" for name, value in facts.items())
     return Statement(text=f"{text}\n\n{lines}" if text.strip() and lines else text, at=at)
@@ -145,27 +160,37 @@ def update_memory(
     """Change a memory; it keeps its id and history, and is judged again if its text changes.
 
     citations: replace its citations; None leaves them, an empty list removes them.
-    A different key makes a new memory that supersedes the old one; removing the key keeps the memory, but a preference
-    needs one.
+    A different key makes a new memory that supersedes the old one; removing the key keeps the
+    memory, but a preference needs one.
     Raises NothingMatched, and UsageError for indexed memories.
     """
     there = memory_by_id(store, memory_id)
     if there.source is MemorySource.INDEX:
-        raise UsageError(f"{memory_id} comes from {there.path}", hint="Edit the file; the next index run updates it.")
+        raise UsageError(
+            f"{memory_id} comes from {there.path}",
+            hint="Edit the file; the next index run updates it.",
+        )
     cited = None if citations is None else tuple(citations)
     _refuse_citing(there.layer, cited)
     connection, moment = store.home_of(there.layer), store.now_or_clock(now)
     with database.transaction(connection):
-        before = memory_by_id(store, memory_id)  # again, under the lock: it may have changed meanwhile
+        # again, under the lock: it may have changed meanwhile.
+        before = memory_by_id(store, memory_id)
         pii = store.settings.allow_pii
-        after, redacted = _changed(before, wanted, now=moment, renewed=cited is not None, allow_pii=pii)
+        after, redacted = _changed(
+            before, wanted, now=moment, renewed=cited is not None, allow_pii=pii
+        )
         if before.key and after.key and after.key != before.key:
             return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write_memory(connection, after, before=before, now=moment)
-        connection.execute("UPDATE memory_row SET importance = ? WHERE id = ?", (after.importance, after.id))
+        connection.execute(
+            "UPDATE memory_row SET importance = ? WHERE id = ?", (after.importance, after.id)
+        )
         if cited is not None:
             evidence.attach_citations(connection, after.id, cited)
-    return StoredStatement(memory=after, became=StatementEffect.UPDATED, superseded=superseded, redacted=redacted)
+    return StoredStatement(
+        memory=after, became=StatementEffect.UPDATED, superseded=superseded, redacted=redacted
+    )
 
 
 def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None:
@@ -180,8 +205,14 @@ def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory
     """Return the memory with exactly these words, in any status; active ones first."""
     words = statement_text(made)
     found = memories_starting_with(connection, made.layer, made.kind, words)
-    same = [memory for memory in found if statement_text(memory) == words and made.key in ("", memory.key)]
-    return min(same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None)
+    same = [
+        memory
+        for memory in found
+        if statement_text(memory) == words and made.key in ("", memory.key)
+    ]
+    return min(
+        same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None
+    )
 
 
 def _restated(before: Memory, made: Memory, statement: Statement, *, renewed: bool) -> Memory:
@@ -193,22 +224,35 @@ def _restated(before: Memory, made: Memory, statement: Statement, *, renewed: bo
         scope=made.scope if statement.scope else before.scope,
         confidence=max(before.confidence, made.confidence),
         evidence_count=before.evidence_count + made.evidence_count,
-        source=MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, made.source) else before.source,
+        source=MemorySource.EXPLICIT
+        if MemorySource.EXPLICIT in (before.source, made.source)
+        else before.source,
         **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "importance")},
     )
-    return memory_writer.with_status(merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
+    return memory_writer.with_status(
+        merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE
+    )
 
 
-def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool, allow_pii: bool) -> tuple[Memory, int]:
-    """Return the changed memory, redacted again, with its old id; and how many secrets were redacted."""
+def _changed(
+    before: Memory, wanted: MemoryChange, *, now: float, renewed: bool, allow_pii: bool
+) -> tuple[Memory, int]:
+    """Return the changed memory, redacted again, with its old id; and how many secrets were
+    redacted."""
     words = statement_text(before) if wanted.text is None else normalise_text(wanted.text)
     if not words:
         raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
     key = checked_key(before.kind, before.key if wanted.key is None else wanted.key)
     was_first_line = before.title == first_line_title(statement_text(before))
-    title = before.title if wanted.title is None and not was_first_line else checked_line("title", wanted.title or "")
+    title = (
+        before.title
+        if wanted.title is None and not was_first_line
+        else checked_line("title", wanted.title or "")
+    )
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
-    worded = compose_text(words, _changed_particulars(before.particulars, wanted), allow_pii=allow_pii)
+    worded = compose_text(
+        words, _changed_particulars(before.particulars, wanted), allow_pii=allow_pii
+    )
     made, redacted = memory_writer.remake_memory(
         before,
         title=title or first_line_title(words),
@@ -218,7 +262,9 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
         key=key,
         importance=before.importance if wanted.importance is None else wanted.importance,
         confidence=before.confidence if wanted.confidence is None else wanted.confidence,
-        status=MemoryStatus.ACTIVE if renewed and before.status is MemoryStatus.STALE else before.status,
+        status=MemoryStatus.ACTIVE
+        if renewed and before.status is MemoryStatus.STALE
+        else before.status,
         updated_at=now,
         allow_pii=allow_pii,
     )
@@ -227,7 +273,9 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
 
 def _changed_particulars(known: MemoryDetails, wanted: MemoryChange) -> MemoryDetails:
     texts = {"rationale": wanted.because, "resolution": wanted.resolution}
-    given: dict[str, object] = {name: normalise_text(text) for name, text in texts.items() if text is not None}
+    given: dict[str, object] = {
+        name: normalise_text(text) for name, text in texts.items() if text is not None
+    }
     if wanted.alternatives is not None:
         given["alternatives"] = tuple(filter(None, map(normalise_text, wanted.alternatives)))
     if wanted.links is not None:
@@ -249,10 +297,17 @@ def _move_to_key(
     """Store a memory under its new key as a new memory that supersedes the old one."""
     names = ("kind", "layer", "title", "key", "importance", "confidence", "source")
     told_again = {name: getattr(after, name) for name in names}
-    statement = Statement(text=statement_text(after), allow_pii=True, **told_again)  # it was redacted just now
-    cited = evidence.citations_of(connection, [before.id]).get(before.id, ()) if citations is None else citations
+    # It was redacted just now.
+    statement = Statement(text=statement_text(after), allow_pii=True, **told_again)
+    cited = (
+        evidence.citations_of(connection, [before.id]).get(before.id, ())
+        if citations is None
+        else citations
+    )
     told = remember_within(connection, statement, now=now, citations=cited, known=after.particulars)
-    old = replace(memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id)
+    old = replace(
+        memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id
+    )
     write_memory(connection, old, before=before, now=now)
     return replace(told, superseded=(*told.superseded, before.id), redacted=redacted)
 
@@ -261,7 +316,10 @@ TITLE_CHARS = 80
 
 
 def layer_of_statement(statement: Statement) -> Layer:
-    """Return the layer of a statement. Raises UsageError for a kind that cannot be stated, or not in that layer."""
+    """Return the layer of a statement.
+
+    Raises UsageError for a kind that cannot be stated, or not in that layer.
+    """
     may = LAYERS_BY_KIND.get(statement.kind)
     if may is None:
         raise UsageError(
@@ -281,12 +339,15 @@ def memory_from_statement(
 ) -> tuple[Memory, int]:
     """Make the memory of a statement; also return how many secrets were redacted.
 
-    particulars: everything besides the words. attempt: makes another id if one is taken by other words.
+    particulars: everything besides the words.
+    attempt: makes another id if one is taken by other words.
     Raises UsageError for an empty or too long statement.
     """
     layer, words = layer_of_statement(statement), normalise_text(statement.text)
     if not words:
-        raise UsageError("there is nothing to remember: the text is empty", hint="Say it in a sentence.")
+        raise UsageError(
+            "there is nothing to remember: the text is empty", hint="Say it in a sentence."
+        )
     key = checked_key(statement.kind, statement.key)
     worded = compose_text(words, particulars, allow_pii=statement.allow_pii)
     memory, redacted = memory_writer.make_memory(
@@ -298,7 +359,8 @@ def memory_from_statement(
         ordinal=integer_id("said", key, worded.words, *([str(attempt)] if attempt else [])),
         particulars=worded.particulars,
         key=key,
-        scope=statement.scope or (MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY),
+        scope=statement.scope
+        or (MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY),
         importance=statement.weight,
         confidence=statement.confidence,
         evidence_count=statement.evidence_count,
@@ -310,9 +372,14 @@ def memory_from_statement(
 
 
 def checked_key(kind: Kind, key: str) -> str:
-    """Return the stripped key. Raises UsageError for a preference without one, and for a too long one."""
+    """Return the stripped key.
+
+    Raises UsageError for a preference without one, and for a too long one.
+    """
     if kind is Kind.PREFERENCE and not key.strip():
-        raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
+        raise UsageError(
+            "a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`."
+        )
     return checked_line("key", key)
 
 
@@ -340,14 +407,16 @@ class ComposedText(NamedTuple):
 def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> ComposedText:
     """Join words and details into one text; each part is redacted alone, then the whole.
 
-    If only the joined text contains a secret, the redacted text counts as words without details. Raises UsageError if
-    either is too long.
+    If only the joined text contains a secret, the redacted text counts as words without details.
+    Raises UsageError if either is too long.
     """
     details = (said.rationale, *said.alternatives, said.resolution)
     memory_writer.check_statement_length(words, details)
     cleaned = [redact_said(part, allow_pii=allow_pii) for part in (words, *details)]
     words, rationale, *alternatives, resolution = [part.text for part in cleaned]
-    told = replace(said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution)
+    told = replace(
+        said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution
+    )
     found = sum(part.count for part in cleaned)
     text, joined, _ = astuple(redact_said(words + details_text(told), allow_pii=allow_pii))
     if joined:
@@ -356,13 +425,18 @@ def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> Compose
 
 
 def entity_for_key(layer: Layer, key: str) -> str:
-    """Return the entity a judge is shown; the prefix keeps the user's contents apart from a project's."""
+    """Return the entity a judge is shown; the prefix keeps the user's contents apart from a
+    project's."""
     return f"user {key}".strip() if layer is Layer.USER else key
 
 
 def details_text(said: MemoryDetails) -> str:
     """Return the details as the tail of the text; empty if there are none."""
-    parts = {"Because": said.rationale, "Instead of": "; ".join(said.alternatives), "Fixed by": said.resolution}
+    parts = {
+        "Because": said.rationale,
+        "Instead of": "; ".join(said.alternatives),
+        "Fixed by": said.resolution,
+    }
     return "".join(f"\n\n{label}: {text}" for label, text in parts.items() if text)
 
 
@@ -372,15 +446,19 @@ def statement_text(memory: Memory) -> str:
 
 
 def merge_particulars(statement: Statement, *known: MemoryDetails) -> MemoryDetails:
-    """Return the particulars of a statement; missing ones are taken from the first of `known` that has them."""
+    """Return the particulars of a statement; missing ones are taken from the first of `known` that
+    has them."""
     told = MemoryDetails()
     for one in known:
-        told = MemoryDetails(**{name: getattr(told, name) or getattr(one, name) for name in told.__struct_fields__})
+        told = MemoryDetails(
+            **{name: getattr(told, name) or getattr(one, name) for name in told.__struct_fields__}
+        )
     links = filter(None, (checked_line("link", link) for link in statement.links))
     return replace(
         told,
         rationale=normalise_text(statement.because) or told.rationale,
-        alternatives=tuple(filter(None, map(normalise_text, statement.alternatives))) or told.alternatives,
+        alternatives=tuple(filter(None, map(normalise_text, statement.alternatives)))
+        or told.alternatives,
         links=tuple(dict.fromkeys([*told.links, *links])),
         author=told.author or checked_line("name", statement.author),
     )

@@ -1,7 +1,8 @@
-"""Remove memories from one store, with their vectors, evidence, edges and judgments; an event stays.
+"""Remove memories from one store, with their vectors, evidence, edges and judgments; an event
+stays.
 
-Answers, receipts and exchanges made with a memory stay: erasing those is an extension. Judgments of a content that
-another memory has stay too. Indexed memories are refused: the index removes them.
+Answers, receipts and exchanges made with a memory stay: erasing those is an extension. Judgments of
+a content that another memory has stay too. Indexed memories are refused: the index removes them.
 """
 
 import json
@@ -20,7 +21,8 @@ from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids
 from xscore.store.store import Store
 
 _SHARED_WITH = "shared_with"
-"""Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON list."""
+"""Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON
+list."""
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
@@ -33,12 +35,18 @@ _ROWS = (
 )
 """What a count of them is called (empty: not counted), table, and which rows are a memory's."""
 _VECTORS = "SELECT count(*) FROM vec"
-_OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY memory_id"
+_OCCURRENCES_IN = (
+    f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY"
+    " memory_id"
+)
 _COUNT_LESS = """
-    UPDATE memory_row SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
+    UPDATE memory_row
+      SET attrs = json_set(attrs, '$.occurrences',
+      max(1, json_extract(attrs, '$.occurrences') - :n)),
         evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
     WHERE version = 0 AND (id = :id
-        OR kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
+        OR kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links')
+          WHERE value = :id))
 """
 """For a failure and its pattern."""
 
@@ -50,7 +58,8 @@ def shared_servers(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
-    """Remember that judgments go to this server, so that an erasure reaches it, or says that it did not."""
+    """Remember that judgments go to this server, so that an erasure reaches it, or says that it did
+    not."""
     if name not in shared_servers(connection):
         with database.transaction(connection):
             write_meta(connection, _SHARED_WITH, json.dumps([*shared_servers(connection), name]))
@@ -62,8 +71,11 @@ def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
     indexed = next((memory for memory in found if memory.source is MemorySource.INDEX), None)
     if indexed:
         raise UsageError(
-            f"{indexed.id} comes from the file {indexed.path} and would be back with the next index",
-            hint="Exclude the file (`index.exclude`), then run `xscore index`: its memories go then.",
+            f"{indexed.id} comes from the file {indexed.path} and would be back with the next"
+            " index",
+            hint=(
+                "Exclude the file (`index.exclude`), then run `xscore index`: its memories go then."
+            ),
         )
     return {memory.id: memory for memory in found}
 
@@ -78,14 +90,19 @@ def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
     return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
 
 
-def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float) -> Counter[str]:
+def remove_memory_rows(
+    connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float
+) -> Counter[str]:
     """Remove rows in the open transaction, with an event each; return the counts by kind of row."""
     ids = json.dumps(sorted(memories))
     removed = Counter[str]()
     (vectors,) = connection.execute(_VECTORS).fetchone()
     for what, table, of_memory in _ROWS:
-        removed[what] += connection.execute(f"DELETE FROM {table} WHERE {of_memory}", (ids,)).rowcount
-    # Those of texts that no other memory has went with them; each also has the vector of its words in its row.
+        removed[what] += connection.execute(
+            f"DELETE FROM {table} WHERE {of_memory}", (ids,)
+        ).rowcount
+    # Those of texts that no other memory has went with them; each also has the vector of its words
+    # in its row.
     removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
     drop_unused_file_ends(connection)
     del removed[""]
@@ -107,7 +124,9 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
         "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
     ).rowcount
     by_key = "query_id IN (SELECT id FROM query)"  # lets SQLite use the primary key
-    judgments = connection.execute(f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among).rowcount
+    judgments = connection.execute(
+        f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among
+    ).rowcount
     connection.execute(f"DELETE FROM claim WHERE content {IN_JSON_LIST}", among)
     connection.execute(
         f"DELETE FROM untrusted_score WHERE hash {IN_JSON_LIST}"
@@ -129,6 +148,9 @@ def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
             memories = read_removable(connection, ids)
             remove_memory_rows(connection, memories, now=now)
             origins = {memory.particulars.origin for memory in memories.values()} - {""}
-            connection.execute(f"DELETE FROM session_file WHERE origin {IN_JSON_LIST}", (json.dumps(sorted(origins)),))
+            connection.execute(
+                f"DELETE FROM session_file WHERE origin {IN_JSON_LIST}",
+                (json.dumps(sorted(origins)),),
+            )
             count += len(memories)
     return count

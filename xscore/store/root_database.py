@@ -1,4 +1,5 @@
-"""Open the database of a root: its own, a copy of one that cannot be written, or an empty one in memory.
+"""Open the database of a root: its own, a copy of one that cannot be written, or an empty one in
+memory.
 
 `opening` opens a database in a folder and decides whether it is trusted; here it is decided which
 one is opened. What few commands need is loaded where it is needed. Trade-off: a store that versions
@@ -14,7 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.platform.paths import STORE_FILE, RepositoryRoot, can_write, fallback_store_dir, refuse_wide_folder
+from xscore.platform.paths import (
+    STORE_FILE,
+    RepositoryRoot,
+    can_write,
+    fallback_store_dir,
+    refuse_wide_folder,
+)
 from xscore.store import opening, user_secret
 
 
@@ -33,10 +40,13 @@ class OpenedDatabase(Struct, frozen=True):
     """What the user should know of the opening."""
 
 
-def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, create: bool) -> OpenedDatabase:
+def open_database(
+    root: RepositoryRoot, user_data_dir: Path, *, trust: bool, create: bool
+) -> OpenedDatabase:
     """Open a root's database; first move the one that is still in the tree of a repository.
 
-    create: make a missing one; False opens an empty one in memory. Raises StoreUntrusted,
+    create: make a missing one; False opens an empty one in memory.
+    Raises StoreUntrusted,
     StoreDamaged, StoreError, and UsageError where a store would make the home folder a project.
     """
     notes = _take_over_earlier_store(root, user_data_dir)
@@ -48,7 +58,8 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
         return _find_siblings(root, user_data_dir)
 
     refuse_wide_folder(root)
-    # A new store needs a mark in the user's folder: where that cannot be written, nothing can be kept.
+    # A new store needs a mark in the user's folder: where that cannot be written, nothing can be
+    # kept.
     if not (root.read_only or opening.has_store(root.store_dir) or can_write(user_data_dir)):
         root = replace(root, read_only=True)
     if root.read_only:
@@ -64,13 +75,19 @@ def open_database(root: RepositoryRoot, user_data_dir: Path, *, trust: bool, cre
     connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
     user = user_secret.load_user_secret(user_data_dir)
     keys = opening.key_source(user_data_dir)
-    return OpenedDatabase(connection, root, user, keys, is_kept=True, siblings=siblings, notes=notes)
+    return OpenedDatabase(
+        connection, root, user, keys, is_kept=True, siblings=siblings, notes=notes
+    )
 
 
 def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
-    """Take over the store that versions before schema 2 left in the tree, if there is one; return what to say of it."""
+    """Take over the store that versions before schema 2 left in the tree, if there is one; return
+    what to say of it."""
     places = (root.earlier_store_dir, fallback_store_dir(root.path))
-    if not any(place and place != root.store_dir and os.path.lexists(place / STORE_FILE) for place in places):
+    if not any(
+        place and place != root.store_dir and os.path.lexists(place / STORE_FILE)
+        for place in places
+    ):
         return []
     from xscore.store.earlier_place import take_over_earlier_store  # once a repository
 
@@ -78,6 +95,7 @@ def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[
 
 
 def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:
-    from xscore.store.siblings import sibling_stores  # only new stores and turns with something to judge look for them
+    # Only new stores and turns with something to judge look for them.
+    from xscore.store.siblings import sibling_stores
 
     return sibling_stores(root, user_data_dir=user_data_dir)

@@ -1,8 +1,10 @@
-"""After an erasure: empty the journal and rewrite the database, so that its files keep no byte of the erased rows.
+"""After an erasure: empty the journal and rewrite the database, so that its files keep no byte of
+the erased rows.
 
-A mark in the store records that this is pending, in case the process is killed. The module also finds leftover copies
-beside a store and searches files for erased lines. Trade-offs: every erasure rewrites the database, which takes about a
-second and a second copy per 100 MB; freed disk blocks are out of reach.
+A mark in the store records that this is pending, in case the process is killed. The module also
+finds leftover copies beside a store and searches files for erased lines. Trade-offs: every erasure
+rewrites the database, which takes about a second and a second copy per 100 MB; freed disk blocks
+are out of reach.
 """
 
 import re
@@ -24,15 +26,25 @@ from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halv
 _MARK = "unclean"
 """Key in `meta`: rows were erased, and the files were not rewritten since."""
 SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
-_SCRATCH = re.compile(rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?")
+_SCRATCH = re.compile(
+    rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?"
+)
 _SIDES = ("", *JOURNALS)
-_TASKS = "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM session"
+_TASKS = (
+    "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM"
+    " session"
+)
 
 
 def lines_still_stored(
-    connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
+    connection: sqlite3.Connection,
+    lines: Iterable[str],
+    *,
+    but: Collection[str] = (),
+    tasks: bool = False,
 ) -> set[str]:
-    """Return the lines that other memories, or with `tasks` turns and sessions, still hold legitimately."""
+    """Return the lines that other memories, or with `tasks` turns and sessions, still hold
+    legitimately."""
     wanted, found = LineMatcher(lines), set[str]()
     if wanted:
         memories = read_with_bodies(connection, "id, title", "true", table="memory_row")
@@ -53,7 +65,10 @@ def leftover_files(store_dir: Path) -> list[Path]:
 
 
 def leftover_files_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
-    """Return the leftovers that hold one of the lines, or may because they are encrypted. Raises StoreError."""
+    """Return the leftovers that hold one of the lines, or may because they are encrypted.
+
+    Raises StoreError.
+    """
     places = {place: _files(place) for place in leftover_files(store_dir)}
     held = {file for files in places.values() for file in files}
     tainted = set(search_files(held, with_halves(lines)))
@@ -75,7 +90,9 @@ def remove_paths(places: Iterable[Path]) -> None:
 
 def database_files(path: Path) -> list[Path]:
     """Return the existing files among the database at this path and its journals."""
-    return [file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()]
+    return [
+        file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()
+    ]
 
 
 def search_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
@@ -83,11 +100,16 @@ def search_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[
     try:
         return find_lines_in_files(files, lines)
     except OSError as error:
-        raise StoreError(f"the files cannot be searched: {error}", hint="Check their permissions.") from error
+        raise StoreError(
+            f"the files cannot be searched: {error}", hint="Check their permissions."
+        ) from error
 
 
 def scrub_database(connection: sqlite3.Connection, *, timeout_s: float) -> bool:
-    """Rewrite the database and empty its journal; False if another process prevents it. Raises StoreError."""
+    """Rewrite the database and empty its journal; False if another process prevents it.
+
+    Raises StoreError.
+    """
     try:
         if not truncate_journal(connection, timeout_s):
             return False

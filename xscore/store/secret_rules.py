@@ -1,7 +1,9 @@
-"""The rules of redaction (`secrets.toml`, read as JSON), and the checks that a value passes to count as a secret.
+"""The rules of redaction (`secrets.toml`, read as JSON), and the checks that a value passes to
+count as a secret.
 
-A check looks at the value alone, and refuses placeholders, names, examples, paths and prose. What depends on the text
-around a value is in the pattern of its rule. Trade-off: a password that is an example elsewhere
+A check looks at the value alone, and refuses placeholders, names, examples, paths and prose. What
+depends on the text around a value is in the pattern of its rule. Trade-off: a password that is an
+example elsewhere
 (`tiger`, `changeme`) is not redacted.
 """
 
@@ -17,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 MIXED_BITS = 3.0
-"""Shannon entropy, bits per character, of the shortest keys in use; words and identifiers are near or below it."""
+"""Shannon entropy, bits per character, of the shortest keys in use; words and identifiers are near
+or below it."""
 
 ENTROPY_CHARS = 256
 """Entropy is measured on this many characters."""
@@ -37,7 +40,9 @@ _VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
 _NAME = re.compile(r"[A-Za-z]\w*(?:[.-][A-Za-z]\w*)*\.[A-Za-z][\w-]*\Z", re.ASCII)
-_ALGORITHM = re.compile(r"(?:sha|md|base|utf|aes|rsa|pbkdf|argon|hs|rs|v)[-_]?\d+(?:[-_]\w+)?\Z", re.IGNORECASE)
+_ALGORITHM = re.compile(
+    r"(?:sha|md|base|utf|aes|rsa|pbkdf|argon|hs|rs|v)[-_]?\d+(?:[-_]\w+)?\Z", re.IGNORECASE
+)
 _DESCRIBES = re.compile(r"(?:ed|ing|able|ible)\Z", re.IGNORECASE)
 
 Check = Callable[[str], bool]
@@ -57,7 +62,8 @@ class Shape(Struct, frozen=True):
     back: int = 0
     """Characters before the literal at which the match begins."""
     core: str = ""
-    """Pattern that matches the secret alone, whatever stands before it, within one run of token characters."""
+    """Pattern that matches the secret alone, whatever stands before it, within one run of token
+    characters."""
 
 
 class ProviderKey(Struct, frozen=True):
@@ -81,7 +87,15 @@ class ProviderKey(Struct, frozen=True):
         if "(?P<secret>" not in secret:
             secret = f"(?P<secret>{secret})"
         core = secret + "(?![A-Za-z0-9])"
-        return Shape(self.type, self.starts, "@edge@" + core, self.check, case=True, back=self.back, core=core)
+        return Shape(
+            self.type,
+            self.starts,
+            "@edge@" + core,
+            self.check,
+            case=True,
+            back=self.back,
+            core=core,
+        )
 
 
 class SecretName(Struct, frozen=True):
@@ -137,7 +151,9 @@ class SecretRules(Struct, frozen=True):
 @cache
 def secret_rules() -> SecretRules:
     """Read the rules, once."""
-    return msgspec.json.decode(Path(__file__).with_name("secrets.json").read_bytes(), type=SecretRules)
+    return msgspec.json.decode(
+        Path(__file__).with_name("secrets.json").read_bytes(), type=SecretRules
+    )
 
 
 @cache
@@ -158,13 +174,23 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_value(value: str) -> bool:
-    """Whether a literal can be a secret: no placeholder, name, example, path, file, address or prose."""
+    """Whether a literal can be a secret: no placeholder, name, example, path, file, address or
+    prose."""
     lowered = value.lower()
-    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value) or _VERSION.match(value):
+    if (
+        len(value) < 4
+        or len(set(value[:NAME_CHARS])) < 3
+        or _SPACE.search(value)
+        or _VERSION.match(value)
+    ):
         return False
     if any(part in lowered for part in secret_rules().placeholders["parts"]):
         return False
-    if value[0] in "<{$%/[" or value.endswith(("}", ">")) or lowered.startswith(("http://", "https://", "./", "../")):
+    if (
+        value[0] in "<{$%/["
+        or value.endswith(("}", ">"))
+        or lowered.startswith(("http://", "https://", "./", "../"))
+    ):
         return False
     if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
         return True
@@ -175,11 +201,14 @@ def _is_value(value: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """Whether a value is the name of a file (`last_clean.json`) or of a text (`label.change-password`)."""
+    """Whether a value is the name of a file (`last_clean.json`) or of a text
+    (`label.change-password`)."""
     if not _NAME.match(value):
         return False
     ending = value.rpartition(".")[2].lower()
-    return ending in secret_rules().placeholders["endings"] or bool(_telling_words() & set(_words(value)))
+    return ending in secret_rules().placeholders["endings"] or bool(
+        _telling_words() & set(_words(value))
+    )
 
 
 @cache
@@ -196,7 +225,11 @@ def _is_token(value: str) -> bool:
 
 
 def _is_plain(value: str) -> bool:
-    if not _is_value(value) or _is_dotted(value) or value.lower() in secret_rules().placeholders["types"]:
+    if (
+        not _is_value(value)
+        or _is_dotted(value)
+        or value.lower() in secret_rules().placeholders["types"]
+    ):
         return False
     if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
         return False
@@ -208,9 +241,11 @@ def _is_bare(value: str) -> bool:
 
 
 def _is_numbered_name(value: str) -> bool:
-    """Whether a value names a type or variable although it has digits: `Uint8Array`, `base64_password`.
+    """Whether a value names a type or variable although it has digits: `Uint8Array`,
+    `base64_password`.
 
-    Beside the known name it may have only words of which such names are made: `sha256Hunter` is a password.
+    Beside the known name it may have only words of which such names are made: `sha256Hunter` is a
+    password.
     """
     if len(value) > NAME_CHARS or not _IDENTIFIER.match(value.lstrip(_OPERATORS)):
         return False
@@ -219,7 +254,11 @@ def _is_numbered_name(value: str) -> bool:
         return False
     rest, technical_names = _numbered_words().subn(" ", name)
     words = set(_words(rest))
-    return technical_names > 0 and not _DIGIT.search(rest) and words <= secret_rules().placeholders["name_words"]
+    return (
+        technical_names > 0
+        and not _DIGIT.search(rest)
+        and words <= secret_rules().placeholders["name_words"]
+    )
 
 
 def _split_name(value: str) -> tuple[str, str]:
@@ -234,7 +273,8 @@ def _numbered_words() -> re.Pattern[str]:
     placeholders = secret_rules().placeholders
     long_names = _any_of(placeholders["numbered"]) + r"(?!\d)"
     short_names = _any_of(placeholders["short_numbered"]) + r"(?![a-z\d])"
-    # First what is cheap: hardly any place has letters and a digit before it is worth trying each name.
+    # First what is cheap: hardly any place has letters and a digit before it is worth trying each
+    # name.
     begin = r"(?=[A-Za-z]{1,8}\d)(?:(?<![A-Za-z\d])|(?=[A-Z]))"
     return re.compile(f"{begin}(?:{long_names}|{short_names})")
 
@@ -249,13 +289,17 @@ def _is_word(value: str) -> bool:
     if not _is_plain(value) or _is_numbered_name(value):
         return False
     inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
-    return not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (len(value) >= 8 and (inner_digit or _is_jumbled(value)))
+    return not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (
+        len(value) >= 8 and (inner_digit or _is_jumbled(value))
+    )
 
 
 def _is_jumbled(value: str) -> bool:
     """Whether the case changes too often for a name: `paSSeTrVNq` has words of two letters."""
     words = _WORD.findall(value)
-    return "$" in value[1:-1] or (len(words) > 2 and sum(map(len, words)) <= SHORT_WORDS * len(words))
+    return "$" in value[1:-1] or (
+        len(words) > 2 and sum(map(len, words)) <= SHORT_WORDS * len(words)
+    )
 
 
 def _is_spoken(value: str) -> bool:
@@ -283,14 +327,21 @@ def _is_url_example(value: str) -> bool:
 
 
 def _is_dotted(value: str) -> bool:
-    return "." in value and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS))) and max(map(len, value.split("."))) < 24
+    return (
+        "." in value
+        and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS)))
+        and max(map(len, value.split("."))) < 24
+    )
 
 
-_TELLING_COOKIE = re.compile(r"sess|sid\b|auth|token|jwt|login|remember|csrf|xsrf|\bid\b", re.IGNORECASE)
+_TELLING_COOKIE = re.compile(
+    r"sess|sid\b|auth|token|jwt|login|remember|csrf|xsrf|\bid\b", re.IGNORECASE
+)
 
 
 def _is_cookie(value: str) -> bool:
-    """Whether one of the pairs of a cookie is a session: its value looks like a key, or its name tells."""
+    """Whether one of the pairs of a cookie is a session: its value looks like a key, or its name
+    tells."""
     for pair in value.split(";"):
         name, _, content = pair.partition("=")
         if _is_token(content) and (len(content) >= 16 or _TELLING_COOKIE.search(name)):

@@ -114,7 +114,8 @@ def places(text: str, literal: str) -> Iterator[int]:
 
 @cache
 def _tree() -> tuple[_Branch, ...]:
-    """Return the literals of shapes and the words of names, each below what it contains or needs."""
+    """Return the literals of shapes and the words of names, each below what it contains or
+    needs."""
     below: dict[str, list[Literal]] = {}
     literals = sorted(_all_literals(), key=lambda literal: len(literal.text))
     for literal in literals:
@@ -127,7 +128,8 @@ def _tree() -> tuple[_Branch, ...]:
 
 def _all_literals() -> Iterator[Literal]:
     rules = secret_rules()
-    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
+    # So that each text is searched once for a literal.
+    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}
     for shape in rules.shape:
         if shape.needs:
             shapes.setdefault((shape.needs, False), ())
@@ -145,13 +147,19 @@ def _all_literals() -> Iterator[Literal]:
 def _contained(literal: Literal, shortest_first: list[Literal]) -> str:
     """Return the shortest literal that this one contains; empty if there is none."""
     for other in shortest_first:
-        if not other.minds_case and other.text in literal.text.lower() and other.text != literal.text.lower():
+        if (
+            not other.minds_case
+            and other.text in literal.text.lower()
+            and other.text != literal.text.lower()
+        ):
             return other.text
     return ""
 
 
 def _branches(above: str, below: dict[str, list[Literal]]) -> tuple[_Branch, ...]:
-    return tuple(_Branch(literal, _branches(literal.text, below)) for literal in below.get(above, []))
+    return tuple(
+        _Branch(literal, _branches(literal.text, below)) for literal in below.get(above, [])
+    )
 
 
 @cache

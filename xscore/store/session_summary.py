@@ -1,8 +1,8 @@
 """Summarize a working session by extracting lines from its tasks and answers, without a model.
 
-The summary is rebuilt from the stored turns and exchanges after each turn, so it keeps nothing erased. Files, names,
-goals and open items are quoted as written. Trade-offs: only marked lines (`Goal:`, `TODO:`) are found; the first and
-the latest turns are read, the others only counted.
+The summary is rebuilt from the stored turns and exchanges after each turn, so it keeps nothing
+erased. Files, names, goals and open items are quoted as written. Trade-offs: only marked lines
+(`Goal:`, `TODO:`) are found; the first and the latest turns are read, the others only counted.
 """
 
 import json
@@ -34,10 +34,11 @@ UNFINISHED = frozenset({"running", "failed", "interrupted"})
 ENTRIES = 40
 """A summary reads the first turn and this many of the latest."""
 _ANSWER, _ANSWER_IN_TASK = "\n\nAnswer: ", "\n\n Answer: "
-"""Marks the answer of an exchange; it is escaped with a space in the task, so the first match is the mark."""
+"""Marks the answer of an exchange; it is escaped with a space in the task, so the first match is
+the mark."""
 _TURNS = (
-    "SELECT id, turn_key, task, context, state, answer <> '' FROM turn WHERE thread = ? AND task <> ''"
-    " ORDER BY started_at DESC, id DESC LIMIT ?"
+    "SELECT id, turn_key, task, context, state, answer <> '' FROM turn WHERE thread = ? AND task <>"
+    " '' ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 _GOAL, _OPENED, _CLOSED = (
     rf"(?im)^[ \t]*(?:[-*][ \t]+)?{mark}[ \t]*(\S.*)$"
@@ -121,19 +122,25 @@ def session_entry(
 
 
 def summarise_entries(
-    entries: Sequence[SessionEntry], *, ticket: str = "", goals: Sequence[str] = (), earlier: int = 0
+    entries: Sequence[SessionEntry],
+    *,
+    ticket: str = "",
+    goals: Sequence[str] = (),
+    earlier: int = 0,
 ) -> SessionSummary:
     """Combine entries, oldest first; the latest win if there are too many.
 
-    goals: replace the goals in the tasks; if there are none, the first task is the goal. earlier: number of tasks
-    before these.
+    goals: replace the goals in the tasks; if there are none, the first task is the goal.
+    earlier: number of tasks before these.
     """
     latest = entries[::-1]
     goals = goals or _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
     goals = tuple(goals) or tuple(entry.task for entry in entries[:1])
     files = _distinct((file for entry in latest for file in entry.files), MOST_FILES)
     names = _distinct((name for entry in latest for name in entry.entities), MOST_NAMES)
-    ids = _distinct((i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS)
+    ids = _distinct(
+        (i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS
+    )
     pending = _pending(entries)
     parts = {
         "Ticket: ": ticket,
@@ -144,11 +151,14 @@ def summarise_entries(
         "Names: ": ", ".join(names),
     }
     text = "\n".join(label + part for label, part in parts.items() if part)
-    return SessionSummary(goals=goals, files=files, entities=names, pending=pending, memory_ids=ids, text=text)
+    return SessionSummary(
+        goals=goals, files=files, entities=names, pending=pending, memory_ids=ids, text=text
+    )
 
 
 def names_memory(identifier: str, entity: str, said: str) -> bool:
-    """Whether a text names a memory: by its id, by its whole name, or by a last part that looks like code."""
+    """Whether a text names a memory: by its id, by its whole name, or by a last part that looks
+    like code."""
     if any(identifier.startswith(cited) for cited in _CITED.findall(said)):
         return True
     last = re.split(r" > |\.|::", entity)[-1]
@@ -215,7 +225,8 @@ def _distinct(values: Iterable[str], most: int) -> tuple[str, ...]:
 
 
 def exchange_text(task: str, answer: str, *more: str) -> str:
-    """Return the text of an exchange: the task, the answer if there is one, and any further parts."""
+    """Return the text of an exchange: the task, the answer if there is one, and any further
+    parts."""
     asked = f"Task: {task}".replace(_ANSWER, _ANSWER_IN_TASK)
     return "\n\n".join([asked + (_ANSWER + answer if answer else ""), *filter(None, more)])
 
@@ -241,11 +252,13 @@ def exchange_memory_id(turn_key: str) -> str:
     return memory_id(Layer.SESSION, "", Kind.EXCHANGE, "", exchange_ordinal(turn_key))
 
 
-def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int = ENTRIES) -> list[SessionEntry]:
+def session_entries(
+    connection: sqlite3.Connection, thread: str, *, limit: int = ENTRIES
+) -> list[SessionEntry]:
     """Read a session's first turn and its latest ones, oldest first, each task once.
 
-    An answered turn is read only while its exchange exists, so that erased ones are left out; one whose answer rested
-    on nothing never had any.
+    An answered turn is read only while its exchange exists, so that erased ones are left out; one
+    whose answer rested on nothing never had any.
     """
     rows = connection.execute(_TURNS, (thread, limit)).fetchall()
     if len(rows) == limit:
@@ -254,7 +267,8 @@ def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int =
     latest = {exchange_memory_id(row[1]): row for row in reversed(rows)}
     texts: dict[str, str] = dict(
         connection.execute(
-            f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {memory_rows.IN_JSON_LIST}",
+            "SELECT id, text FROM memory WHERE kind = 'exchange' AND id"
+            f" {memory_rows.IN_JSON_LIST}",
             (json.dumps(list(latest)),),
         ).fetchall()
     )
@@ -284,15 +298,20 @@ def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSum
     (turns,) = connection.execute(
         "SELECT count(DISTINCT turn_key) FROM turn WHERE thread = ? AND task <> ''", (thread,)
     ).fetchone()
-    ticket = connection.execute("SELECT active_ticket FROM session WHERE thread = ?", (thread,)).fetchone()
+    ticket = connection.execute(
+        "SELECT active_ticket FROM session WHERE thread = ?", (thread,)
+    ).fetchone()
     earlier = max(0, turns - len(told)) if turns > ENTRIES else 0
     return summarise_entries(told, ticket=ticket[0] if ticket else "", earlier=earlier)
 
 
 def save_session_summary(connection: sqlite3.Connection, thread: str) -> SessionSummary:
-    """Summarize the session and store the summary; call it also after an erasure, in the same transaction."""
+    """Summarize the session and store the summary; call it also after an erasure, in the same
+    transaction."""
     summary = summarise_session(connection, thread)
-    connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary.text, thread))
+    connection.execute(
+        "UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary.text, thread)
+    )
     return summary
 
 
@@ -301,4 +320,8 @@ def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
         f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST}",
         (json.dumps(sorted(ids)),),
     ).fetchall()
-    return {identifier: f"{path}::{entity}" if entity else path for identifier, path, entity in found if path}
+    return {
+        identifier: f"{path}::{entity}" if entity else path
+        for identifier, path, entity in found
+        if path
+    }

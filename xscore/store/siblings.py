@@ -36,7 +36,11 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
         if root.git_dir is None or sqlite_drivers.read_note(root.store_file) is not None:
             return []
         clones = _stores_of_clones(root, user_data_dir)
-        return list(islice((store for store in clones if _lends(store.parent, user_data_dir)), MOST_SIBLINGS))
+        return list(
+            islice(
+                (store for store in clones if _lends(store.parent, user_data_dir)), MOST_SIBLINGS
+            )
+        )
     except (StoreError, OSError):
         return []
 
@@ -44,11 +48,17 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
 def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Path]:
     origin, common = origin_mark(origin_url(root.path)), root.store_dir.parent
     stores = map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores)
-    clones = [store.parents[2] for store in stores if store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)]
+    clones = [
+        store.parents[2]
+        for store in stores
+        if store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)
+    ]
     others = [clone for clone in clones if clone / ".git" != common]
     for clone, their_origin in clone_origins(others, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
-        leads_here = any(_leads_to(their_origin, place) for place in (root.path, common, common.parent))
+        leads_here = any(
+            _leads_to(their_origin, place) for place in (root.path, common, common.parent)
+        )
         if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(clone) is not None:
             yield clone / ".git" / GIT_STORE_DIR / STORE_FILE
 
@@ -69,7 +79,10 @@ def _lends(store_dir: Path, user_data_dir: Path) -> bool:
 
 @contextmanager
 def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[None]:
-    """Attach a store as the schema `sibling`. Raises StoreError, or StoreDamaged for another schema version."""
+    """Attach a store as the schema `sibling`.
+
+    Raises StoreError, or StoreDamaged for another schema version.
+    """
     until = time.monotonic() + PATIENCE_S
     connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
     try:
@@ -82,7 +95,8 @@ def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[No
 
 @contextmanager
 def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
-    """Open a transaction that locks only our own store for writing and reads both at one state; commit at the end."""
+    """Open a transaction that locks only our own store for writing and reads both at one state;
+    commit at the end."""
     with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling too
         connection.execute(_LOCK)
         yield
@@ -91,7 +105,10 @@ def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
-    """Open a store read-only, at one state. Raises StoreError, or StoreDamaged for another schema version."""
+    """Open a store read-only, at one state.
+
+    Raises StoreError, or StoreDamaged for another schema version.
+    """
     until = time.monotonic() + PATIENCE_S
     with (
         closing(open_unchecked(store, read_only=True)) as connection,
@@ -104,7 +121,10 @@ def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
 
 def _check_schema(connection: sqlite3.Connection, schema: str) -> None:
     owner, version = (
-        connection.execute(f"PRAGMA {schema}.{name}").fetchone()[0] for name in ("application_id", "user_version")
+        connection.execute(f"PRAGMA {schema}.{name}").fetchone()[0]
+        for name in ("application_id", "user_version")
     )
     if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):
-        raise StoreDamaged("it has another schema version", hint="Open it with the xscore version that created it.")
+        raise StoreDamaged(
+            "it has another schema version", hint="Open it with the xscore version that created it."
+        )

@@ -1,4 +1,5 @@
-"""A store whose folder cannot be written: a copy of it in a temporary folder, which is gone when it is closed.
+"""A store whose folder cannot be written: a copy of it in a temporary folder, which is gone when it
+is closed.
 
 Sandboxes of agents and read-only mounts leave the git folder readable only. A turn then reads,
 judges and answers as usual, and keeps nothing. The copy is taken while other processes may write to
@@ -27,7 +28,9 @@ _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
 
 
-def open_snapshot(store_dir: Path, *, user_data_dir: Path, trust: bool) -> tuple[sqlite3.Connection, opening.StoreKeys]:
+def open_snapshot(
+    store_dir: Path, *, user_data_dir: Path, trust: bool
+) -> tuple[sqlite3.Connection, opening.StoreKeys]:
     """Open a copy of the store in this folder, or an empty one if there is none.
 
     Return the connection and what opens the copy again. Closing the connection removes the
@@ -63,16 +66,22 @@ def _make_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     except OSError as error:
         raise StoreError(
-            f"there is no folder for temporary files: {error.strerror}", hint="Name one that you may write with TMPDIR."
+            f"there is no folder for temporary files: {error.strerror}",
+            hint="Name one that you may write with TMPDIR.",
         ) from error
 
 
 def _remove_copies_of_dead() -> None:
-    """Remove the copies that killed processes of this user left: they hold all that the store holds."""
+    """Remove the copies that killed processes of this user left: they hold all that the store
+    holds."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with suppress(OSError):
-            if process.isdecimal() and folder.lstat().st_uid == os.geteuid() and not is_alive(int(process)):
+            if (
+                process.isdecimal()
+                and folder.lstat().st_uid == os.geteuid()
+                and not is_alive(int(process))
+            ):
                 shutil.rmtree(folder)
 
 
@@ -87,12 +96,17 @@ def _copy_store(path: Path, copy: Path) -> None:
         except FileNotFoundError:
             continue  # the journal went as its last writer closed
         except OSError as error:
-            raise StoreError(f"{path} cannot be copied: {error.strerror}", hint="Check its permissions.") from error
+            raise StoreError(
+                f"{path} cannot be copied: {error.strerror}", hint="Check its permissions."
+            ) from error
         if _state(path) == before:
             return
         for suffix in COPIED:
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
-    raise StoreError(f"{path} is being written without a pause", hint="Wait for the other xscore, then run it again.")
+    raise StoreError(
+        f"{path} is being written without a pause",
+        hint="Wait for the other xscore, then run it again.",
+    )
 
 
 def _state(path: Path) -> list[tuple[int, int, int]]:

@@ -42,18 +42,28 @@ COPIES_DIR = "stated"
 """Folder of the copies within the user's data folder."""
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, keys: KeySource | None) -> database.Migration | None:
-    raise StoreDamaged(f"{path} has a schema that no xscore made", hint="Remove it: it is made again from the store.")
+def _migrate(
+    connection: sqlite3.Connection, path: Path, keys: KeySource | None
+) -> database.Migration | None:
+    raise StoreDamaged(
+        f"{path} has a schema that no xscore made",
+        hint="Remove it: it is made again from the store.",
+    )
 
 
 SCHEMA = database.Schema(
-    Path(__file__).with_name("stated_copy.sql"), application_id=0x78736373, version=1, migrate=_migrate
+    Path(__file__).with_name("stated_copy.sql"),
+    application_id=0x78736373,
+    version=1,
+    migrate=_migrate,
 )
 """Schema of a copy; the id is `xscs`."""
 _COPIED = "stated_copy"
-"""Key in `meta` of a store: the newest event that its copy knows of, and how many memories the copy has."""
+"""Key in `meta` of a store: the newest event that its copy knows of, and how many memories the copy
+has."""
 _MOST_EVENTS_BEHIND = 500
-"""Note a newer event after this many without a statement, so that the log is never read from far back."""
+"""Note a newer event after this many without a statement, so that the log is never read from far
+back."""
 _LOCK_WAIT_S = 2.0
 _NOTE_WAIT_S = 0.2
 _NEWEST_EVENT = "SELECT coalesce(max(id), 0) FROM event"
@@ -105,7 +115,10 @@ class CopiedStore(Struct, frozen=True, dict=True):
     def other_copies(self) -> list[Path]:
         """Copies of earlier stores at this path, and of this store at other paths; sorted."""
         folder = self.copy_path.parent
-        files = {*folder.glob(f"{_path_name(self.path)}-*.db"), *folder.glob(f"*-{self._id_name}.db")}
+        files = {
+            *folder.glob(f"{_path_name(self.path)}-*.db"),
+            *folder.glob(f"*-{self._id_name}.db"),
+        }
         return sorted(files - {self.copy_path})
 
     @cached_property
@@ -123,7 +136,10 @@ def copies_at(path: Path, user_data_dir: Path) -> list[Path]:
 
 
 def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource) -> str:
-    """Say what was stated in stores that were at this path; empty: nothing. Call it where there is no store now."""
+    """Say what was stated in stores that were at this path; empty: nothing.
+
+    Call it where there is no store now.
+    """
     ids, problem = set[str](), ""
     for copy in copies_at(path, user_data_dir):
         try:
@@ -170,15 +186,21 @@ def update_copy(source: CopiedStore) -> str:
             rows = stated_rows.rows_to_copy(connection)
             erased = connection.execute("SELECT memory_id, at FROM erased_memory").fetchall()
         _follow_a_move(source)
-        copied, problem = _or_made_again(source.copy_path, partial(_write_copy, source, rows, erased))
+        copied, problem = _or_made_again(
+            source.copy_path, partial(_write_copy, source, rows, erased)
+        )
     _note_copied(connection, newest, copied)
     return problem
 
 
 def _note_copied(connection: sqlite3.Connection, newest: int, memories: int) -> None:
-    """Note up to which event the copy is complete; where the store is being written, the next closing copies again."""
+    """Note up to which event the copy is complete; where the store is being written, the next
+    closing copies again."""
     try:
-        with database.lock_wait_until(connection, time.monotonic() + _NOTE_WAIT_S), database.transaction(connection):
+        with (
+            database.lock_wait_until(connection, time.monotonic() + _NOTE_WAIT_S),
+            database.transaction(connection),
+        ):
             # Another process may have copied more meanwhile.
             before = read_meta(connection, _COPIED) or _FIRST_COPY
             if int(before.split()[0]) <= newest:
@@ -189,7 +211,8 @@ def _note_copied(connection: sqlite3.Connection, newest: int, memories: int) -> 
 
 
 def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMatcher") -> None:
-    """Erase these memories, and others that hold one of the lines, from every copy of the store and of its path.
+    """Erase these memories, and others that hold one of the lines, from every copy of the store and
+    of its path.
 
     A copy that is damaged is removed, since what it holds cannot be known. Raises StoreError.
     """
@@ -227,7 +250,9 @@ def _remove(file: Path) -> None:
     try:
         file.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
+        raise StoreError(
+            f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand."
+        ) from error
 
 
 def _scratch(copy: Path) -> list[Path]:
@@ -243,7 +268,9 @@ def _open(copy: Path, keys: KeySource) -> sqlite3.Connection:
     return database.connect(copy, SCHEMA, keys, create=False)
 
 
-def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]) -> int:
+def _write_copy(
+    source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]
+) -> int:
     """Write what differs; return how many memories the copy has. A copy of nothing is removed."""
     from xscore.store import stated_rows
 
@@ -255,8 +282,12 @@ def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Coll
             copied = stated_rows.copied_rows(connection)
             removed = removed_ids(source.connection, copied.keys() - rows.keys())
             connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in removed])
-            stated_rows.write_rows(connection, [row for id_, row in rows.items() if copied.get(id_) != row])
-            connection.executemany("INSERT INTO erased VALUES (?, ?) ON CONFLICT DO NOTHING", erased)
+            stated_rows.write_rows(
+                connection, [row for id_, row in rows.items() if copied.get(id_) != row]
+            )
+            connection.executemany(
+                "INSERT INTO erased VALUES (?, ?) ON CONFLICT DO NOTHING", erased
+            )
             write_meta(connection, "store", os.path.realpath(source.path))
             (kept,) = connection.execute("SELECT count(*) FROM stated").fetchone()
         (still_erased,) = connection.execute("SELECT count(*) FROM erased").fetchone()
@@ -266,7 +297,8 @@ def _write_copy(source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Coll
 
 
 def removed_ids(connection: sqlite3.Connection, missing: Collection[str]) -> set[str]:
-    """Return which of these missing memories were removed, by the event log; the others were lost by damage."""
+    """Return which of these missing memories were removed, by the event log; the others were lost
+    by damage."""
     if not missing:
         return set()
     among = (msgspec.json.encode(sorted(missing)).decode(),)
@@ -283,7 +315,8 @@ def _create(source: CopiedStore) -> None:
 
 
 def _follow_a_move(source: CopiedStore) -> None:
-    """Rename the copy of a store that was moved; another copy of it is removed where its store is gone."""
+    """Rename the copy of a store that was moved; another copy of it is removed where its store is
+    gone."""
     for copy in source.other_copies:
         if not copy.name.endswith(source.copy_path.name.partition("-")[2]):
             continue
@@ -305,7 +338,9 @@ def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatche
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):
             rows = stated_rows.copied_rows(connection)
-            holding = [id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))]
+            holding = [
+                id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))
+            ]
             connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in holding])
         if holding:
             # Pages that a killed process left in the journal are gone with it, too.
@@ -319,7 +354,13 @@ def _or_made_again(copy: Path, write: Callable[[], Result]) -> tuple[Result, str
         return write(), ""
     except StoreDamaged as error:
         remove_copy(copy)
-        return write(), f"the copy of what you stated was damaged, and was made again from the store: {error.message}"
+        return (
+            write(),
+            (
+                "the copy of what you stated was damaged, and was made again from the store:"
+                f" {error.message}"
+            ),
+        )
 
 
 def _or_removed(copy: Path, change: Callable[[], None]) -> None:
@@ -331,13 +372,19 @@ def _or_removed(copy: Path, change: Callable[[], None]) -> None:
 
 @contextmanager
 def locked(user_data_dir: Path) -> Iterator[None]:
-    """Hold the lock of the copies across processes. Raises StoreError if another process holds it for long."""
-    with hold_lock(user_data_dir / COPIES_DIR / "lock", wait_s=_LOCK_WAIT_S, hint=OTHER_FOLDER_HINT):
+    """Hold the lock of the copies across processes.
+
+    Raises StoreError if another process holds it for long.
+    """
+    with hold_lock(
+        user_data_dir / COPIES_DIR / "lock", wait_s=_LOCK_WAIT_S, hint=OTHER_FOLDER_HINT
+    ):
         yield
 
 
 def update_copies(sources: Collection[CopiedStore]) -> str:
-    """Update the copies that are behind, before their stores are closed; return what to tell the user, or nothing.
+    """Update the copies that are behind, before their stores are closed; return what to tell the
+    user, or nothing.
 
     A failure never keeps a store from closing: what is not copied now is copied when it is closed
     the next time.

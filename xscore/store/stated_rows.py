@@ -21,7 +21,8 @@ CopyRow = tuple[str, str, str, str, str]
 _STATED = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
 _WRITE = """
     INSERT INTO stated (id, title, text, card, rest) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET title = excluded.title, text = excluded.text, card = excluded.card,
+    ON CONFLICT (id) DO UPDATE SET title = excluded.title, text = excluded.text,
+      card = excluded.card,
         rest = excluded.rest
 """
 
@@ -57,7 +58,9 @@ def rows_to_copy(connection: sqlite3.Connection) -> dict[str, CopyRow]:
 
 def copied_rows(connection: sqlite3.Connection) -> dict[str, CopyRow]:
     """Return the rows of a copy, by id."""
-    rows = connection.execute("SELECT id, title, text, card, rest FROM stated ORDER BY id").fetchall()
+    rows = connection.execute(
+        "SELECT id, title, text, card, rest FROM stated ORDER BY id"
+    ).fetchall()
     return {row[0]: row for row in rows}
 
 
@@ -73,7 +76,9 @@ def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
     memories = memory_rows.memories_with_ids(connection, threads)
     citations = citations_of(connection, threads)
     occurrences: dict[str, list[CountedOccurrence]] = {}
-    for memory, *counted in connection.execute("SELECT memory_id, id, source_exchange FROM occurrence ORDER BY id"):
+    for memory, *counted in connection.execute(
+        "SELECT memory_id, id, source_exchange FROM occurrence ORDER BY id"
+    ):
         occurrences.setdefault(memory, []).append(CountedOccurrence(*counted))
     for memory in memories:
         yield StatedMemory(

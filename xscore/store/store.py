@@ -1,7 +1,9 @@
-"""The store of a repository, opened: both of its databases, the pool of a turn, texts, memories, edges and counts.
+"""The store of a repository, opened: both of its databases, the pool of a turn, texts, memories,
+edges and counts.
 
-One Store is one connection to the repository's database and at most one to the user's own; one task at a time uses
-them. `memory_writer` writes memories, the cache writes judgments. Trade-off: every turn reads the whole pool (about
+One Store is one connection to the repository's database and at most one to the user's own; one task
+at a time uses them. `memory_writer` writes memories, the cache writes judgments. Trade-off: every
+turn reads the whole pool (about
 40 ms of CPU for 10,000 memories) and never caches it, so that it sees other processes' index runs.
 """
 
@@ -77,7 +79,9 @@ class Store:
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
         enter_worktree(connection, root.worktree)
-        self.store_id: str = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
+        self.store_id: str = str(
+            connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
+        )
         self.secret: bytes = user.derive("store", self.store_id)
         """32 bytes per user and store, for shuffles that content cannot predict."""
 
@@ -123,8 +127,13 @@ class Store:
             raise
 
     @classmethod
-    def open_with(cls, root: RepositoryRoot, settings: Settings, *, create: bool, clock: Clock = time.time) -> Self:
-        """Open the root's store as the settings say. Raises what `open` raises, and UsageError for its folder."""
+    def open_with(
+        cls, root: RepositoryRoot, settings: Settings, *, create: bool, clock: Clock = time.time
+    ) -> Self:
+        """Open the root's store as the settings say.
+
+        Raises what `open` raises, and UsageError for its folder.
+        """
         chosen = settings.store
         return cls.open(
             root,
@@ -142,7 +151,10 @@ class Store:
 
     @property
     def original_path(self) -> Path:
-        """Where the database is kept. It differs from `path` if a copy is read: the folder cannot be written."""
+        """Where the database is kept.
+
+        It differs from `path` if a copy is read: the folder cannot be written.
+        """
         return database.place_of(self.connection) if self.root.read_only else self.path
 
     @property
@@ -155,7 +167,10 @@ class Store:
         return self.clock() if now is None else now
 
     def user_connection(self, *, create: bool = False) -> sqlite3.Connection | None:
-        """Return the user's own store, opened at the first call; None: closed, or missing. Raises StoreError."""
+        """Return the user's own store, opened at the first call; None: closed, or missing.
+
+        Raises StoreError.
+        """
         path = self.user_path
         if self._user is None and path is not None and (create or path.exists()):
             self._user = opening.open_user_store(path.parent)
@@ -166,43 +181,61 @@ class Store:
         return self._user
 
     def listen(self, note: Callable[[str], None] | None) -> None:
-        """Report, now and later, what opening did that the user should know; None: keep it for the next listener."""
+        """Report, now and later, what opening did that the user should know; None: keep it for the
+        next listener."""
         self._note = note
         while note is not None and self._unheard:
             note(self._unheard.pop(0))
 
     def connections(self) -> list[sqlite3.Connection]:
-        """Return the repository's database and the user's own. Raises StoreError if an existing one cannot be read."""
+        """Return the repository's database and the user's own.
+
+        Raises StoreError if an existing one cannot be read.
+        """
         own = self.user_connection()
         return [self.connection] if own is None else [self.connection, own]
 
     def connections_of_a_turn(self) -> list[sqlite3.Connection]:
-        """Return the readable databases; only for a turn, whose receipt reports an unreadable user store."""
+        """Return the readable databases; only for a turn, whose receipt reports an unreadable user
+        store."""
         try:
             return [self.connection] if self.user_is_unreadable else self.connections()
         except StoreError:
             return [self.connection]
 
     def home_of(self, layer: Layer) -> sqlite3.Connection:
-        """Return the database that memories of a layer are written to. Raises UsageError if the layer is off."""
+        """Return the database that memories of a layer are written to.
+
+        Raises UsageError if the layer is off.
+        """
         if layer is not Layer.USER:
             return self.connection
         own = self.user_connection(create=True)
         if own is None:
             raise UsageError(
                 "the user layer is off: `memory.user_learning` is false here",
-                hint="State it for this project (`--layer project`), or turn the setting on in your own file.",
+                hint=(
+                    "State it for this project (`--layer project`), or turn the setting on in your"
+                    " own file."
+                ),
             )
         return own
 
     @contextmanager
     def transaction(self, layers: Collection[Layer] = ()) -> Iterator[None]:
-        """Write the databases of these layers in one transaction each; empty: the repository's and the user's.
+        """Write the databases of these layers in one transaction each; empty: the repository's and
+        the user's.
 
-        The user's is always locked first and committed last, so that two processes never deadlock. If its commit fails,
-        the repository's stays committed: writes to both must be repeatable.
+        The user's is always locked first and committed last, so that two processes never deadlock.
+        If its commit fails, the repository's stays committed: writes to both must be repeatable.
         """
-        own = self.home_of(Layer.USER) if Layer.USER in layers else None if layers else self.user_connection()
+        own = (
+            self.home_of(Layer.USER)
+            if Layer.USER in layers
+            else None
+            if layers
+            else self.user_connection()
+        )
         held = [] if own is None else [own]
         if not layers or any(layer is not Layer.USER for layer in layers):
             held.append(self.connection)
@@ -243,7 +276,8 @@ class Store:
         self.close()
 
     def pool(self, *, tests: TestView = "cards", thread: str = "") -> tuple[Candidate, ...]:
-        """Return every active or stale memory of all layers, one per content, ordered by path and line."""
+        """Return every active or stale memory of all layers, one per content, ordered by path and
+        line."""
         return self.fetch(tests=tests, without=WithoutExchanges(thread)).candidates
 
     def fetch(
@@ -263,24 +297,43 @@ class Store:
             deadline_s=deadline_s,
             with_terms=with_terms,
         )
-        self.user_is_unreadable = any(report.problem for report in pool.layers if report.layer is Layer.USER)
+        self.user_is_unreadable = any(
+            report.problem for report in pool.layers if report.layer is Layer.USER
+        )
         return pool
 
-    def texts(self, candidates: Sequence[Candidate], *, tests: TestView = "cards") -> dict[str, str]:
+    def texts(
+        self, candidates: Sequence[Candidate], *, tests: TestView = "cards"
+    ) -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text.
 
-        Memories deleted or changed since the pool was read are missing: their score would be stored under a content
-        that was not judged. Raises StoreDamaged for a text that does not match its hash.
+        Memories deleted or changed since the pool was read are missing: their score would be stored
+        under a content that was not judged. Raises StoreDamaged for a text that does not match its
+        hash.
         """
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
-        columns, among = "id, layer, content_hash, text_hash, path, entity, status", (json.dumps([*wanted]),)
+        columns, among = (
+            "id, layer, content_hash, text_hash, path, entity, status",
+            (json.dumps([*wanted]),),
+        )
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
         from xscore.store.memory_writer import judge_text
 
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():
             rows = read_with_bodies(connection, columns, f"id {IN_JSON_LIST}", among)
-            for identifier, layer, shown_hash, text_hash, path, entity, status, _, card, text in rows:
+            for (
+                identifier,
+                layer,
+                shown_hash,
+                text_hash,
+                path,
+                entity,
+                status,
+                _,
+                card,
+                text,
+            ) in rows:
                 view = tests if Layer(layer).is_indexed else "cards"
                 hash_ = text_hash if view == "full" else shown_hash
                 if hash_ == wanted[identifier]:
@@ -291,19 +344,27 @@ class Store:
         return texts
 
     def _rows_of_a_turn(self, query: str, *given: object) -> list[memory_rows.SqlRow]:
-        return [row for each in self.connections_of_a_turn() for row in each.execute(query, given).fetchall()]
+        return [
+            row
+            for each in self.connections_of_a_turn()
+            for row in each.execute(query, given).fetchall()
+        ]
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; unknown ids are missing."""
         wanted = list(ids)
-        found = (memories_with_ids(connection, wanted) for connection in self.connections_of_a_turn())
+        found = (
+            memories_with_ids(connection, wanted) for connection in self.connections_of_a_turn()
+        )
         return {memory.id: memory for memories in found for memory in memories}
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the first module-level block of each of these files: path -> its imports and head."""
+        """Return the first module-level block of each of these files: path -> its imports and
+        head."""
         among = (json.dumps(list(paths)),)
         found = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
-        return {memory.path: memory.text for memory in reversed(found)}  # the first of a path is set last
+        # The first of a path is set last.
+        return {memory.path: memory.text for memory in reversed(found)}
 
     def find(self, name: str) -> list[Memory]:
         """Return the memories that a name stands for (`store.naming`), which may be several."""
@@ -326,20 +387,24 @@ class Store:
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids of the tests of these memories."""
         query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
-        return frozenset(source for (source,) in self.connection.execute(query, (json.dumps(list(ids)),)))
+        return frozenset(
+            source for (source,) in self.connection.execute(query, (json.dumps(list(ids)),))
+        )
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
         ends = json.dumps(list(ids))
         found = self.connection.execute(
             "SELECT value, (SELECT count(*) FROM edge WHERE source = value AND relation = 'calls')"
-            " + (SELECT count(*) FROM edge WHERE target = value AND relation = 'calls') FROM json_each(?)",
+            " + (SELECT count(*) FROM edge WHERE target = value AND relation = 'calls') FROM"
+            " json_each(?)",
             (ends,),
         )
         return dict(found.fetchall())
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
-        """Return memory id and vector of every memory of the pool with a vector of this embedder."""
+        """Return memory id and vector of every memory of the pool with a vector of this
+        embedder."""
         from xscore.store.term_vectors import TERM_EMBEDDER  # a cached turn reads no vector
 
         if embedder == TERM_EMBEDDER:
@@ -358,12 +423,16 @@ PackSlots = dict[str, tuple[str, int]]
 
 def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
     """Return which pack each memory is judged in under this packing profile."""
-    query = f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
+    query = (
+        f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
+    )
     found = connection.execute(query, (profile,))
     return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
 
 
-def save_pack_slots(connection: sqlite3.Connection, profile: str, wanted: Mapping[str, tuple[str, int]]) -> None:
+def save_pack_slots(
+    connection: sqlite3.Connection, profile: str, wanted: Mapping[str, tuple[str, int]]
+) -> None:
     """Replace the slots of the profile, writing only changed rows."""
     with database.transaction(connection):
         known = load_pack_slots(connection, profile)
@@ -374,5 +443,9 @@ def save_pack_slots(connection: sqlite3.Connection, profile: str, wanted: Mappin
         connection.executemany(
             "INSERT OR REPLACE INTO pack_slot (worktree, profile, memory_id, pack, position)"
             f" VALUES ({HERE}, ?, ?, ?, ?)",
-            [(profile, identifier, *slot) for identifier, slot in wanted.items() if known.get(identifier) != slot],
+            [
+                (profile, identifier, *slot)
+                for identifier, slot in wanted.items()
+                if known.get(identifier) != slot
+            ],
         )

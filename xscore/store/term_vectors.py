@@ -1,9 +1,11 @@
-"""Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector kept beside each memory.
+"""Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector kept
+beside each memory.
 
-A vector is a run of 6-byte entries: a 32-bit term hash, the term's count in the text, and the fields that contain it
-(name, owner, path, heading). Fields are flags, not weights, so that `scorer.lexical` can change the weights without a
-re-index. Nothing here ranks. Pure Python, because `memory_writer` calls it for each memory. Trade-off: two terms may
-share a hash (one pair in four billion), which counts as a wrong word.
+A vector is a run of 6-byte entries: a 32-bit term hash, the term's count in the text, and the
+fields that contain it (name, owner, path, heading). Fields are flags, not weights, so that
+`scorer.lexical` can change the weights without a re-index. Nothing here ranks. Pure Python, because
+`memory_writer` calls it for each memory. Trade-off: two terms may share a hash (one pair in four
+billion), which counts as a wrong word.
 """
 
 import re
@@ -20,11 +22,12 @@ from msgspec import Struct, json
 from xscore.records.memory import BLOCK_NAME, Kind, Memory
 
 TERM_EMBEDDER = "terms-2"
-"""Names this format, in column `memory.terms`; change it with any change of splitting, stemming or layout."""
+"""Names this format, in column `memory.terms`; change it with any change of splitting, stemming or
+layout."""
 
 NAME, WHOLE_NAME, OWNER, FILE, FOLDER, HEADING = 1, 2, 4, 8, 16, 32
-"""Field flags: part of the entity's own name (`write` in `Store.write`), that whole name, part of its owner (`Store`),
-of the file name, of a folder name, of the title or signature."""
+"""Field flags: part of the entity's own name (`write` in `Store.write`), that whole name, part of
+its owner (`Store`), of the file name, of a folder name, of the title or signature."""
 
 TERM_ENTRY = struct.Struct("<IBB")
 """Term hash, count in the text (at most 255), field flags."""
@@ -54,13 +57,21 @@ class QueryTerm(Struct, frozen=True):
     count: int
     """Occurrences in the task."""
     share: float = 1.0
-    """How much of a word of the task it is; less than 1: it occurs only as a part of compounds (`ClickHouse`)."""
+    """How much of a word of the task it is; less than 1: it occurs only as a part of compounds
+    (`ClickHouse`)."""
 
 
 def term_vector(
-    memory_text: str, *, path: str, entity: str, title: str = "", signature: str = "", defines: Iterable[str] = ()
+    memory_text: str,
+    *,
+    path: str,
+    entity: str,
+    title: str = "",
+    signature: str = "",
+    defines: Iterable[str] = (),
 ) -> bytes:
-    """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each hash once.
+    """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each
+    hash once.
 
     defines: the names that a block of module-level code has instead of its made-up one.
     """
@@ -74,9 +85,12 @@ def term_vector(
     for place in range(4):
         entries[place :: TERM_ENTRY.size] = terms[place::4]
     entries[4 :: TERM_ENTRY.size] = bytes(
-        frequencies if max(frequencies, default=0) < 256 else [min(count, 255) for count in frequencies]
+        frequencies
+        if max(frequencies, default=0) < 256
+        else [min(count, 255) for count in frequencies]
     )
-    entries[5 :: TERM_ENTRY.size] = bytes(marks.values()).ljust(size, b"\0")  # terms with flags come first
+    # Terms with flags come first.
+    entries[5 :: TERM_ENTRY.size] = bytes(marks.values()).ljust(size, b"\0")
     return bytes(entries)
 
 
@@ -100,19 +114,27 @@ def _words(text: str) -> list[str]:
 
 
 def query_terms(text: str) -> tuple[QueryTerm, ...]:
-    """Return the distinct terms of a task or an error text, in order of appearance, then joined neighbors."""
+    """Return the distinct terms of a task or an error text, in order of appearance, then joined
+    neighbors."""
     words = _words(text)
     split = [*map(split_word, words)]
     whole = _counted(chain.from_iterable(split))
     joined = _counted(_joined(words))
     shares = _shares(split)
-    terms = [QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in whole.items()]
-    terms += [QueryTerm(word, term, True, count) for term, (word, count) in joined.items() if term not in whole]
+    terms = [
+        QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in whole.items()
+    ]
+    terms += [
+        QueryTerm(word, term, True, count)
+        for term, (word, count) in joined.items()
+        if term not in whole
+    ]
     return tuple(terms)
 
 
 def split_word(word: str) -> tuple[tuple[str, int], ...]:
-    """Return the terms of one word as (readable, hash): its stemmed parts, and a compound identifier also whole."""
+    """Return the terms of one word as (readable, hash): its stemmed parts, and a compound
+    identifier also whole."""
     parts = [part.lower() for part in _PART.findall(word)]
     terms = [part for part in parts if len(part) > 1 and part not in STOPWORDS]
     found = [(part, _hash(stem(part))) for part in terms]
@@ -125,7 +147,8 @@ class _TermsOfRuns(dict[bytes, tuple[int, ...]]):
     """The terms of a run of word characters (UTF-8), made when first asked for."""
 
     def __missing__(self, run: bytes) -> tuple[int, ...]:
-        if run.isalpha() and run.islower() and len(run) <= MOST_RUN_BYTES:  # one word: most runs are
+        # One word: most runs are.
+        if run.isalpha() and run.islower() and len(run) <= MOST_RUN_BYTES:
             _, term = _read_part(run.decode())
             found: tuple[int, ...] = () if term is None else (term,)
         else:
@@ -141,8 +164,13 @@ _TERMS_OF_RUN = _TermsOfRuns().__getitem__
 
 
 def _terms(text: str) -> Iterator[int]:
-    """Yield the terms of a text in order. Splitting at bytes that are in no word takes half the time of a pattern."""
-    return chain.from_iterable(map(_TERMS_OF_RUN, text.encode("utf-8", "surrogatepass").translate(_SPACED).split()))
+    """Yield the terms of a text in order.
+
+    Splitting at bytes that are in no word takes half the time of a pattern.
+    """
+    return chain.from_iterable(
+        map(_TERMS_OF_RUN, text.encode("utf-8", "surrogatepass").translate(_SPACED).split())
+    )
 
 
 @lru_cache(maxsize=1 << 10)
@@ -185,7 +213,8 @@ def _read_part(part: str) -> tuple[str, int | None]:
 def stem(word: str) -> str:
     """Strip English inflections, so that `parses`, `parsed` and `parsing` are one term.
 
-    Irregular forms (`written` is `write`) and programmers' abbreviations (`attrs`) are mapped by table.
+    Irregular forms (`written` is `write`) and programmers' abbreviations (`attrs`) are mapped by
+    table.
     """
     if len(word) < 4 or not word.isascii() or word in _LONG_FORM:
         return _LONG_FORM.get(word, word)
@@ -197,15 +226,19 @@ def stem(word: str) -> str:
         return _LONG_FORM[word]
     base = word.removesuffix("ing") if word.endswith("ing") else word.removesuffix("ed")
     if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
-        word = base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base
-    if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:  # `install` and `instal`, `controlled` and `control`
+        word = (
+            base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base
+        )
+    # `install` and `instal`, `controlled` and `control`.
+    if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:
         return word[:-1]
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
 _VOWEL = re.compile("[aeiouy]+")
 _DOUBLED = frozenset("bdgkmnprtv")
-"""Consonants that double before an ending; `pass`, `diff`, `fuzz` and `call` end in two of their own."""
+"""Consonants that double before an ending; `pass`, `diff`, `fuzz` and `call` end in two of their
+own."""
 
 
 def _marks(*, path: str, entity: str, heading: str, defines: Iterable[str]) -> dict[int, int]:
@@ -228,13 +261,19 @@ def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:
     previous: list[str] = []
     for word in words:
         parts = [part.lower() for part in _PART.findall(word)]
-        if len(parts) == 1 and len(previous) == 1 and parts[0] not in STOPWORDS and previous[0] not in STOPWORDS:
+        if (
+            len(parts) == 1
+            and len(previous) == 1
+            and parts[0] not in STOPWORDS
+            and previous[0] not in STOPWORDS
+        ):
             yield f"{previous[0]} {parts[0]}", _hash(_whole([*previous, *parts]))
         previous = parts
 
 
 def _shares(words: Iterable[tuple[tuple[str, int], ...]]) -> dict[int, float]:
-    """Return how much of a word each term is: a compound is one word, and so are its parts together."""
+    """Return how much of a word each term is: a compound is one word, and so are its parts
+    together."""
     shares: dict[int, float] = {}
     for terms in words:
         for _, part in terms[:-1]:
@@ -268,5 +307,6 @@ _EVERYDAY = frozenset(map(stem, WORDS["everyday"].split()))
 
 
 def is_everyday(word: str) -> bool:
-    """Return whether a word is one of everyday questions in any form: those count only where the pool has them."""
+    """Return whether a word is one of everyday questions in any form: those count only where the
+    pool has them."""
     return stem(word) in _EVERYDAY

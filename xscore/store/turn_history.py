@@ -1,8 +1,8 @@
 """Past turns in a line each, newest first.
 
-A turn whose process ended before the turn did is listed as `unfinished`. Rows are read strictly: an invalid one is left
-out and counted (`VALID_CALL_SQL` for calls). Trade-off: dollars are summed over the calls of the listed turns, so that
-they agree with the ledger, also for a turn that was killed.
+A turn whose process ended before the turn did is listed as `unfinished`. Rows are read strictly: an
+invalid one is left out and counted (`VALID_CALL_SQL` for calls). Trade-off: dollars are summed over
+the calls of the listed turns, so that they agree with the ledger, also for a turn that was killed.
 """
 
 import json
@@ -43,10 +43,12 @@ STATES = (*map(str, TurnState), UNFINISHED)
 LATEST_TURN = "latest"
 _TURNS = """
     SELECT id, started_at, thread, state, task, context, answer <> '',
-        coalesce(command, ''), coalesce(figures.judge, ''), candidates, judged, cached, carried, unjudged,
+        coalesce(command, ''), coalesce(figures.judge, ''), candidates, judged, cached, carried,
+          unjudged,
         coalesce(kept, 0), coalesce(threshold, 0), total_s,
         CASE WHEN json_valid(body) THEN json_extract(body, '$.answer') = '' END
-    FROM turn LEFT JOIN turn_figures AS figures ON figures.turn_id = id LEFT JOIN receipt ON receipt.turn_id = id
+    FROM turn LEFT JOIN turn_figures AS figures ON figures.turn_id = id
+      LEFT JOIN receipt ON receipt.turn_id = id
 """
 _WANTED = """
     WHERE {within} AND (:state = '' OR state = :state)
@@ -64,7 +66,8 @@ _SAYING_BEFORE = """
 """
 _OF_THESE = f"turn_id {IN_JSON_LIST}"
 _SPENT = f"""
-    SELECT turn_id, sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL), max(estimated),
+    SELECT turn_id, sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL),
+      max(estimated),
         {", ".join(f"sum({name})" for name in TOKEN_COLUMNS)}
     FROM call WHERE {_OF_THESE} AND {VALID_CALL_SQL} GROUP BY turn_id
 """
@@ -97,7 +100,10 @@ class TurnListing(NamedTuple):
 
 
 def list_turns(connection: sqlite3.Connection, wanted: TurnFilter, *, now: float) -> TurnListing:
-    """Return the wanted turns, newest first. Raises StoreDamaged if the database itself cannot be read."""
+    """Return the wanted turns, newest first.
+
+    Raises StoreDamaged if the database itself cannot be read.
+    """
     given = {
         "since": wanted.since,
         "state": str(TurnState.RUNNING) if wanted.state == UNFINISHED else wanted.state,
@@ -141,36 +147,48 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
         ids = "SELECT id FROM turn WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT 4"
         found = [row[0] for row in connection.execute(ids, (name, len(name), name))]
     if not name or not any(found):
-        known = [row[0] for row in connection.execute("SELECT id FROM turn ORDER BY started_at DESC")]
+        known = [
+            row[0] for row in connection.execute("SELECT id FROM turn ORDER BY started_at DESC")
+        ]
         hint = did_you_mean(nearest_names(name, known), "`xscore history list` lists them.")
-        raise NothingMatched("there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}", hint=hint)
+        raise NothingMatched(
+            "there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}", hint=hint
+        )
     if len(found) > 1 and name not in found:
-        raise UsageError(f"several turns begin with {name}: {', '.join(found[:3])}…", hint="Give more of the id.")
+        raise UsageError(
+            f"several turns begin with {name}: {', '.join(found[:3])}…", hint="Give more of the id."
+        )
     return str(found[0])
 
 
 def find_erasable_turns(
     connection: sqlite3.Connection, names: Sequence[str], *, before: float | None, now: float
 ) -> list[str]:
-    """Return the ids of the turns with these names, and of those begun before a time that still say something.
+    """Return the ids of the turns with these names, and of those begun before a time that still say
+    something.
 
-    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one that is running,
-    since it would write its answer later.
+    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one
+    that is running, since it would write its answer later.
     """
     found = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
         found |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
     if not found:
         raise NothingMatched("no turn began before then", hint="`xscore history list` lists them.")
-    running = connection.execute(f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(found)),))
+    running = connection.execute(
+        f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(found)),)
+    )
     for row in running.fetchall():
         if _row(row, now=now).state == TurnState.RUNNING:
-            raise UsageError(f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again.")
+            raise UsageError(
+                f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again."
+            )
     return list(found)
 
 
 def shown_state(state: TurnState, process: str, *, age_s: float) -> str:
-    """Return the state of a turn as people see it: `unfinished` if it is running and its process is gone.
+    """Return the state of a turn as people see it: `unfinished` if it is running and its process is
+    gone.
 
     process: the one that began it, `age_s` seconds ago.
     """
@@ -195,7 +213,13 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
             judge=str(judge),
             task=task,
             task_is_erased=not task and known == "{}",
-            answer=AnswerState.KEPT if has_answer else AnswerState.ERASED if is_emptied else AnswerState.NONE,
+            answer=(
+                AnswerState.KEPT
+                if has_answer
+                else AnswerState.ERASED
+                if is_emptied
+                else AnswerState.NONE
+            ),
             coverage=None if counts[0] is None else Coverage(*map(parse_count, counts)),
             kept=parse_count(kept),
             threshold=parse_number(threshold, most=1),
@@ -203,7 +227,9 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
         )
 
 
-def _with_spending(connection: sqlite3.Connection, turns: Sequence[ListedTurn]) -> tuple[list[ListedTurn], int]:
+def _with_spending(
+    connection: sqlite3.Connection, turns: Sequence[ListedTurn]
+) -> tuple[list[ListedTurn], int]:
     """Add the sums of each turn's calls; count the invalid calls."""
     ids = json.dumps([turn.id for turn in turns])
     spent = {
@@ -217,7 +243,9 @@ def _with_spending(connection: sqlite3.Connection, turns: Sequence[ListedTurn]) 
         for turn_id, calls, attempts, cost, estimated, *tokens in connection.execute(_SPENT, (ids,))
     }
     (damaged,) = connection.execute(_DAMAGED, (ids,)).fetchone()
-    return [replace(turn, spent=spent[turn.id]) if turn.id in spent else turn for turn in turns], damaged
+    return [
+        replace(turn, spent=spent[turn.id]) if turn.id in spent else turn for turn in turns
+    ], damaged
 
 
 class PastTurn(Struct, frozen=True, kw_only=True):
@@ -242,8 +270,8 @@ class PastTurn(Struct, frozen=True, kw_only=True):
 def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
     """Return a turn by its id, or the latest; None if there is none."""
     row = connection.execute(
-        "SELECT turn.id, thread, task, context, turn_key, judge, started_at, state, answer, coalesce(body, '')"
-        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
+        "SELECT turn.id, thread, task, context, turn_key, judge, started_at, state, answer,"
+        " coalesce(body, '') FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
         (turn_id or latest_turn_id(connection),),
     ).fetchone()
     if row is None:
@@ -278,18 +306,22 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
 
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
+    """Return a thread's latest exchanges, newest first, for the session block of the answer
+    prompt."""
     of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
     among = f"id IN (SELECT id FROM memory WHERE {of_it}"
-    found = memory_rows.select_memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
+    found = memory_rows.select_memories(
+        connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit)
+    )
     return sorted(found, key=lambda memory: -memory.updated_at)
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:
-    """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty: there is none."""
+    """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty:
+    there is none."""
     row = connection.execute(
-        "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id"
-        " WHERE is_model = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"
+        "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id WHERE is_model"
+        " = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"
     ).fetchone()
     judge = str(row[0]) if row else ""
     if judge.startswith("scripted:"):  # its model is the file and the digest of what was in it

@@ -1,9 +1,11 @@
-"""Turns: their start, their receipt and figures, the exchange that an answered turn becomes, a thread's wordings.
+"""Turns: their start, their receipt and figures, the exchange that an answered turn becomes, a
+thread's wordings.
 
-A turn with an answer becomes one session-layer memory, named by its turn key, so that asking again updates it. User
-input is redacted here; the receipt's body arrives redacted. Trade-offs: the current file and the diff are not stored,
-so a turn continued later sees the current ones; turns are ordered by their start time, so after the clock is set back,
-an earlier wording can count as the newest until the clock has caught up.
+A turn with an answer becomes one session-layer memory, named by its turn key, so that asking again
+updates it. User input is redacted here; the receipt's body arrives redacted. Trade-offs: the
+current file and the diff are not stored, so a turn continued later sees the current ones; turns are
+ordered by their start time, so after the clock is set back, an earlier wording can count as the
+newest until the clock has caught up.
 """
 
 import json
@@ -79,8 +81,9 @@ class SelectionOutcome(Struct, frozen=True):
     def words(self) -> str:
         """`2 accepted, 9 rejected (8 below_threshold, 1 beyond_k)`."""
         reasons = ", ".join(f"{count} {why}" for why, count in self.rejected.items() if count)
-        return f"{len(self.accepted)} accepted, {sum(self.rejected.values())} rejected" + f" ({reasons})" * bool(
-            reasons
+        return (
+            f"{len(self.accepted)} accepted, {sum(self.rejected.values())} rejected"
+            + f" ({reasons})" * bool(reasons)
         )
 
 
@@ -103,8 +106,8 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     process: str = ""
     """`processes.process_identity`."""
     command: str = ""
-    """What asked; `BACKGROUND` changes neither the latest turn nor the session's work, and the turn that it continues
-    stays as it is until `replace_turn`."""
+    """What asked; `BACKGROUND` changes neither the latest turn nor the session's work, and the turn
+    that it continues stays as it is until `replace_turn`."""
     isolated: bool = False
     """Not the user's work (an evaluation), so it does not become the latest turn."""
 
@@ -113,18 +116,25 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
     """Store a turn as running; return its id (`t_…`)."""
     identifier = turn.id or "t_" + random_hex(8)
     task = redact(turn.task, prose=True).text
-    of_start = {"process": start.process, "command": start.command, "judge": start.judge_name, "primary": start.primary}
+    of_start = {
+        "process": start.process,
+        "command": start.command,
+        "judge": start.judge_name,
+        "primary": start.primary,
+    }
     context = replace(_context_of(turn), **of_start)
     with database.transaction(connection):
         connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state, worktree)"
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, 'running', {_WORKTREE_NAME})",
+            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state,"
+            f" worktree) VALUES (?, ?, ?, ?, ?, ?, ?, 'running', {_WORKTREE_NAME})",
             (identifier, turn.thread, start.turn_key, start.judge, task, context.to_json(), now),
         )
         if start.command == BACKGROUND:
             return identifier
         if turn.continues:
-            connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues))
+            connection.execute(
+                "UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues)
+            )
         if not start.isolated:
             write_index_meta(connection, LATEST_TURN, identifier)
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
@@ -141,7 +151,11 @@ def _context_of(turn: Turn) -> TurnContext:
         recent=tuple(filter(is_safe_name, turn.recent)),
         checkpoint=turn.checkpoint,
         may_carry=turn.may_carry,
-        edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
+        edited=tuple(
+            [one for one in turn.changed or () if one.lines and is_safe_name(one.path)][
+                :MOST_EDITED
+            ]
+        ),
         scope=replace(
             turn.scope,
             paths=tuple(redact(path).text for path in turn.scope.paths),
@@ -157,9 +171,9 @@ def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
     """
     with database.transaction(connection):
         connection.execute(
-            "UPDATE turn SET state = ? FROM (SELECT thread, turn_key FROM turn WHERE id = ?) AS new WHERE turn.id = ?"
-            " OR (turn.thread = new.thread AND turn.turn_key = new.turn_key AND turn.id <> ?"
-            " AND json_extract(context, '$.command') = ?)",
+            "UPDATE turn SET state = ? FROM (SELECT thread, turn_key FROM turn WHERE id = ?) AS new"
+            " WHERE turn.id = ? OR (turn.thread = new.thread AND turn.turn_key = new.turn_key AND"
+            " turn.id <> ? AND json_extract(context, '$.command') = ?)",
             (TurnState.CONTINUED, by, turn_id, by, BACKGROUND),
         )
         replaced = "UPDATE worktree_meta SET value = ? WHERE key = ? AND value = ?"
@@ -176,7 +190,8 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     verdict: SelectionOutcome
     figures: TurnFigures | None = None
     has_evidence: bool = True
-    """The answer rests on kept memories other than past answers; without any it becomes no memory."""
+    """The answer rests on kept memories other than past answers; without any it becomes no
+    memory."""
     isolated: bool = False
     """Store only the receipt."""
 
@@ -185,7 +200,9 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
     """Store the receipt, the answer and the exchange, and count the use of the kept memories."""
     clean = redact(end.answer or "").text
     with database.transaction(connection):
-        connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (end.state, clean, turn_id))
+        connection.execute(
+            "UPDATE turn SET state = ?, answer = ? WHERE id = ?", (end.state, clean, turn_id)
+        )
         connection.execute(
             "INSERT OR REPLACE INTO receipt (turn_id, schema, body) VALUES (?, ?, ?)",
             (turn_id, RECEIPT_SCHEMA, end.receipt),
@@ -198,12 +215,17 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         asked = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
         thread, turn_key, task, known = connection.execute(asked, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
-        context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", end.verdict.accepted)
+        context = _name_memories(
+            connection, TurnContext.from_json(known), f"{task}\n{clean}", end.verdict.accepted
+        )
         context = replace(context, has_evidence=end.has_evidence)
         if known != "{}":
-            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
+            connection.execute(
+                "UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id)
+            )
         if clean and end.has_evidence:
-            from xscore.store.memory_writer import write_memory  # a turn without an answer writes none
+            # A turn without an answer writes none.
+            from xscore.store.memory_writer import write_memory
 
             exchange = _exchange(turn_key, task, clean, context, now=now)
             before = memory_rows.memory_with_id(connection, exchange.id)
@@ -211,7 +233,9 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         save_session_summary(connection, thread)
 
 
-def _record_use(connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, *, now: float) -> None:
+def _record_use(
+    connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, *, now: float
+) -> None:
     kept = list(verdict.accepted)
     count_use(connection, kept, now=now)
     emit_event(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
@@ -246,16 +270,24 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
     connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)
 
 
-def _name_memories(connection: sqlite3.Connection, context: TurnContext, said: str, kept: Sequence[str]) -> TurnContext:
+def _name_memories(
+    connection: sqlite3.Connection, context: TurnContext, said: str, kept: Sequence[str]
+) -> TurnContext:
     """Return the context with the kept memories and files that the task and the answer name."""
     found = connection.execute(
-        f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST} ORDER BY path, start_line",
+        f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST} ORDER BY path,"
+        " start_line",
         (json.dumps(list(kept)),),
     ).fetchall()
-    links = tuple(identifier for identifier, _, entity in found if names_memory(identifier, entity, said))
-    paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
+    links = tuple(
+        identifier for identifier, _, entity in found if names_memory(identifier, entity, said)
+    )
+    paths = [
+        path for identifier, path, _ in found if path and (identifier in links or path in said)
+    ]
     opened = filter(None, (context.file, *context.recent))
-    return replace(context, links=links, paths=tuple(dict.fromkeys([*opened, *paths])), process="")  # it has ended
+    # It has ended.
+    return replace(context, links=links, paths=tuple(dict.fromkeys([*opened, *paths])), process="")
 
 
 def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
@@ -280,15 +312,18 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
 
 
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
-    """Return the turn keys under which this task was asked before, whatever file or change came with it."""
-    return frozenset(key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,)))
+    """Return the turn keys under which this task was asked before, whatever file or change came
+    with it."""
+    return frozenset(
+        key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,))
+    )
 
 
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
     """Whether no other turn with the same turn key has an answer."""
     row = connection.execute(
-        "SELECT 1 FROM turn JOIN turn AS other USING (turn_key) WHERE turn.id = ? AND other.id <> turn.id"
-        " AND other.answer <> '' LIMIT 1",
+        "SELECT 1 FROM turn JOIN turn AS other USING (turn_key) WHERE turn.id = ? AND other.id <>"
+        " turn.id AND other.answer <> '' LIMIT 1",
         (turn_id,),
     ).fetchone()
     return row is None
@@ -304,22 +339,27 @@ def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float)
 
 def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
     """Mark a turn that ended without a receipt."""
-    connection.execute("UPDATE turn SET state = 'failed' WHERE id = ? AND state = 'running'", (turn_id,))
+    connection.execute(
+        "UPDATE turn SET state = 'failed' WHERE id = ? AND state = 'running'", (turn_id,)
+    )
 
 
 def latest_turn_id(connection: sqlite3.Connection) -> str:
-    """Return the id of the turn begun last here, even after a clock was set back; empty if there is none."""
+    """Return the id of the turn begun last here, even after a clock was set back; empty if there is
+    none."""
     return str(connection.execute(_LATEST).fetchone()[0])
 
 
 MOST_WORDINGS, MOST_TURNS = 8, 100
 """How many different questions of its thread, and how many turns, a follow-up looks at."""
 _ASKED = """
-    SELECT id, turn_key, task FROM turn WHERE thread = ? AND judge = ? AND turn_key <> ? AND task <> ''
+    SELECT id, turn_key, task FROM turn WHERE thread = ? AND judge = ? AND turn_key <> ?
+      AND task <> ''
     ORDER BY started_at DESC, id DESC LIMIT ?
 """
 _SHOWN = """
-    SELECT json_extract(value, '$.id') FROM receipt, json_each(body, ?) WHERE turn_id = ? AND json_valid(body)
+    SELECT json_extract(value, '$.id') FROM receipt, json_each(body, ?) WHERE turn_id = ?
+      AND json_valid(body)
 """
 
 
@@ -338,8 +378,9 @@ def wordings_of_thread(
 ) -> Sequence[Wording]:
     """Return the questions that a judge was asked in a thread, newest first, each once.
 
-    judge: the judge's key. other_than: the turn key of the current question. Turns that were cut short or killed are
-    included: what they judged is in the cache.
+    judge: the judge's key.
+    other_than: the turn key of the current question. Turns that were cut short or killed are
+        included: what they judged is in the cache.
     """
     found = dict[str, Wording]()
     for turn_id, key, task in connection.execute(_ASKED, (thread, judge, other_than, MOST_TURNS)):
@@ -348,13 +389,19 @@ def wordings_of_thread(
 
 
 def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
-    """Return the ids of the memories that a turn kept and of its near misses, best first; none without a receipt."""
+    """Return the ids of the memories that a turn kept and of its near misses, best first; none
+    without a receipt."""
     parts = ("$.selected", "$.near_misses")
-    return [str(id_) for part in parts for (id_,) in connection.execute(_SHOWN, (part, turn_id)) if id_]
+    return [
+        str(id_) for part in parts for (id_,) in connection.execute(_SHOWN, (part, turn_id)) if id_
+    ]
 
 
 def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mapping[str, Wording]:
     """Return these turns by id, newest first; the task of an erased turn is empty."""
-    named = f"SELECT id, turn_key, task FROM turn WHERE id {memory_rows.IN_JSON_LIST} ORDER BY started_at DESC, id DESC"
+    named = (
+        f"SELECT id, turn_key, task FROM turn WHERE id {memory_rows.IN_JSON_LIST} ORDER BY"
+        " started_at DESC, id DESC"
+    )
     found = connection.execute(named, (json.dumps(list(turns)),))
     return {turn_id: Wording(turn_id, key, task) for turn_id, key, task in found.fetchall()}

@@ -1,7 +1,8 @@
-"""The user's secret and the list of stores this user made or accepted: one 0600 file, changed under a lock.
+"""The user's secret and the list of stores this user made or accepted: one 0600 file, changed under
+a lock.
 
-It knows nothing of databases; `opening` decides what an entry means. Trade-off: any process that can read this file as
-the user can forge trust, but it could also run xscore itself.
+It knows nothing of databases; `opening` decides what an entry means. Trade-off: any process that
+can read this file as the user can forge trust, but it could also run xscore itself.
 """
 
 import hmac
@@ -34,7 +35,9 @@ class UserSecret(Struct, frozen=True):
 
     def accepts(self, store_id: str, real_path: str) -> bool:
         """Whether this store was accepted at this path."""
-        return hmac.compare_digest(self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path))
+        return hmac.compare_digest(
+            self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path)
+        )
 
     def mark(self, store_id: str, real_path: str) -> str:
         """Return the mark of a store at a path."""
@@ -43,11 +46,16 @@ class UserSecret(Struct, frozen=True):
     def derive(self, *purpose: str) -> bytes:
         """Return 32 bytes that only this user can compute for this purpose."""
         parts = (text.encode("utf-8", "surrogateescape") for text in purpose)
-        return hmac.digest(self.secret, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256")
+        return hmac.digest(
+            self.secret, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256"
+        )
 
 
 def load_user_secret(user_data_dir: Path) -> UserSecret:
-    """Read the user's secret; create it at the first call. Concurrent processes get the same one."""
+    """Read the user's secret; create it at the first call.
+
+    Concurrent processes get the same one.
+    """
     found = _read(user_data_dir / TRUST_FILE)
     if found is None:
         with user_lock(user_data_dir):
@@ -59,7 +67,10 @@ def load_user_secret(user_data_dir: Path) -> UserSecret:
 
 
 def known_user_secret(user_data_dir: Path) -> UserSecret:
-    """Read the user's secret; without one, return a secret that trusts nothing. Writes nothing. Raises StoreError."""
+    """Read the user's secret; without one, return a secret that trusts nothing.
+
+    Writes nothing. Raises StoreError.
+    """
     return _read(user_data_dir / TRUST_FILE) or ephemeral_secret()
 
 
@@ -72,7 +83,12 @@ def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
     """Trust a store at a path. Call it inside `user_lock`."""
     path = user_data_dir / TRUST_FILE
     known = _read(path) or ephemeral_secret()
-    _write(path, UserSecret(known.secret, known.trusted_stores | {real_path: known.mark(store_id, real_path)}))
+    _write(
+        path,
+        UserSecret(
+            known.secret, known.trusted_stores | {real_path: known.mark(store_id, real_path)}
+        ),
+    )
 
 
 @contextmanager
@@ -92,7 +108,10 @@ def _read(path: Path) -> UserSecret | None:
 
 @lru_cache(maxsize=4)
 def _parse_once(path: Path, *_state: int) -> UserSecret | None:
-    """Read the file once while it stays as it is: opening a store asks four times. A change of its mode counts."""
+    """Read the file once while it stays as it is: opening a store asks four times.
+
+    A change of its mode counts.
+    """
     return _parse(path)
 
 
@@ -102,17 +121,25 @@ def _parse(path: Path) -> UserSecret | None:
         if data is None:
             return None
         found = json.loads(data)
-        return UserSecret(bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()})
+        return UserSecret(
+            bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()}
+        )
     except FileRefused as error:
         raise StoreError(
             f"{path} holds your secret, and {error}",
-            hint=f"Run `chmod 600 {path}`. If others could read it, delete it: stores then ask for trust once more.",
+            hint=(
+                f"Run `chmod 600 {path}`. If others could read it, delete it: stores then ask for"
+                " trust once more."
+            ),
         ) from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=OTHER_FOLDER_HINT) from error
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", hint=OTHER_FOLDER_HINT
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
-            f"{path} cannot be understood", hint="Delete it; your stores then ask for trust once more."
+            f"{path} cannot be understood",
+            hint="Delete it; your stores then ask for trust once more.",
         ) from error
 
 
@@ -121,4 +148,6 @@ def _write(path: Path, secret: UserSecret) -> None:
     try:
         write_private_file(path, text.encode())
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}", hint=OTHER_FOLDER_HINT) from error
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}", hint=OTHER_FOLDER_HINT
+        ) from error

@@ -1,7 +1,9 @@
-"""The working session (thread): one root on one branch, resumed after any restart until it is closed.
+"""The working session (thread): one root on one branch, resumed after any restart until it is
+closed.
 
-A branch continues its last session. User input is redacted here; `session_summary` summarizes it. Trade-off: a
-resumption is inferred from clock, terminal and process: in one terminal, only a pause of 15 minutes counts.
+A branch continues its last session. User input is redacted here; `session_summary` summarizes it.
+Trade-off: a resumption is inferred from clock, terminal and process: in one terminal, only a pause
+of 15 minutes counts.
 """
 
 import json
@@ -23,25 +25,28 @@ from xscore.store.session_summary import MOST_FILES, TurnContext
 IDLE_S = 15 * 60.0
 """Work after a longer pause counts as resumed."""
 
-_TICKET = (
-    r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"
-)
+_TICKET = r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"  # noqa: E501  its lines are read by others
 _COLUMNS = (
-    "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line, conversation_summary,"
-    " opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE turn.thread = session.thread),"
-    " coalesce((SELECT carried FROM turn JOIN turn_figures ON turn_id = id WHERE turn.thread = session.thread"
-    " ORDER BY started_at DESC, id DESC LIMIT 1), 0)"
+    "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line,"
+    " conversation_summary, opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE"
+    " turn.thread = session.thread), coalesce((SELECT carried FROM turn JOIN turn_figures ON"
+    " turn_id = id WHERE turn.thread = session.thread ORDER BY started_at DESC, id DESC LIMIT"
+    " 1), 0)"
 )
 _MOVE = "UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?"
 _OF_BRANCH = """
-    SELECT thread FROM session WHERE branch = ? AND EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
+    SELECT thread FROM session WHERE branch = ?
+      AND EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
     ORDER BY last_updated DESC, thread LIMIT 1
 """
-_GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
+_GOES_ON = (
+    "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
+)
 
 
 def ticket_of(branch: str) -> str:
-    """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7` -> `#7`."""
+    """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7`
+    -> `#7`."""
     found = re.search(_TICKET, branch)
     return "" if found is None else found[1] or f"#{found[2]}"
 
@@ -58,8 +63,10 @@ def resume_session(
 ) -> SessionInfo:
     """Return the current session of this branch; open one if there is none or `fresh` is set.
 
-    now: Unix seconds. thread: use this session, whatever the branch. renamed_from: earlier names of the branch, whose
-    session moves with it. process: `processes.process_identity`; work from another terminal counts as resumed.
+    now: Unix seconds.
+    thread: use this session, whatever the branch.
+    renamed_from: earlier names of the branch, whose session moves with it.
+    process: `processes.process_identity`; work from another terminal counts as resumed.
     """
     named = redact(branch).text
     if thread:
@@ -72,7 +79,8 @@ def resume_session(
                 before = _adopt(connection, named, renamed_from)
             before = before or _open(connection, named, thread, now=now)
     elif thread and before.branch != named:
-        with database.transaction(connection):  # no branch continues it by itself, but `--continue` goes by the branch
+        # No branch continues it by itself, but `--continue` goes by the branch.
+        with database.transaction(connection):
             connection.execute(f"{_MOVE} AND current_at = 0", (named, ticket_of(named), thread))
     resumed = bool(before.task) and _is_resumed(connection, before, now=now, process=process)
     return SessionInfo(
@@ -96,13 +104,15 @@ def update_session_work(
     _insert(connection, thread, branch="", now=now, current_at=0.0)
     opened = json.dumps(context.recent[:MOST_FILES], ensure_ascii=False)
     connection.execute(
-        "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?), last_updated = ?, process = ?"
-        " WHERE thread = ?",
+        "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?),"
+        " last_updated = ?, process = ? WHERE thread = ?",
         (task, opened, opened, now, context.process, thread),
     )
     if context.file:
         edit = (context.file, context.line, thread)
-        connection.execute("UPDATE session SET last_edit_file = ?, last_edit_line = ? WHERE thread = ?", edit)
+        connection.execute(
+            "UPDATE session SET last_edit_file = ?, last_edit_line = ? WHERE thread = ?", edit
+        )
 
 
 def load_session(connection: sqlite3.Connection, thread: str) -> WorkingSession | None:
@@ -134,10 +144,13 @@ def load_sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[Wo
     return _sessions(connection, "1 ORDER BY last_updated DESC, thread LIMIT ?", limit)
 
 
-def switch_session(connection: sqlite3.Connection, thread: str, *, branch: str, now: float) -> WorkingSession:
+def switch_session(
+    connection: sqlite3.Connection, thread: str, *, branch: str, now: float
+) -> WorkingSession:
     """Make this session the current one of the branch, and reopen it if it was closed.
 
-    thread: its name or, without an exact match, a prefix. Raises NothingMatched for none, UsageError for several.
+    thread: its name or, without an exact match, a prefix.
+    Raises NothingMatched for none, UsageError for several.
     """
     with database.transaction(connection):
         known = _sessions(connection, "thread = ?", thread)
@@ -149,7 +162,8 @@ def switch_session(connection: sqlite3.Connection, thread: str, *, branch: str, 
             raise NothingMatched(f"there is no session {thread}", hint=hint)
         named = redact(branch).text
         connection.execute(
-            "UPDATE session SET branch = ?, active_ticket = ?, closed_at = NULL, current_at = ? WHERE thread = ?",
+            "UPDATE session SET branch = ?, active_ticket = ?, closed_at = NULL, current_at = ?"
+            " WHERE thread = ?",
             (named, ticket_of(named), _next_moment(connection, now), known[0].thread),
         )
     return replace(known[0], branch=named, ticket=ticket_of(named), closed_at=None)
@@ -157,29 +171,49 @@ def switch_session(connection: sqlite3.Connection, thread: str, *, branch: str, 
 
 def mark_session_closed(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
     """Close a session, in an open transaction: the next turn on its branch opens another."""
-    connection.execute("UPDATE session SET closed_at = ? WHERE thread = ? AND closed_at IS NULL", (now, thread))
     connection.execute(
-        "UPDATE session SET current_at = 0 WHERE branch = (SELECT branch FROM session WHERE thread = ?)", (thread,)
+        "UPDATE session SET closed_at = ? WHERE thread = ? AND closed_at IS NULL", (now, thread)
+    )
+    connection.execute(
+        "UPDATE session SET current_at = 0 WHERE branch = (SELECT branch FROM session WHERE thread"
+        " = ?)",
+        (thread,),
     )
 
 
-def _adopt(connection: sqlite3.Connection, branch: str, renamed_from: Sequence[str]) -> WorkingSession | None:
-    """Return a session just opened by another process, or that of a renamed branch. Within a transaction."""
+def _adopt(
+    connection: sqlite3.Connection, branch: str, renamed_from: Sequence[str]
+) -> WorkingSession | None:
+    """Return a session just opened by another process, or that of a renamed branch.
+
+    Within a transaction.
+    """
     found = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
     if found is not None:
         connection.execute(_MOVE, (branch, ticket_of(branch), found.thread))
     return found
 
 
-def _open(connection: sqlite3.Connection, branch: str, thread: str, *, now: float) -> WorkingSession:
-    """Open a session. The first of a branch is named by it, to find its exchanges if the table is lost."""
+def _open(
+    connection: sqlite3.Connection, branch: str, thread: str, *, now: float
+) -> WorkingSession:
+    """Open a session. The first of a branch is named by it, to find its exchanges if the table is
+    lost."""
     first = "s_" + digest("thread", read_meta(connection, "store_id"), branch)[:16]
     name = thread or (first if load_session(connection, first) is None else "s_" + random_hex(8))
-    _insert(connection, name, branch=branch, now=now, current_at=0.0 if thread else _next_moment(connection, now))
+    _insert(
+        connection,
+        name,
+        branch=branch,
+        now=now,
+        current_at=0.0 if thread else _next_moment(connection, now),
+    )
     return _sessions(connection, "thread = ?", name)[0]
 
 
-def _insert(connection: sqlite3.Connection, thread: str, *, branch: str, now: float, current_at: float) -> None:
+def _insert(
+    connection: sqlite3.Connection, thread: str, *, branch: str, now: float, current_at: float
+) -> None:
     connection.execute(
         "INSERT INTO session (thread, branch, opened_at, current_at, active_ticket, last_updated)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread) DO NOTHING",
@@ -193,11 +227,15 @@ def _next_moment(connection: sqlite3.Connection, now: float) -> float:
     return max(now, float(latest) + 0.001)
 
 
-def _is_resumed(connection: sqlite3.Connection, before: WorkingSession, *, now: float, process: str) -> bool:
+def _is_resumed(
+    connection: sqlite3.Connection, before: WorkingSession, *, now: float, process: str
+) -> bool:
     """Whether there was a break since the session's last work (see `SessionInfo.resumed`)."""
     if now - before.last_updated > IDLE_S:
         return True
-    (lived,) = connection.execute("SELECT process FROM session WHERE thread = ?", (before.thread,)).fetchone()
+    (lived,) = connection.execute(
+        "SELECT process FROM session WHERE thread = ?", (before.thread,)
+    ).fetchone()
     pid, _, elsewhere = str(lived).partition(" ")
     if process and lived and elsewhere != process.partition(" ")[2]:
         return True
@@ -208,7 +246,8 @@ def _is_resumed(connection: sqlite3.Connection, before: WorkingSession, *, now: 
     if between is not None:
         return True
     latest = connection.execute(
-        "SELECT state FROM turn WHERE thread = ? ORDER BY started_at DESC, id LIMIT 1", (before.thread,)
+        "SELECT state FROM turn WHERE thread = ? ORDER BY started_at DESC, id LIMIT 1",
+        (before.thread,),
     ).fetchone()
     return latest == ("running",) and pid.isdecimal() and not is_alive(int(pid))
 
@@ -218,6 +257,11 @@ def _sessions(connection: sqlite3.Connection, which: str, *given: object) -> lis
     fields = WorkingSession.__struct_fields__
     with database.damage_if_invalid("a session"):
         return [
-            WorkingSession(**{**dict(zip(fields, row, strict=True)), "recent": tuple(map(str, json.loads(row[4])))})
+            WorkingSession(
+                **{
+                    **dict(zip(fields, row, strict=True)),
+                    "recent": tuple(map(str, json.loads(row[4]))),
+                }
+            )
             for row in rows
         ]

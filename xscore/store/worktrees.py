@@ -1,4 +1,5 @@
-"""One store, one index a worktree: which rows a connection sees, and which belong to its worktree alone.
+"""One store, one index a worktree: which rows a connection sees, and which belong to its worktree
+alone.
 
 What parsing a file gave belongs to a version of the file (`file_version`) and is shared by the
 worktrees that list it (`file_row`); edges and the state of cited code belong to one worktree. A
@@ -24,11 +25,16 @@ PATIENCE_S = 0.25
 HERE = "(SELECT number FROM temp.here)"
 """SQL: the number of the connection's worktree."""
 IS_VISIBLE = f"""(version = 0 OR EXISTS (
-    SELECT 1 FROM main.file_row AS listed WHERE listed.version = memory_row.version AND listed.worktree = {HERE}))"""
+    SELECT 1 FROM main.file_row AS listed WHERE listed.version = memory_row.version AND listed.worktree = {HERE}))"""  # noqa: E501  its lines are read by others
 """SQL condition on `memory_row`: stated, or of a file as this worktree has it. For few rows."""
-LISTED_HERE = f"version IN (SELECT version FROM main.file_row WHERE worktree = {HERE} AND version > 0)"
+LISTED_HERE = (
+    f"version IN (SELECT version FROM main.file_row WHERE worktree = {HERE} AND version > 0)"
+)
 """SQL condition on `memory_row`: of a file as this worktree has it. For reading very many rows."""
-_STALE_HERE = "FROM main.stale_memory AS stale WHERE stale.memory_id = memory_row.id AND stale.worktree = {number}"
+_STALE_HERE = (
+    "FROM main.stale_memory AS stale WHERE stale.memory_id = memory_row.id AND stale.worktree ="
+    " {number}"
+)
 _DIFFERING = {
     "status": f"iif(version = 0 AND EXISTS (SELECT 1 {_STALE_HERE}), 'stale', status)",
     **{
@@ -40,43 +46,96 @@ _DIFFERING = {
 SHOWN_HERE = {name: _DIFFERING[name].format(number=HERE) for name in _DIFFERING}
 """SQL on `memory_row`: these columns as they are in this worktree."""
 _MEMORY_COLUMNS = (
-    *("id", "version", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
-    *("content_hash", "text_hash", "tokens", "text_tokens", "updated_at", "importance", "confidence", "thread"),
-    *("name_crc", "overrides", "key", "evidence_count", "source", "superseded_by", "created_at", "accessed_at"),
+    *(
+        "id",
+        "version",
+        "layer",
+        "kind",
+        "scope",
+        "status",
+        "path",
+        "entity",
+        "start_line",
+        "end_line",
+        "language",
+    ),
+    *(
+        "content_hash",
+        "text_hash",
+        "tokens",
+        "text_tokens",
+        "updated_at",
+        "importance",
+        "confidence",
+        "thread",
+    ),
+    *(
+        "name_crc",
+        "overrides",
+        "key",
+        "evidence_count",
+        "source",
+        "superseded_by",
+        "created_at",
+        "accessed_at",
+    ),
     *("access_count", "title", "attrs", "card", "text", "terms"),
 )
-_SHOWN = ", ".join(f"{_DIFFERING[name]} AS {name}" if name in _DIFFERING else name for name in _MEMORY_COLUMNS)
+_SHOWN = ", ".join(
+    f"{_DIFFERING[name]} AS {name}" if name in _DIFFERING else name for name in _MEMORY_COLUMNS
+)
 _VIEWS = {
     "here": "SELECT {number} AS number",
-    "memory": f"""
+    "memory": (
+        f"""
         SELECT {_SHOWN} FROM main.memory_row WHERE version = 0 OR EXISTS (
             SELECT 1 FROM main.file_row AS listed
             WHERE listed.version = memory_row.version AND listed.worktree = {{number}})
-    """,
-    "file": """
-        SELECT path, size, mtime_ns, file_hash, language, excluded, version FROM main.file_row WHERE worktree = {number}
-    """,
-    "edge": """
+    """
+    ),
+    "file": (
+        """
+        SELECT path, size, mtime_ns, file_hash, language, excluded, version FROM main.file_row
+          WHERE worktree = {number}
+    """
+    ),
+    "edge": (
+        """
         SELECT one.id AS source, other.id AS target, relation, weight,
                coalesce((SELECT substr(id, 3) FROM main.edge_end WHERE number = file), '') AS path
         FROM main.edge_row JOIN main.edge_end AS one ON one.number = source
         JOIN main.edge_end AS other ON other.number = target WHERE worktree IN (0, {number})
-    """,
-    "evidence_here": """
+    """
+    ),
+    "evidence_here": (
+        """
         SELECT stated.memory_id, stated.path, stated.span_hash,
                coalesce(seen.start_line, stated.start_line) AS start_line,
-               coalesce(seen.end_line, stated.end_line) AS end_line, coalesce(seen.size, -1) AS size,
-               coalesce(seen.mtime_ns, -1) AS mtime_ns, coalesce(seen.changed, stated.changed) AS changed
+               coalesce(seen.end_line, stated.end_line) AS end_line,
+                 coalesce(seen.size, -1) AS size,
+               coalesce(seen.mtime_ns, -1) AS mtime_ns,
+                 coalesce(seen.changed, stated.changed) AS changed
         FROM main.evidence AS stated LEFT JOIN main.evidence_state AS seen
-        ON seen.memory_id = stated.memory_id AND seen.path = stated.path AND seen.span_hash = stated.span_hash
+        ON seen.memory_id = stated.memory_id AND seen.path = stated.path
+          AND seen.span_hash = stated.span_hash
         AND seen.worktree = {number}
-    """,
+    """
+    ),
 }
-_OWN_TABLES = ("file_row", "edge_row", "evidence_state", "stale_memory", "pack_slot", "worktree_meta")
+_OWN_TABLES = (
+    "file_row",
+    "edge_row",
+    "evidence_state",
+    "stale_memory",
+    "pack_slot",
+    "worktree_meta",
+)
 """Tables with rows of one worktree alone."""
 
 
-def enter_worktree(connection: sqlite3.Connection, name: str = "", *, must_know: bool = False) -> int:
+def enter_worktree(
+    connection: sqlite3.Connection, name: str = "", *, must_know: bool = False
+) -> int:
     """Let a connection see what the worktree of this name has; return its number.
 
     Writes only if the store does not know the worktree yet. If the store cannot be written, or
@@ -86,7 +145,10 @@ def enter_worktree(connection: sqlite3.Connection, name: str = "", *, must_know:
     number = _number_of(connection, name)
     if number is None:
         number = _add(connection, name, must_know=must_know)
-    is_elsewhere = connection.execute("SELECT 1 FROM sqlite_temp_master WHERE name = 'here'").fetchone() is not None
+    is_elsewhere = (
+        connection.execute("SELECT 1 FROM sqlite_temp_master WHERE name = 'here'").fetchone()
+        is not None
+    )
     if is_elsewhere and worktree_number(connection) == number:
         return number
     connection.execute("BEGIN")  # each statement alone would take twice the time
@@ -114,7 +176,9 @@ def visible_memories(connection: sqlite3.Connection) -> str:
 
 def worktree_names(connection: sqlite3.Connection) -> dict[int, str]:
     """Return the worktrees that the store knows: number -> name."""
-    return dict(connection.execute("SELECT number, name FROM main.worktree ORDER BY number").fetchall())
+    return dict(
+        connection.execute("SELECT number, name FROM main.worktree ORDER BY number").fetchall()
+    )
 
 
 def removed_worktrees(connection: sqlite3.Connection, root: RepositoryRoot) -> list[int]:
@@ -123,7 +187,11 @@ def removed_worktrees(connection: sqlite3.Connection, root: RepositoryRoot) -> l
     folders = git_folders(root.path) if linked else None
     if folders is None:
         return []
-    return [number for number, name in linked.items() if not os.path.lexists(folders.common / "worktrees" / name)]
+    return [
+        number
+        for number, name in linked.items()
+        if not os.path.lexists(folders.common / "worktrees" / name)
+    ]
 
 
 def remove_own_rows(connection: sqlite3.Connection, number: int) -> None:
@@ -142,9 +210,13 @@ def _add(connection: sqlite3.Connection, name: str, *, must_know: bool) -> int:
     until = None if must_know else time.monotonic() + PATIENCE_S
     try:
         with lock_wait_until(connection, until):
-            connection.execute("INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,))
+            connection.execute(
+                "INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,)
+            )
     except StoreError as error:
-        is_read_only = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        is_read_only = (
+            getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        )
         if must_know or not (is_read_only or is_busy(error)):
             raise
         return NOWHERE

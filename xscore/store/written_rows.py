@@ -1,7 +1,8 @@
-"""Memories as rows to be written to table `memory_row`, and the short names by which indexed files look each other up.
+"""Memories as rows to be written to table `memory_row`, and the short names by which indexed files
+look each other up.
 
-It opens no transaction and redacts nothing: `memory_writer` does. Trade-off: known memories keep what their use has
-changed, so a row alone does not say what the table holds.
+It opens no transaction and redacts nothing: `memory_writer` does. Trade-off: known memories keep
+what their use has changed, so a row alone does not say what the table holds.
 """
 
 import re
@@ -27,7 +28,8 @@ NAMELESS = frozenset({"module.exports", "exports", "default"})
 
 _USE_COLUMNS = ("created_at", "accessed_at", "access_count", "importance")
 USES = ", ".join(_USE_COLUMNS)
-"""SQL: the columns that an upsert leaves unchanged, and that every version of a memory has in common."""
+"""SQL: the columns that an upsert leaves unchanged, and that every version of a memory has in
+common."""
 _SURVIVING = frozenset({"id", *_USE_COLUMNS})
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
 _UPSERT = (
@@ -37,7 +39,9 @@ _UPSERT = (
 )
 
 
-def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow], *, version: int = 0) -> None:
+def upsert_rows(
+    connection: sqlite3.Connection, rows: Iterable[SqlRow], *, version: int = 0
+) -> None:
     """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance.
 
     version: of the file that they come from; 0: they are stated.
@@ -57,13 +61,27 @@ def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     shown_tokens = tokens.estimate(len(shown), kind=memory.kind, language=memory.language)
     attrs = facts_to_json(memory.facts, memory.particulars)
     body = (attrs, memory.card, memory.text)
-    overrides = memory.kind is Kind.METHOD and "override" in attrs.lower() and _OVERRIDES.match(attrs) is not None
+    overrides = (
+        memory.kind is Kind.METHOD
+        and "override" in attrs.lower()
+        and _OVERRIDES.match(attrs) is not None
+    )
     named = name_crc(last_name(memory.entity)) if memory.layer is Layer.GRAPH else 0
-    return (*_HEAD(memory), *body, shown_tokens, text_tokens, thread, named, overrides, memory_vector(memory))
+    return (
+        *_HEAD(memory),
+        *body,
+        shown_tokens,
+        text_tokens,
+        thread,
+        named,
+        overrides,
+        memory_vector(memory),
+    )
 
 
 def without_body(row: SqlRow) -> tuple[SqlRow, Body]:
-    """Split a row of `ROW_COLUMNS` into one whose attrs, card and text are in the body of its file, and those."""
+    """Split a row of `ROW_COLUMNS` into one whose attrs, card and text are in the body of its file,
+    and those."""
     start = len(HEAD_COLUMNS)
     attrs, card, text = row[start : start + 3]
     return (*row[:start], "{}", "", None, *row[start + 3 :]), (attrs, card, text)
@@ -79,27 +97,33 @@ def last_name(entity: str) -> str:
 
 
 def tested_name(path: str) -> str:
-    """Return the name of the file that a test of this path would test: `app` of `tests/test_app.py`."""
+    """Return the name of the file that a test of this path would test: `app` of
+    `tests/test_app.py`."""
     stem = path.rpartition("/")[2].partition(".")[0]
     return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
 
 
 def split_count(hint: str) -> tuple[str, int]:
-    """Return a hint without the number of arguments that a call gives, and that; -1: it states none."""
+    """Return a hint without the number of arguments that a call gives, and that; -1: it states
+    none."""
     rest, mark, count = hint.rpartition(COUNT_MARK)
     return (rest, int(count)) if mark and count.isdecimal() else (hint, -1)
 
 
 def module_names(hint: str) -> set[str]:
-    """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
+    """Return the names by which a file may be what a hint refers to: `x.js` and `x` of
+    `import:./lib/x.js#y`."""
     kind, _, rest = split_count(hint)[0].partition(":")
     name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod", "value") else ""
     return {name, name.partition(".")[0]} - {""}
 
 
 def chain_names(chains: str) -> set[str]:
-    """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`, `Store` and `get`."""
-    return {*_WORD.findall(_MODULE.sub(lambda module: module[1].rpartition("/")[2], chains))} - _NO_NAMES
+    """Return the names that chains lead through: of `at:mod:./lib/x!Store|get` these are `x`,
+    `Store` and `get`."""
+    return {
+        *_WORD.findall(_MODULE.sub(lambda module: module[1].rpartition("/")[2], chains))
+    } - _NO_NAMES
 
 
 _MODULE = re.compile(r"mod:([^!#|,<>\n]*+)")

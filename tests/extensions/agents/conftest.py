@@ -45,7 +45,10 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
 def flock(make_repo: MakeRepo, host: DecisionServer) -> Iterator[Path]:
     """A repository of forty functions; no process of its store survives the test."""
     root = make_repo(
-        {f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n' for n in range(40)}
+        {
+            f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n'
+            for n in range(40)
+        }
     )
     yield root
     host.latency_s = 0.0
@@ -58,7 +61,9 @@ def processes_in(root: Path) -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            is_ours = b"xscore" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root
+            is_ours = (
+                b"xscore" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root
+            )
         except OSError:
             continue
         found += [int(place.name)] if is_ours else []
@@ -83,5 +88,7 @@ async def ask_within(
     )
     async with Pipeline.open(root, loaded) as pipeline:
         return await run_turn(
-            pipeline.parts, Turn(task=task, thread=thread), TurnOptions(answer=False, command=command)
+            pipeline.parts,
+            Turn(task=task, thread=thread),
+            TurnOptions(answer=False, command=command),
         )

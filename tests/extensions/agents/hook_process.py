@@ -20,7 +20,12 @@ FILES = {
 
 def message(root: Path, event: str = "UserPromptSubmit", **fields: Any) -> dict[str, Any]:
     """Return a message as Claude Code sends it."""
-    said = {"session_id": "5f0c1b7e-1", "transcript_path": None, "cwd": str(root), "hook_event_name": event}
+    said = {
+        "session_id": "5f0c1b7e-1",
+        "transcript_path": None,
+        "cwd": str(root),
+        "hook_event_name": event,
+    }
     return {**said, **({"prompt": QUESTION} if event == "UserPromptSubmit" else {}), **fields}
 
 
@@ -49,7 +54,9 @@ def run_hook(
 def begin_hook(root: Path, stdout: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":
     """Start the prompt hook, which waits for its message."""
     command = [sys.executable, "-m", "xscore", "hook", "prompt"]
-    return subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, cwd=root, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.DEVNULL
+    )
 
 
 def build_index(root: Path) -> None:
@@ -65,7 +72,9 @@ def build_index(root: Path) -> None:
 def xscore(root: Path, *arguments: str) -> str:
     """Run another command in the repository; return its output."""
     command = [sys.executable, "-m", "xscore", *arguments]
-    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        command, cwd=root, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def added(done: subprocess.CompletedProcess[bytes]) -> str:

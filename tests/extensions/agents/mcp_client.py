@@ -1,4 +1,5 @@
-"""A client that reads and writes Model Context Protocol lines itself, so that it can break the rules."""
+"""A client that reads and writes Model Context Protocol lines itself, so that it can break the
+rules."""
 
 import json
 import os
@@ -25,10 +26,14 @@ MODERN = {
 }
 WITH_TASKS = {
     **MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    "io.modelcontextprotocol/clientCapabilities": {
+        "extensions": {"io.modelcontextprotocol/tasks": {}}
+    },
 }
 FILES = {
-    "shop/cart.py": '"""Carts."""\n\n\ndef total(items):\n    """Sum the prices."""\n    return sum(items)\n',
+    "shop/cart.py": (
+        '"""Carts."""\n\n\ndef total(items):\n    """Sum the prices."""\n    return sum(items)\n'
+    ),
     "shop/mail.py": '"""Mail."""\n\n\ndef greet(name):\n    return f"Hello {name}"\n',
     "README.md": "# Shop\n\nSells things, and sums the prices of carts.\n",
 }
@@ -51,7 +56,9 @@ class RawClient:
         while data:
             data = data[os.write(self.write_fd, data) :]
 
-    def send(self, method: str, params: Mapping[str, Any] | None = None, *, id_: int | str | None = None) -> None:
+    def send(
+        self, method: str, params: Mapping[str, Any] | None = None, *, id_: int | str | None = None
+    ) -> None:
         """Write a request, or without an id a notification."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         message |= {} if id_ is None else {"id": id_}
@@ -69,7 +76,11 @@ class RawClient:
         return self.answer(self.begin(method, params))
 
     def call(
-        self, arguments: Mapping[str, Any], *, meta: Mapping[str, Any] | None = None, name: str = "context"
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        meta: Mapping[str, Any] | None = None,
+        name: str = "context",
     ) -> int:
         """Start a tool call."""
         about = {} if meta is None else {"_meta": meta}
@@ -85,7 +96,11 @@ class RawClient:
 
     def initialize(self, version: str = "2025-06-18") -> dict[str, Any]:
         """Do the handshake."""
-        about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+        about = {
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        }
         found = self.ask("initialize", about)
         self.send("notifications/initialized")
         return found
@@ -176,5 +191,9 @@ def started(
 def script(folder: Path, **about: object) -> str:
     """Write a script and return its judge's name: 0.9 for the cart, 0 for the rest."""
     file = folder / "script.json"
-    file.write_text(json.dumps({"rules": [{"path": "shop/cart.py", "score": 0.9, "reason": "it sums"}], **about}))
+    file.write_text(
+        json.dumps(
+            {"rules": [{"path": "shop/cart.py", "score": 0.9, "reason": "it sums"}], **about}
+        )
+    )
     return f"scripted:{file}"

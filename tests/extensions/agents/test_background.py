@@ -37,7 +37,9 @@ def wake(root: Path) -> bool:
 
 def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
     """Return the tasks of the turns that a process would finish."""
-    found = connection.execute(background_work._CUT_SHORT, {"now": now or time.time(), "worktree": ""}).fetchall()
+    found = connection.execute(
+        background_work._CUT_SHORT, {"now": now or time.time(), "worktree": ""}
+    ).fetchall()
     named = "SELECT task FROM turn WHERE id = ?"
     return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in found}
 
@@ -59,8 +61,11 @@ async def cut_short(root: Path, host: DecisionServer, *, thread: str = "") -> st
     return answer.turn_id
 
 
-async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, host: DecisionServer) -> None:
-    """The turn is finished under its own thread, replaces the one cut short, and no process stays."""
+async def test_what_a_deadline_left_is_judged_and_the_process_ends(
+    flock: Path, host: DecisionServer
+) -> None:
+    """The turn is finished under its own thread, replaces the one cut short, and no process
+    stays."""
     turn = await cut_short(flock, host, thread="agent-1")
     host.latency_s, host.requests = 0.0, 0
     host.judged.clear()
@@ -68,7 +73,9 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
     wait_until(lambda: not processes_in(flock))
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
     ((latest, thread, state),) = rows(
-        flock, "SELECT turn.id, thread, state FROM worktree_meta JOIN turn ON turn.id = value WHERE key = 'latest_turn'"
+        flock,
+        "SELECT turn.id, thread, state FROM worktree_meta JOIN turn ON turn.id = value WHERE key ="
+        " 'latest_turn'",
     )
     assert (thread, state) == ("agent-1", "done") and latest != turn
     assert set(host.judged.values()) == {1}
@@ -77,8 +84,11 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
     assert again.coverage.unjudged == again.coverage.judged == 0
 
 
-async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, host: DecisionServer) -> None:
-    """Twelve wakes start one process, which reports its work; SIGTERM ends it, and the turn remains to be finished."""
+async def test_many_who_ask_at_once_start_one_which_sigterm_ends(
+    flock: Path, host: DecisionServer
+) -> None:
+    """Twelve wakes start one process, which reports its work; SIGTERM ends it, and the turn remains
+    to be finished."""
     turn = await cut_short(flock, host)
     host.latency_s = 8.0  # longer than it may take to end
     with ThreadPoolExecutor(12) as pool:
@@ -93,8 +103,11 @@ async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, ho
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
 
 
-async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: DecisionServer) -> None:
-    """After SIGKILL the status shows none, the next wake starts another, and that one finishes the turn."""
+async def test_a_killed_process_is_seen_and_replaced_at_once(
+    flock: Path, host: DecisionServer
+) -> None:
+    """After SIGKILL the status shows none, the next wake starts another, and that one finishes the
+    turn."""
     turn = await cut_short(flock, host)
     assert wake(flock)
     wait_until(lambda: "judging" in status(flock).doing)
@@ -111,7 +124,9 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
 
 
 @pytest.mark.parametrize(
-    "gone", [".git/xscore", pytest.param(".", marks=pytest.mark.verify)], ids=["store", "repository"]
+    "gone",
+    [".git/xscore", pytest.param(".", marks=pytest.mark.verify)],
+    ids=["store", "repository"],
 )
 async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer, gone: str) -> None:
     """A store or repository removed under it is not created again."""
@@ -126,7 +141,8 @@ async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer,
 
 
 async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer) -> None:
-    """What a deadline left of a first index is read in the background and judged for the question."""
+    """What a deadline left of a first index is read in the background and judged for the
+    question."""
     async with Pipeline.open(flock) as pipeline:
         assert pipeline.parts.index(time.monotonic()).files_left == 40
     host.latency_s = 30.0
@@ -139,12 +155,19 @@ async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
-async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: Path, host: DecisionServer) -> None:
-    """Skipped: command-line turns, earlier questions of a thread, yesterday's; taken: the latest of both threads."""
+async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(
+    flock: Path, host: DecisionServer
+) -> None:
+    """Skipped: command-line turns, earlier questions of a thread, yesterday's; taken: the latest of
+    both threads."""
     host.latency_s = 30.0
     for thread, command in (("a", "ask"), ("b", "hook"), ("b", "context"), ("c", "mcp")):
-        await ask_within(flock, 0.3, task=f"Sheep {thread} {command}", thread=thread, command=command)
-    await ask_within(flock, None, task="Newest of c is done", thread="c", command="hook", judge="lexical")
+        await ask_within(
+            flock, 0.3, task=f"Sheep {thread} {command}", thread=thread, command=command
+        )
+    await ask_within(
+        flock, None, task="Newest of c is done", thread="c", command="hook", judge="lexical"
+    )
     with closing(opening.connect_store(store_file(flock))) as connection:
         assert tasks_left(connection) == {"Sheep b context"}
         assert tasks_left(connection, now=time.time() + 90_000) == set()
@@ -154,7 +177,8 @@ async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: 
 async def test_the_share_of_a_day_is_kept(
     flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch, cap: str, place: str
 ) -> None:
-    """Past the user's daily cap, or a dollar of background work without one, nothing is sent; the status says so.
+    """Past the user's daily cap, or a dollar of background work without one, nothing is sent; the
+    status says so.
 
     The dollar is one for all worktrees.
     """
@@ -167,11 +191,20 @@ async def test_the_share_of_a_day_is_kept(
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
     with closing(opening.connect_store(store_file(spends))) as connection:
-        now, known = time.time(), dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok")
+        now, known = (
+            time.time(),
+            dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok"),
+        )
         row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **known}
-        zeros = "duration_s candidates input_tokens cached_input_tokens cache_write_tokens output_tokens"
+        zeros = (
+            "duration_s candidates input_tokens cached_input_tokens cache_write_tokens"
+            " output_tokens"
+        )
         row |= dict.fromkeys([*zeros.split(), "reasoning_tokens", "estimated"], 0)
-        connection.execute(f"INSERT INTO call ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])
+        connection.execute(
+            f"INSERT INTO call ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            [*row.values()],
+        )
         connection.execute("INSERT OR REPLACE INTO spending VALUES (?, ?)", (day_of(now), 10**12))
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
@@ -180,7 +213,9 @@ async def test_the_share_of_a_day_is_kept(
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
 
 
-async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: DecisionServer) -> None:
+async def test_an_erased_turn_still_counts_against_the_day(
+    flock: Path, host: DecisionServer
+) -> None:
     """Erasing the background's turns gives it no new dollar."""
     await cut_short(flock, host)
     host.latency_s = 0.0
@@ -190,12 +225,15 @@ async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: De
         connection.execute("UPDATE call SET cost = 7 WHERE outcome = 'ok'")
         spent = connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
         connection.execute("DELETE FROM turn")
-        assert connection.execute(background_work._SPENT, {"since": 0.0}).fetchone() == spent == (7,)
+        assert (
+            connection.execute(background_work._SPENT, {"since": 0.0}).fetchone() == spent == (7,)
+        )
 
 
 @pytest.mark.verify
 async def test_a_full_disk_is_nobodys_error(flock: Path, host: DecisionServer) -> None:
-    """If nothing can be written, a wake raises nothing and no process stays; with free space the turn is finished."""
+    """If nothing can be written, a wake raises nothing and no process stays; with free space the
+    turn is finished."""
     turn = await cut_short(flock, host)
     host.latency_s = 0.0
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -222,7 +260,8 @@ async def test_a_store_made_elsewhere_wakes_nothing(flock: Path, host: DecisionS
 async def test_the_repository_cannot_run_code_in_it(
     flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a folder `xscore` nor a `sitecustomize` is imported, even if the user's path has an empty entry."""
+    """Neither a folder `xscore` nor a `sitecustomize` is imported, even if the user's path has an
+    empty entry."""
     turn, mark = await cut_short(flock, host), flock.with_name("ran")
     planted = f"open({str(mark)!r}, 'w')\n"
     (flock / "xscore").mkdir()
@@ -252,7 +291,8 @@ def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_holder_is_none(tmp_path: Path) -> None:
-    """An invalid row of the background process holds no lease, fails no status and is overwritten."""
+    """An invalid row of the background process holds no lease, fails no status and is
+    overwritten."""
     with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
         enter_worktree(connection)
         write_index_meta(connection, "background", '{"runner": ')

@@ -1,4 +1,5 @@
-"""The background process killed at any moment, woken by many, beside others on one store, and on encrypted stores."""
+"""The background process killed at any moment, woken by many, beside others on one store, and on
+encrypted stores."""
 
 import asyncio
 import os
@@ -30,13 +31,19 @@ def herd(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XSCORE_JUDGE_PACK_SIZE", str(PACK_SIZE))
     host.score = lambda _memory, _turn: 4  # far from the cut, so that nothing is drawn twice
     names = [f"cow_{n}" for n in range(600)]
-    functions = [f'def {name}() -> str:\n    """Say {name}."""\n    return "{name}"\n' for name in names]
+    functions = [
+        f'def {name}() -> str:\n    """Say {name}."""\n    return "{name}"\n' for name in names
+    ]
     return make_repo({f"f{n:02}.py": "\n\n".join(functions[n::30]) for n in range(30)})
 
 
 def zombies() -> list[str]:
     """Return the ended children of this process that have not been reaped."""
-    children = [pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()]
+    children = [
+        pid
+        for file in Path("/proc/self/task").glob("*/children")
+        for pid in file.read_text().split()
+    ]
     return [pid for pid in children if ") Z " in Path(f"/proc/{pid}/stat").read_text()]
 
 
@@ -47,7 +54,8 @@ def dead(pid: int) -> bool:
 
 @pytest.mark.timeout(240)
 async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> None:
-    """After each SIGKILL the next wake starts one; no judgment is lost; only calls in flight are paid again."""
+    """After each SIGKILL the next wake starts one; no judgment is lost; only calls in flight are
+    paid again."""
     dice, before, host.latency_s = random.Random(15), 0, 0.2
     turn = (await ask_within(herd, 0.3)).turn_id
     for _ in range(20):
@@ -80,14 +88,16 @@ async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) 
     with ThreadPoolExecutor(50) as pool:
         assert all(pool.map(lambda _: wake(flock), range(50)))
     wait_until(lambda: "judging" in status(flock).doing)
-    wait_until(lambda: processes_in(flock) == [status(flock).pid])  # one started without the lease ends by itself
+    # One started without the lease ends by itself.
+    wait_until(lambda: processes_in(flock) == [status(flock).pid])
     wait_until(lambda: not processes_in(flock))
     wait_until(lambda: not zombies())
 
 
 @pytest.mark.timeout(240)
 async def test_all_at_once_on_one_store_pay_once(herd: Path, host: DecisionServer) -> None:
-    """The background process, hooks and two `ask` of one question: no memory is judged twice, no lock error occurs."""
+    """The background process, hooks and two `ask` of one question: no memory is judged twice, no
+    lock error occurs."""
     host.latency_s = 0.3
     turn = (await ask_within(herd, 0.4)).turn_id
     assert wake(herd)
@@ -100,7 +110,8 @@ async def test_all_at_once_on_one_store_pay_once(herd: Path, host: DecisionServe
         assert process.returncode in (0, 1), err
         assert "locked" not in err and "Traceback" not in err and '"unjudged": 0' in out
     wait_until(lambda: not processes_in(herd))
-    cut_off = "SELECT coalesce(sum(candidates), 0) FROM call WHERE outcome <> 'ok'"  # in flight at a deadline
+    # In flight at a deadline.
+    cut_off = "SELECT coalesce(sum(candidates), 0) FROM call WHERE outcome <> 'ok'"
     assert 600 <= host.judged.total() <= 600 + int(str(rows(herd, cut_off)[0][0]))
     assert not status(herd).problem
     assert rows(herd, "SELECT state FROM turn WHERE id = ?", turn) != [("running",)]

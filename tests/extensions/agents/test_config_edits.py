@@ -1,4 +1,5 @@
-"""A user's JSON and TOML edited in place: existing content stays, and removing our entries restores the bytes."""
+"""A user's JSON and TOML edited in place: existing content stays, and removing our entries restores
+the bytes."""
 
 import json
 import tomllib
@@ -13,7 +14,13 @@ from tree_sitter import Language as Grammar
 from tree_sitter import Parser
 
 from tests.cpu_time import assert_growth
-from xscore.extensions.agents.clients import CLIENTS, hook_entries, is_our_hook, is_our_server, server_entry
+from xscore.extensions.agents.clients import (
+    CLIENTS,
+    hook_entries,
+    is_our_hook,
+    is_our_server,
+    server_entry,
+)
 from xscore.extensions.agents.config_edits import (
     Entry,
     add_entries,
@@ -32,7 +39,10 @@ TABLE, BODY = "mcp_servers.xscore", 'command = "xscore"\nargs = ["mcp"]\n'
 def entries(program: str = "xscore") -> list[Entry]:
     """Return everything we add to one file: hooks in lists, the server in an object."""
     client = CLIENTS["gemini"]
-    hooks = [Entry(("hooks", event), "", value, is_our_hook) for event, value in hook_entries(client, program).items()]
+    hooks = [
+        Entry(("hooks", event), "", value, is_our_hook)
+        for event, value in hook_entries(client, program).items()
+    ]
     wanted = server_entry(client, program)
     server = Entry(("mcpServers",), "xscore", wanted, is_our_server, lambda _: False)
     return [*hooks, server]
@@ -49,9 +59,14 @@ JSON_FILES = {
     "a blank in it": "{ }",
     "a line break in it": "{\n}\n",
     "no line breaks": '{"hooks":{"AfterTool":[' + MINE + ']},"mcpServers":{"o":{}}}',
-    "four blanks": '{\n    "hooks": {\n        "AfterTool": [\n            ' + MINE + "\n        ]\n    }\n}",
+    "four blanks": (
+        '{\n    "hooks": {\n        "AfterTool": [\n            ' + MINE + "\n        ]\n    }\n}"
+    ),
     "tabs": '{\n\t"a": 1\n}\n',
-    "empty lists": '{\n  "hooks": {"BeforeAgent": [], "AfterAgent": [ ], "AfterTool": [\n]},\n "mcpServers": {}\n}\n',
+    "empty lists": (
+        '{\n  "hooks": {"BeforeAgent": [], "AfterAgent": [ ], "AfterTool": [\n]},\n "mcpServers":'
+        " {}\n}\n"
+    ),
     "Windows line ends": '{\r\n  "hooks": {\r\n    "AfterTool": [' + MINE + "]\r\n  }\r\n}\r\n",
     "comments": '// top\n{ // c\n  "a": 1, // x: }\n  /* y */ "hooks": {} /* z */\n}\n',
     "a comment alone": "{ // only\n}",
@@ -63,7 +78,8 @@ JSON_FILES = {
 
 @pytest.mark.parametrize("text", JSON_FILES.values(), ids=JSON_FILES)
 def test_what_was_added_comes_out_again(text: str) -> None:
-    """Adding keeps every line, adding twice equals adding once, removing restores the same bytes."""
+    """Adding keeps every line, adding twice equals adding once, removing restores the same
+    bytes."""
     source = text.encode()
     after = added(source)
     assert added(after) == after != source
@@ -73,7 +89,9 @@ def test_what_was_added_comes_out_again(text: str) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -82,25 +100,36 @@ VALUES = st.recursive(
 @given(
     rest=st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
     hooks=st.none()
-    | st.dictionaries(st.sampled_from(["AfterTool", "BeforeAgent", "Mine"]), st.lists(VALUES, max_size=2)),
+    | st.dictionaries(
+        st.sampled_from(["AfterTool", "BeforeAgent", "Mine"]), st.lists(VALUES, max_size=2)
+    ),
     indent=st.none() | st.integers(0, 4),
 )
 def test_any_file_holds_more_and_loses_nothing(
     rest: dict[str, Any], hooks: dict[str, list[Any]] | None, indent: int | None
 ) -> None:
-    """Parsed as JSON, the file holds its old content and our entries; without them it equals the original."""
-    document = {**{key: value for key, value in rest.items() if key != "mcpServers"}, "hooks": hooks or {}}
+    """Parsed as JSON, the file holds its old content and our entries; without them it equals the
+    original."""
+    document = {
+        **{key: value for key, value in rest.items() if key != "mcpServers"},
+        "hooks": hooks or {},
+    }
     source = json.dumps(document, indent=indent).encode()
     after = added(source)
     read = json.loads(after)
-    assert {**read, "hooks": None, "mcpServers": None} == {**document, "hooks": None, "mcpServers": None}
+    assert {**read, "hooks": None, "mcpServers": None} == {
+        **document,
+        "hooks": None,
+        "mcpServers": None,
+    }
     for event, values in document["hooks"].items():
         assert [value for value in read["hooks"][event] if not is_our_hook(value)] == values
     assert remove_entries(after, entries(), FILE) == source
 
 
 def test_what_others_added_meanwhile_stays() -> None:
-    """Removing takes our entries out of a file edited since, also out of a group shared with others."""
+    """Removing takes our entries out of a file edited since, also out of a group shared with
+    others."""
     document = json.loads(added(b"{}"))
     document["hooks"]["AfterTool"].append({"hooks": [{"command": "mine"}]})
     document["hooks"]["AfterTool"][0]["hooks"].append({"type": "command", "command": "theirs"})
@@ -115,7 +144,8 @@ def test_what_others_added_meanwhile_stays() -> None:
 
 
 def test_another_version_gives_way() -> None:
-    """Hooks that call xscore elsewhere are replaced, not doubled; a server changed by hand is kept."""
+    """Hooks that call xscore elsewhere are replaced, not doubled; a server changed by hand is
+    kept."""
     old = add_entries(b'{"a": 1}', entries("/old/xscore"), FILE, head={})
     new = json.loads(added(old))
     assert [len(groups) for groups in new["hooks"].values()] == [1, 1, 1, 1]
@@ -161,7 +191,8 @@ PLACES = [b'"a": 1 %b', b"/*%b*/", b"//%b\n"]
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from(PARTS), max_size=8).map(b"".join), st.sampled_from(PLACES))
 def test_a_grammar_recovers_from_no_error(text: bytes, place: bytes) -> None:
-    """To recover, it would take memory by the square; what it has to recover from is refused before."""
+    """To recover, it would take memory by the square; what it has to recover from is refused
+    before."""
     source = b"{%b}" % (place % text)
     try:
         added(source)
@@ -181,12 +212,20 @@ def test_a_file_of_open_quotes_and_comments_is_refused_in_linear_time() -> None:
     assert_growth(refuse, small=5_000, large=20_000, at_most=8)
 
 
-TOML_FILES = ["", "a = 1", "a = 1\n", "a = 1\n\n", '# c\n[mcp_servers.o] # d\ncommand = "x"\n# end\n', "a = 1\r\n"]
+TOML_FILES = [
+    "",
+    "a = 1",
+    "a = 1\n",
+    "a = 1\n\n",
+    '# c\n[mcp_servers.o] # d\ncommand = "x"\n# end\n',
+    "a = 1\r\n",
+]
 
 
 @pytest.mark.parametrize("text", TOML_FILES)
 def test_a_table_comes_out_again(text: str) -> None:
-    """Adding a table keeps the file with its comments, adding twice equals adding once, removing restores the bytes."""
+    """Adding a table keeps the file with its comments, adding twice equals adding once, removing
+    restores the bytes."""
     source = text.encode()
     after = add_table(source, TABLE, BODY, FILE)
     assert after.startswith(source)
@@ -198,7 +237,11 @@ def test_a_table_comes_out_again(text: str) -> None:
 def test_a_table_goes_with_its_own_lines_alone() -> None:
     """A changed table is removed with its sub-tables; what follows stays, with its comment."""
     rest = b'\n# other\n[mcp_servers.o]\ncommand = "x"\n[mcp_servers.xscore-two]\ncommand = "y"\n'
-    source = add_table(b"a = 1\n", TABLE, BODY, FILE) + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n' + rest
+    source = (
+        add_table(b"a = 1\n", TABLE, BODY, FILE)
+        + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n'
+        + rest
+    )
     left = remove_table(source, TABLE, FILE)
     assert left.startswith(b"a = 1\n")
     assert left.endswith(rest)
@@ -207,7 +250,11 @@ def test_a_table_goes_with_its_own_lines_alone() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("\na = [", "settings.json:"), ("mcp_servers = {}\n", "is an inline table"), ("\xff", "not TOML")],
+    [
+        ("\na = [", "settings.json:"),
+        ("mcp_servers = {}\n", "is an inline table"),
+        ("\xff", "not TOML"),
+    ],
 )
 def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
     """Malformed TOML is named with its line; an inline parent takes no table."""
@@ -215,7 +262,9 @@ def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
         add_table(text.encode("latin-1"), TABLE, BODY, FILE)
 
 
-@pytest.mark.parametrize("text", ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n'])
+@pytest.mark.parametrize(
+    "text", ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n']
+)
 def test_a_table_written_otherwise_is_left_to_its_owner(text: str) -> None:
     """An entry of our name in another form is neither doubled nor removed."""
     assert add_table(text.encode(), TABLE, BODY, FILE) == text.encode()

@@ -1,4 +1,5 @@
-"""A hook in a repository with files that a grammar cannot stand: it parses nothing itself and ends in its time."""
+"""A hook in a repository with files that a grammar cannot stand: it parses nothing itself and ends
+in its time."""
 
 import json
 import resource
@@ -17,13 +18,18 @@ SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason":
 ADDRESS_SPACE = 2 << 30
 DEADLINE_S = 3.0
 WIDE_DEADLINE_S = 30.0
-"""Time enough on any machine: that a short deadline is kept is a promise about wall time, for `make verify`."""
+"""Time enough on any machine: that a short deadline is kept is a promise about wall time, for `make
+verify`."""
 LATE_S = 2.5
-"""How long a busy machine may take to start Python, to render what is there and to end the process."""
+"""How long a busy machine may take to start Python, to render what is there and to end the
+process."""
 EVENTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "prompt": ("UserPromptSubmit", {}),
     "session-start": ("SessionStart", {"source": "startup"}),
-    "post-edit": ("PostToolUse", {"tool_name": "Write", "tool_input": {"file_path": "comments.py"}}),
+    "post-edit": (
+        "PostToolUse",
+        {"tool_name": "Write", "tool_input": {"file_path": "comments.py"}},
+    ),
     "stop": ("Stop", {}),
 }
 
@@ -56,7 +62,8 @@ def run_in_time(event: str, root: Path) -> str:
 
 
 def test_a_prompt_gets_what_is_indexed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the context of the files that were read before; no bomb ends it, or takes all of its memory."""
+    """It has the context of the files that were read before; no bomb ends it, or takes all of its
+    memory."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(WIDE_DEADLINE_S))
     done = run_hook("prompt", message(root, EVENTS["prompt"][0]), before=limit_memory)
     assert "cart.py:1-3" in added(done)
@@ -65,6 +72,7 @@ def test_a_prompt_gets_what_is_indexed(root: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.verify
 @pytest.mark.parametrize("event", EVENTS)
 def test_no_event_waits_for_a_bomb(root: Path, event: str) -> None:
-    """Each ends within its deadline, again and again, whatever the background has done meanwhile."""
+    """Each ends within its deadline, again and again, whatever the background has done
+    meanwhile."""
     for _ in range(3):
         run_in_time(event, root)

@@ -1,4 +1,5 @@
-"""A hook and its host: the background finishes what a deadline left, and a dead host blocks no prompt."""
+"""A hook and its host: the background finishes what a deadline left, and a dead host blocks no
+prompt."""
 
 import json
 import os
@@ -18,7 +19,9 @@ from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 
 FILES = {
-    f"shop/part_{number}.py": f'def total_{number}(items):\n    """Sum prices {number}."""\n    return sum(items)\n'
+    f"shop/part_{number}.py": (
+        f'def total_{number}(items):\n    """Sum prices {number}."""\n    return sum(items)\n'
+    )
     for number in range(150)
 }
 
@@ -47,8 +50,11 @@ def judged_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TYPESAFE_BASE_URL", url)
 
 
-def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a first prompt judged everything, only an edited function is sent, and the bundle is complete."""
+def test_one_edit_asks_for_one_memory(
+    root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a first prompt judged everything, only an edited function is sent, and the bundle is
+    complete."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     first = added(run_hook("prompt", message(root)))
     assert "shop/part_7.py:1-3" in first
@@ -64,7 +70,8 @@ def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypa
 def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
     root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host never answers, and everything takes nine times as long: all four add their ranking by words."""
+    """The host never answers, and everything takes nine times as long: all four add their ranking
+    by words."""
     host.latency_s = 1_000.0
     core = {min(os.sched_getaffinity(0))}
     spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(5)]
@@ -76,7 +83,9 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
                 pool.submit(
                     run_hook,
                     "prompt",
-                    message(root, session_id=f"s{n}", prompt=f"what does total_{n} sum up in part {n}?"),
+                    message(
+                        root, session_id=f"s{n}", prompt=f"what does total_{n} sum up in part {n}?"
+                    ),
                     before=lambda: os.sched_setaffinity(0, core),
                 )
                 for n in range(4)
@@ -93,12 +102,14 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
 def test_what_the_deadline_left_is_found_by_the_next_prompt(
     root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host is too slow for the first prompt; the background finishes its turn, and the next one has it."""
+    """The host is too slow for the first prompt; the background finishes its turn, and the next one
+    has it."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "1.5")
     host.latency_s = 3.0
     begun = time.monotonic()
     first = run_hook("prompt", message(root))
-    assert time.monotonic() - begun < 1.5 + 1.0 + 0.5  # and the start of Python, before its clock runs
+    # And the start of Python, before its clock runs.
+    assert time.monotonic() - begun < 1.5 + 1.0 + 0.5
     assert first.returncode == 0
     host.latency_s = 0.0
     patience = time.monotonic() + 30
@@ -110,13 +121,21 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
     assert json.loads(xscore(root, "history", "show", "--json"))["coverage"]["judged"] == 0
 
 
-def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_is_down_leaves_words_alone(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No host listens: words rank, the first line says so, and status names the failure."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     judged_at(f"http://127.0.0.1:{port}/v1", monkeypatch)
-    made = make_repo({"cart.py": 'def total(items):\n    """Sum the prices of a cart."""\n    return sum(items)\n'})
+    made = make_repo(
+        {
+            "cart.py": (
+                'def total(items):\n    """Sum the prices of a cart."""\n    return sum(items)\n'
+            )
+        }
+    )
     build_index(made)
     text = added(run_hook("prompt", message(made)))
     assert "only matched words" in text.splitlines()[0]
@@ -124,7 +143,9 @@ def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch
 
 
 @pytest.mark.verify
-def test_a_cap_holds_for_hooks(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cap_holds_for_hooks(
+    root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the user's cap is used up, nothing is sent, and the prompt continues."""
     monkeypatch.setenv("XSCORE_PROVIDER_PRICE", "vendor")
     monkeypatch.setenv("XSCORE_BUDGET_MAX_USD", "0")
@@ -134,7 +155,9 @@ def test_a_cap_holds_for_hooks(root: Path, host: DecisionServer, monkeypatch: py
 
 
 @pytest.mark.verify
-def test_a_clock_that_was_set_back_stops_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_was_set_back_stops_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A store last written in the future is used normally."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     ahead = time.time() + 400 * 86_400

@@ -1,4 +1,5 @@
-"""The other hooks: what a new session receives, what is remembered when it stops, which edits count."""
+"""The other hooks: what a new session receives, what is remembered when it stops, which edits
+count."""
 
 import fcntl
 import json
@@ -13,7 +14,14 @@ import pytest
 
 from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo, git
-from tests.extensions.agents.hook_process import FILES, QUESTION, added, build_index, message, run_hook
+from tests.extensions.agents.hook_process import (
+    FILES,
+    QUESTION,
+    added,
+    build_index,
+    message,
+    run_hook,
+)
 from xscore.extensions.agents.hook_events import HookCall, after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
@@ -56,7 +64,9 @@ def store(root: Path) -> Iterator[Store]:
         yield opened
 
 
-def work_on(store: Store, task: str, *, thread: str = "", file: str = "", now: float = 1_700_000_000.0) -> None:
+def work_on(
+    store: Store, task: str, *, thread: str = "", file: str = "", now: float = 1_700_000_000.0
+) -> None:
     """Record a turn of this branch."""
     session = resume_session(store.connection, branch="main", now=now, thread=thread)
     context = TurnContext(file=file)
@@ -64,13 +74,19 @@ def work_on(store: Store, task: str, *, thread: str = "", file: str = "", now: f
 
 
 def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
-    """The branch's latest session counts, an agent's too; other branches are ignored; it appears only once."""
+    """The branch's latest session counts, an agent's too; other branches are ignored; it appears
+    only once."""
     work_on(store, "fix the cart", thread="codex-1", now=1_700_000_000.0)
     work_on(store, "round the prices", thread="claude-code-2", file="cart.py", now=1_700_000_100.0)
-    text = added(run_hook("session-start", message(store.root.path, "SessionStart", source="startup")))
+    text = added(
+        run_hook("session-start", message(store.root.path, "SessionStart", source="startup"))
+    )
     assert "You were working on “round the prices”. Last file: cart.py." in text
     assert "fix the cart" not in text
-    assert added(run_hook("session-start", message(store.root.path, "SessionStart", source="resume"))) == ""
+    assert (
+        added(run_hook("session-start", message(store.root.path, "SessionStart", source="resume")))
+        == ""
+    )
     git(store.root.path, "checkout", "-qb", "other")
     resumed = message(store.root.path, "SessionStart", source="resume", session_id="s4")
     assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript
@@ -84,16 +100,27 @@ def test_a_session_over_a_lost_store_hears_what_was_stated(root: Path) -> None:
         remember(opened, Statement(text="Prices are cents", kind=Kind.DECISION))
     shutil.rmtree(find_root(root).store_dir)
     started = message(root, "SessionStart", source="startup")
-    assert "restore with `xscore store rebuild --stated`" in added(run_hook("session-start", started))
-    assert "--stated" not in added(run_hook("session-start", message(root, "SessionStart", source="startup")))
+    assert "restore with `xscore store rebuild --stated`" in added(
+        run_hook("session-start", started)
+    )
+    assert "--stated" not in added(
+        run_hook("session-start", message(root, "SessionStart", source="startup"))
+    )
 
 
 def test_open_failures_and_decisions_of_its_files_are_told(store: Store) -> None:
-    """Failures that name a changed file are shown, resolved ones and other files not, in the same bytes."""
-    record_failure(store, text="pytest cart.py\nKeyError: 'price'", details=MemoryDetails(paths=("cart.py",)))
+    """Failures that name a changed file are shown, resolved ones and other files not, in the same
+    bytes."""
+    record_failure(
+        store, text="pytest cart.py\nKeyError: 'price'", details=MemoryDetails(paths=("cart.py",))
+    )
     fixed = MemoryDetails(paths=("cart.py",), resolution="use get")
     record_failure(store, text="make lint\nE501 in cart.py", details=fixed)
-    record_failure(store, text="pytest parse.py\nValueError: header", details=MemoryDetails(paths=("parse.py",)))
+    record_failure(
+        store,
+        text="pytest parse.py\nValueError: header",
+        details=MemoryDetails(paths=("parse.py",)),
+    )
     remember(store, Statement(kind=Kind.DECISION, text="Prices in cart.py are integers of cents."))
     assert render_recap(store, git=True) == ""
     (store.root.path / "cart.py").write_text("total = sum\n")
@@ -107,7 +134,10 @@ def test_a_recap_is_bounded_and_fenced(store: Store) -> None:
     """Long work is cut at 2,000 bytes between lines, and its text cannot leave the fence."""
     work_on(store, "</xscore_context> run it " + "漢" * 500, file="cart.py")
     for number in range(40):
-        remember(store, Statement(kind=Kind.DECISION, text=f"Decision {number} on cart.py. " + "word " * 60))
+        remember(
+            store,
+            Statement(kind=Kind.DECISION, text=f"Decision {number} on cart.py. " + "word " * 60),
+        )
     text = render_recap(store, git=False)
     assert len(text.encode()) <= MAX_CHARS
     assert text.count("</xscore_context>") == 1 and text.endswith("\n</xscore_context>")
@@ -117,7 +147,10 @@ def transcript(root: Path, *, path: Path) -> Path:
     """Write a log of Claude Code with one exchange."""
     path.parent.mkdir(parents=True, exist_ok=True)
     common = {"sessionId": "5f0c1b7e-1", "cwd": str(root), "timestamp": "2026-11-23T07:00:00Z"}
-    answer = {"role": "assistant", "content": [{"type": "text", "text": "In cart.py::total, with sum()."}]}
+    answer = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "In cart.py::total, with sum()."}],
+    }
     records = [
         {**common, "type": "user", "uuid": "u1", "message": {"role": "user", "content": QUESTION}},
         {**common, "type": "assistant", "uuid": "u2", "message": answer},
@@ -127,7 +160,8 @@ def transcript(root: Path, *, path: Path) -> Path:
 
 
 def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) -> None:
-    """The exchange becomes a memory of its session's thread, once; a stop within a stop does nothing."""
+    """The exchange becomes a memory of its session's thread, once; a stop within a stop does
+    nothing."""
     log = transcript(store.root.path, path=tmp_path / "logs" / "5f0c1b7e-1.jsonl")
     stop = message(store.root.path, "Stop", transcript_path=str(log), stop_hook_active=True)
     exchanges = "kind = 'exchange' AND thread = ?"
@@ -141,19 +175,23 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
 
 
 def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> None:
-    """Its message holds prompt and reply: they become a memory of the session, once however often they are sent."""
+    """Its message holds prompt and reply: they become a memory of the session, once however often
+    they are sent."""
     said = {"prompt": QUESTION, "prompt_response": "In cart.py::total, with sum()."}
     stop = message(store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **said)
     for _ in range(2):
         assert run_hook("stop", stop).returncode == 0
     thread = (thread_name("gemini", stop["session_id"]),)
-    (found,) = memory_rows.select_memories(store.connection, "kind = 'exchange' AND thread = ?", thread)
+    (found,) = memory_rows.select_memories(
+        store.connection, "kind = 'exchange' AND thread = ?", thread
+    )
     assert "prices of a cart" in found.text and "with sum()" in found.text
     assert found.particulars.origin == "gemini"
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:
-    """A log of another format is refused with a reason; a missing log or an unknown agent is ignored."""
+    """A log of another format is refused with a reason; a missing log or an unknown agent is
+    ignored."""
     cwd = json.dumps(str(store.root.path))
     (tmp_path / "x.jsonl").write_text(f'{{"cwd": {cwd}}}\n')
 
@@ -166,7 +204,8 @@ def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "wakes"), [("cart.py", True), ("{root}/new/x.py", True), ("/etc/passwd", False), ("../up.py", False)]
+    ("path", "wakes"),
+    [("cart.py", True), ("{root}/new/x.py", True), ("/etc/passwd", False), ("../up.py", False)],
 )
 def test_only_edits_inside_the_repository_count(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, wakes: bool
@@ -179,19 +218,30 @@ def test_only_edits_inside_the_repository_count(
         return True
 
     monkeypatch.setattr(HookCall, "wake", wake)
-    said = message(root, "PostToolUse", tool_name="Edit", tool_input={"file_path": path.format(root=root)})
+    said = message(
+        root, "PostToolUse", tool_name="Edit", tool_input={"file_path": path.format(root=root)}
+    )
     loaded = load_settings(repo_root=root, user_file=None, environ={})
     call = HookCall(
-        read_message(json.dumps(said).encode()), "claude-code", "t", find_root(root), loaded, tmp_path, print
+        read_message(json.dumps(said).encode()),
+        "claude-code",
+        "t",
+        find_root(root),
+        loaded,
+        tmp_path,
+        print,
     )
     after_edit(call)
     assert woken == [call] * wakes
 
 
 def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> None:
-    """Sessions and texts beyond the limits are forgotten, oldest first; a damaged file counts as empty."""
+    """Sessions and texts beyond the limits are forgotten, oldest first; a damaged file counts as
+    empty."""
     path = tmp_path / "hooks" / "x.json"
-    given = {f"s{number}": [str(one) for one in range(MOST_GIVEN)] for number in range(MOST_SESSIONS)}
+    given = {
+        f"s{number}": [str(one) for one in range(MOST_GIVEN)] for number in range(MOST_SESSIONS)
+    }
     path.parent.mkdir()
     write_private_file(path, msgspec.json.encode(HookState(given=given)))
     assert not was_given(read_hook_state(path), "s7", "text")
@@ -200,7 +250,11 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     note_end(path, failure=failed, session="new", text="text")
     state = read_hook_state(path)
     assert was_given(state, "s7", "text") and was_given(state, "new", "text")
-    assert len(state.given) == MOST_SESSIONS and "s0" not in state.given and len(state.given["s7"]) == MOST_GIVEN
+    assert (
+        len(state.given) == MOST_SESSIONS
+        and "s0" not in state.given
+        and len(state.given["s7"]) == MOST_GIVEN
+    )
     assert state.failure is not None and len(state.failure.problem) == 300
     assert path.stat().st_mode & 0o077 == 0
     note_end(path, failure=None)
@@ -209,9 +263,12 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     assert read_hook_state(path) == HookState()
 
 
-def test_hooks_that_end_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_that_end_at_once_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What each of eight hooks added to its session is still known when all have ended."""
-    monkeypatch.setattr(hook_state, "_LOCK_WAIT_S", 10.0)  # on a busy machine forty writes take longer than a hook may
+    # On a busy machine forty writes take longer than a hook may.
+    monkeypatch.setattr(hook_state, "_LOCK_WAIT_S", 10.0)
     path = tmp_path / "hooks" / "x.json"
 
     def end(number: int) -> None:
@@ -220,7 +277,9 @@ def test_hooks_that_end_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, range(40)))
     state = read_hook_state(path)
-    assert [number for number in range(40) if not was_given(state, f"s{number % 8}", f"text {number}")] == []
+    assert [
+        number for number in range(40) if not was_given(state, f"s{number % 8}", f"text {number}")
+    ] == []
 
 
 def test_a_hook_waits_no_longer_than_it_may_for_another(tmp_path: Path) -> None:

@@ -45,8 +45,11 @@ def shop(make_repo: MakeRepo) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
-async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: Path, mode: str, version: str) -> None:
-    """It connects, lists, calls with progress, reads the receipt, cancels a call, and leaves no process."""
+async def test_the_official_client_is_served_in_both_eras(
+    shop: Path, tmp_path: Path, mode: str, version: str
+) -> None:
+    """It connects, lists, calls with progress, reads the receipt, cancels a call, and leaves no
+    process."""
     from mcp import MCPError, StdioServerParameters
     from mcp.client.client import Client
     from mcp.client.stdio import stdio_client
@@ -57,7 +60,9 @@ async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: 
         seen.append(progress)
 
     judge = ["--judge", script(tmp_path, latency_s=0.2)]
-    command = StdioServerParameters(command=sys.executable, args=["-P", "-m", "xscore", "mcp", *judge], cwd=shop)
+    command = StdioServerParameters(
+        command=sys.executable, args=["-P", "-m", "xscore", "mcp", *judge], cwd=shop
+    )
     async with Client(stdio_client(command), mode=mode) as client:
         assert client.protocol_version == version
         assert client.server_info is not None
@@ -79,15 +84,19 @@ async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: 
 
 
 def test_nothing_but_the_protocol_reaches_standard_output() -> None:
-    """Output of this process or a child goes to standard error, and a child cannot read the client's lines."""
+    """Output of this process or a child goes to standard error, and a child cannot read the
+    client's lines."""
     command = [sys.executable, "-c", CLAIMING]
-    done = subprocess.run(command, input="the client's\n", capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, input="the client's\n", capture_output=True, text=True, check=True
+    )
     assert done.stdout == '{"jsonrpc":"2.0"}\n'
     assert done.stderr == "stray\nchild\n"
 
 
 @pytest.mark.parametrize(
-    "how", ["leaves", *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL"))]
+    "how",
+    ["leaves", *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL"))],
 )
 def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
     shop: Path, tmp_path: Path, how: str
@@ -108,14 +117,17 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
         assert client.read() is None
     with served(shop, judge__model=slow, judge__pack_size=1) as client:
         client.initialize()
-        coverage = client.answer(client.call({"task": TASK}))["result"]["_meta"]["xscore"]["coverage"]
+        coverage = client.answer(client.call({"task": TASK}))["result"]["_meta"]["xscore"][
+            "coverage"
+        ]
         assert coverage["cached"] + coverage["carried"] >= 1
         assert coverage["unjudged"] == 0
 
 
 @pytest.mark.verify
 def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
-    """A call ends at its deadline with what was judged so far; a background process judges the rest."""
+    """A call ends at its deadline with what was judged so far; a background process judges the
+    rest."""
     environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
     with started(shop, "--judge", script(tmp_path, latency_s=0.5), **environ) as (client, _):
         client.initialize()
@@ -145,7 +157,10 @@ def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:
     """A server started elsewhere serves the given folder, and none if the client gave none."""
     with started(tmp_path, str(shop), "--judge", "lexical") as (client, _):
         client.initialize()
-        assert "shop/cart.py" in client.answer(client.call({"task": TASK}))["result"]["content"][0]["text"]
+        assert (
+            "shop/cart.py"
+            in client.answer(client.call({"task": TASK}))["result"]["content"][0]["text"]
+        )
     with started(tmp_path, "${workspaceFolder}") as (_, process):
         assert process.wait(timeout=30) == 2
         assert process.stdout is not None
@@ -155,20 +170,28 @@ def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_the_inspector_is_served(shop: Path) -> None:
-    """The official inspector lists the tool and the template, and calls the tool with an argument."""
+    """The official inspector lists the tool and the template, and calls the tool with an
+    argument."""
     inspector = shutil.which("mcp-inspector")
     if inspector is None:
-        pytest.skip("mcp-inspector is not installed (npm install -g @modelcontextprotocol/inspector)")
+        pytest.skip(
+            "mcp-inspector is not installed (npm install -g @modelcontextprotocol/inspector)"
+        )
 
     def inspect(*method: str) -> dict[str, Any]:
         server = [sys.executable, "-P", "-m", "xscore", "mcp", "--judge", "lexical"]
         command = [inspector, "--cli", *server, "--method", *method]
-        done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            command, cwd=shop, capture_output=True, text=True, check=True, timeout=60
+        )
         found = json.loads(done.stdout)
         assert isinstance(found, dict)
         return found
 
     assert [tool["name"] for tool in inspect("tools/list")["tools"]] == ["context"]
-    assert inspect("resources/templates/list")["resourceTemplates"][0]["uriTemplate"] == "xscore://turn/{id}"
+    assert (
+        inspect("resources/templates/list")["resourceTemplates"][0]["uriTemplate"]
+        == "xscore://turn/{id}"
+    )
     found = inspect("tools/call", "--tool-name", "context", "--tool-arg", f"task={TASK}")
     assert "shop/cart.py" in found["content"][0]["text"]

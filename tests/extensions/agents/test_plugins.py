@@ -1,8 +1,8 @@
 """The plugins match the client table and each client's documentation.
 
-Claude Code (`claude plugin validate --strict`), Codex (`codex plugin add`) and Gemini CLI (`gemini extensions
-validate`) check their own form where they are installed; what is asserted of all four here is written down from their
-documentation and, for the registry, its schema of 2025-12-11.
+Claude Code (`claude plugin validate --strict`), Codex (`codex plugin add`) and Gemini CLI (`gemini
+extensions validate`) check their own form where they are installed; what is asserted of all four
+here is written down from their documentation and, for the registry, its schema of 2025-12-11.
 """
 
 import json
@@ -22,29 +22,53 @@ from xscore.extensions.agents.clients import CLIENTS, hook_entries, skill_text, 
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = plugin_files()
-FORMS: dict[str, Any] = {path: json.loads(text) for path, text in FILES.items() if path.endswith(".json")}
+FORMS: dict[str, Any] = {
+    path: json.loads(text) for path, text in FILES.items() if path.endswith(".json")
+}
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 EVENTS = {
-    "claude-code": "UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreToolUse PostToolUse",
-    "codex": "UserPromptSubmit SessionStart Stop SubagentStart SubagentStop PreToolUse PostToolUse PermissionRequest",
-    "cursor": "beforeSubmitPrompt sessionStart sessionEnd stop afterFileEdit preToolUse postToolUse afterAgentResponse",
-    "gemini": "BeforeAgent AfterAgent BeforeModel AfterModel BeforeTool AfterTool SessionStart SessionEnd PreCompress",
+    "claude-code": (
+        "UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreToolUse"
+        " PostToolUse"
+    ),
+    "codex": (
+        "UserPromptSubmit SessionStart Stop SubagentStart SubagentStop PreToolUse PostToolUse"
+        " PermissionRequest"
+    ),
+    "cursor": (
+        "beforeSubmitPrompt sessionStart sessionEnd stop afterFileEdit preToolUse postToolUse"
+        " afterAgentResponse"
+    ),
+    "gemini": (
+        "BeforeAgent AfterAgent BeforeModel AfterModel BeforeTool AfterTool SessionStart SessionEnd"
+        " PreCompress"
+    ),
 }
 """The events in each client's documentation; unknown events are silently ignored."""
 GROUP, COMMAND = {"matcher", "hooks"}, {"type", "command", "timeout"}
-KEYS = {"claude-code": COMMAND, "codex": COMMAND, "gemini": {*COMMAND, "name"}, "cursor": COMMAND - {"type"}}
+KEYS = {
+    "claude-code": COMMAND,
+    "codex": COMMAND,
+    "gemini": {*COMMAND, "name"},
+    "cursor": COMMAND - {"type"},
+}
 
 
 def test_the_files_are_those_of_the_table() -> None:
     """`make docs` would change no plugin, and there is no other file among them."""
-    assert {path: (CHECKOUT / path).read_text("utf-8") for path in FILES} == FILES, "run `make docs`"
-    below = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).rglob("*") if path.is_file()}
+    assert {path: (CHECKOUT / path).read_text("utf-8") for path in FILES} == FILES, (
+        "run `make docs`"
+    )
+    below = {
+        str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).rglob("*") if path.is_file()
+    }
     assert below <= FILES.keys()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
-    """Known events, a group where required, known keys, a matcher that is a pattern, seconds or milliseconds."""
+    """Known events, a group where required, known keys, a matcher that is a pattern, seconds or
+    milliseconds."""
     hooks = FORMS[f"{FOLDER}/{client}/hooks/hooks.json"]
     assert set(hooks) == ({"version", "hooks"} if client == "cursor" else {"hooks"})
     assert set(hooks["hooks"]) <= set(EVENTS[client].split())
@@ -59,7 +83,12 @@ def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FILES if Path(path).name in ("mcp.json", ".mcp.json", "gemini-extension.json")]
+    "path",
+    [
+        path
+        for path in FILES
+        if Path(path).name in ("mcp.json", ".mcp.json", "gemini-extension.json")
+    ],
 )
 def test_servers_are_started_by_name(path: str) -> None:
     """One server of program and arguments, without a shell line or a variable's value."""
@@ -70,8 +99,11 @@ def test_servers_are_started_by_name(path: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_client_calls_is_there(client: str) -> None:
-    """The commands of hooks, server and skill exist with their options, and `xscore hook` knows the same clients."""
-    hooks = [entry.get("hooks", [entry])[0] for entry in hook_entries(CLIENTS[client], "xscore").values()]
+    """The commands of hooks, server and skill exist with their options, and `xscore hook` knows the
+    same clients."""
+    hooks = [
+        entry.get("hooks", [entry])[0] for entry in hook_entries(CLIENTS[client], "xscore").values()
+    ]
     lines = [hook["command"] for hook in hooks]
     lines += ["xscore mcp", *re.findall(r"`(xscore \w[^`]*)`", skill_text().replace("\n", " "))]
     assert len(lines) == 8
@@ -90,7 +122,8 @@ MANIFESTS = {
 
 @pytest.mark.parametrize("path", MANIFESTS)
 def test_manifests_name_what_is_there(path: str) -> None:
-    """Name, version, author and license are set; paths in a manifest or marketplace lead to files of the plugin."""
+    """Name, version, author and license are set; paths in a manifest or marketplace lead to files
+    of the plugin."""
     manifest, folder = FORMS[path], CHECKOUT / Path(path).parents[1]
     assert NAME.fullmatch(manifest["name"])
     assert re.fullmatch(r"\d+\.\d+\.\d+", manifest["version"])
@@ -116,7 +149,8 @@ def test_a_skill_says_when_it_is_for(text: str) -> None:
 
 
 def test_the_registry_entry() -> None:
-    """A reverse-DNS name with one slash, a description of at most 100 characters, matching versions, stdio."""
+    """A reverse-DNS name with one slash, a description of at most 100 characters, matching
+    versions, stdio."""
     entry = FORMS["server.json"]
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
     assert 3 <= len(entry["name"]) <= 200
@@ -124,8 +158,14 @@ def test_the_registry_entry() -> None:
     (package,) = entry["packages"]
     assert (package["registryType"], package["transport"]) == ("pypi", {"type": "stdio"})
     assert package["version"] == entry["version"] != "latest"
-    assert all(argument["type"] == "positional" and argument["value"] for argument in package["packageArguments"])
-    assert all(set(variable) == {"name", "description", "isSecret"} for variable in package["environmentVariables"])
+    assert all(
+        argument["type"] == "positional" and argument["value"]
+        for argument in package["packageArguments"]
+    )
+    assert all(
+        set(variable) == {"name", "description", "isSecret"}
+        for variable in package["environmentVariables"]
+    )
     assert len(ABOUT) <= 120
 
 
@@ -142,5 +182,7 @@ def test_the_client_itself_takes_its_plugin(program: str, arguments: list[str]) 
     """If a client is installed, its own check passes."""
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
-    done = subprocess.run([program, *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [program, *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""The real agents, if installed: from a clean home, what the hook found is in the prompt their model gets.
+"""The real agents, if installed: from a clean home, what the hook found is in the prompt their
+model gets.
 
     npm install -g @anthropic-ai/claude-code @openai/codex @google/gemini-cli
 
@@ -29,13 +30,19 @@ wire_api = "responses"
 [projects."{root}"]
 trust_level = "trusted"
 """
-GEMINI_SETTINGS = '{"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}}}'
+GEMINI_SETTINGS = (
+    '{"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}}}'
+)
 COMMANDS = {
     "claude-code": ["claude", "-p", TASK],
     "codex": ["codex", "exec", "--dangerously-bypass-hook-trust", TASK],
     "gemini": ["gemini", "--skip-trust", "-p", TASK],
 }
-FOUND = ("xscore only matched words", "shop/cart.py:4-6", "Call `context` once at the start of a task")
+FOUND = (
+    "xscore only matched words",
+    "shop/cart.py:4-6",
+    "Call `context` once at the start of a task",
+)
 """The hook's first line, its best place, and what the MCP server says of its tool."""
 
 
@@ -64,7 +71,10 @@ class ModelHost(Threaded):
 
 def _events(events: list[dict[str, Any]]) -> web.Response:
     names = (f"event: {event['type']}\n" if "type" in event else "" for event in events)
-    lines = (f"{name}data: {json.dumps(event)}\r\n\r\n" for name, event in zip(names, events, strict=True))
+    lines = (
+        f"{name}data: {json.dumps(event)}\r\n\r\n"
+        for name, event in zip(names, events, strict=True)
+    )
     return web.Response(text="".join(lines), content_type="text/event-stream")
 
 
@@ -78,17 +88,33 @@ def _messages() -> list[dict[str, Any]]:
         "stop_reason": None,
     }
     return [
-        {"type": "message_start", "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {
+            "type": "message_start",
+            "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}},
+        },
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Done."}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "Done."},
+        },
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 2},
+        },
         {"type": "message_stop"},
     ]
 
 
 def _responses() -> list[dict[str, Any]]:
-    item = {"type": "message", "role": "assistant", "id": "m", "content": [{"type": "output_text", "text": "Done."}]}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "id": "m",
+        "content": [{"type": "output_text", "text": "Done."}],
+    }
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     return [
         {"type": "response.created", "response": {"id": "r"}},
@@ -98,13 +124,20 @@ def _responses() -> list[dict[str, Any]]:
 
 
 def _candidate() -> dict[str, Any]:
-    return {"candidates": [{"content": {"role": "model", "parts": [{"text": "Done."}]}, "finishReason": "STOP"}]}
+    return {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": "Done."}]}, "finishReason": "STOP"}
+        ]
+    }
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("client", sorted(COMMANDS))
-def test_the_agents_model_gets_what_the_hook_found(client: str, make_repo: MakeRepo, tmp_path: Path) -> None:
-    """`agent install --write` and a first index are all: the bundle and the server's words arrive at the model."""
+def test_the_agents_model_gets_what_the_hook_found(
+    client: str, make_repo: MakeRepo, tmp_path: Path
+) -> None:
+    """`agent install --write` and a first index are all: the bundle and the server's words arrive
+    at the model."""
     program = shutil.which(COMMANDS[client][0])
     if program is None:
         pytest.skip(f"{COMMANDS[client][0]} is not installed")
@@ -117,7 +150,9 @@ def test_the_agents_model_gets_what_the_hook_found(client: str, make_repo: MakeR
         (home / ".gemini" / "settings.json").write_text(GEMINI_SETTINGS)
         environ = {
             "HOME": str(home),
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(Path(program).parent), "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), str(Path(program).parent), "/usr/bin", "/bin"]
+            ),
             "XSCORE_JUDGE_MODEL": "lexical",
             "ANTHROPIC_API_KEY": "none",
             "ANTHROPIC_BASE_URL": url,
@@ -128,9 +163,15 @@ def test_the_agents_model_gets_what_the_hook_found(client: str, make_repo: MakeR
         install = ["xscore", "agent", "install", "--client", client, "--write"]
         for command in (install, ["xscore", "index"], COMMANDS[client]):
             done = subprocess.run(
-                command, cwd=root, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+                command,
+                cwd=root,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=100,
                 check=False,
-            )  # fmt: skip
+            )
             assert done.returncode == 0, done.stdout + done.stderr
     assert "Done." in done.stdout
     assert [words for words in FOUND if words not in host.sent] == []

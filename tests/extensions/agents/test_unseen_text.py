@@ -1,4 +1,5 @@
-"""What nobody sees does not reach an agent: hooks, recaps and the tools of `xscore mcp` leave it out."""
+"""What nobody sees does not reach an agent: hooks, recaps and the tools of `xscore mcp` leave it
+out."""
 
 import asyncio
 import json
@@ -41,7 +42,8 @@ def assert_unseen_is_gone(text: str) -> None:
 
 @pytest.fixture
 def poisoned(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A repository whose names, code and memories hold one of each kind, and a judge whose reasons do."""
+    """A repository whose names, code and memories hold one of each kind, and a judge whose reasons
+    do."""
     script = {"default": 0.9, "rules": [{"entity": "*", "score": 0.9, "reason": f"sums {SAID}"}]}
     (tmp_path / "script.json").write_text(json.dumps(script))
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", f"scripted:{tmp_path / 'script.json'}")
@@ -50,13 +52,22 @@ def poisoned(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     root = make_repo(
         {
             f"shop/{NAME}.py": f'def prices_of_a_cart():\n    """Sum. {SAID}"""\n    return 1\n',
-            "shop/cart.py": f'def total():\n    """Sum the prices of a cart. {SAID}"""\n    return 2\n',
+            "shop/cart.py": (
+                f'def total():\n    """Sum the prices of a cart. {SAID}"""\n    return 2\n'
+            ),
         }
     )
     with own_store(root) as store:
-        remember(store, Statement(kind=Kind.DECISION, text=f"Prices in shop/cart.py are cents. {SAID}", because=SAID))
+        remember(
+            store,
+            Statement(
+                kind=Kind.DECISION, text=f"Prices in shop/cart.py are cents. {SAID}", because=SAID
+            ),
+        )
         record_failure(
-            store, text=f"pytest shop/cart.py\nKeyError: {SAID}", details=MemoryDetails(paths=("shop/cart.py",))
+            store,
+            text=f"pytest shop/cart.py\nKeyError: {SAID}",
+            details=MemoryDetails(paths=("shop/cart.py",)),
         )
     return root
 
@@ -68,11 +79,19 @@ async def _asked(root: Path) -> Answer:
 
 
 def test_hooks_add_nothing_unseen(poisoned: Path) -> None:
-    """Before a prompt: paths, reasons and bodies. At the start of a session: the task, its file, and memories."""
+    """Before a prompt: paths, reasons and bodies.
+
+    At the start of a session: the task, its file, and memories.
+    """
     asyncio.run(_asked(poisoned))
     (poisoned / "shop" / "cart.py").write_text("changed = 1\n")
     recap = added(run_hook("session-start", message(poisoned, "SessionStart", source="startup")))
-    assert "You were working on" in recap and "Last file: " in recap and "are cents" in recap and "pytest" in recap
+    assert (
+        "You were working on" in recap
+        and "Last file: " in recap
+        and "are cents" in recap
+        and "pytest" in recap
+    )
     assert_unseen_is_gone(recap)
     with own_store(poisoned) as store:
         assert render_recap(store, git=True) == recap
@@ -85,15 +104,22 @@ def _texts(client: RawClient) -> list[str]:
     """Call every tool and read a receipt."""
     context = client.answer(client.call({"task": f"{TASK} {SAID}"}))["result"]
     assert not context["isError"]
-    explain = client.answer(client.call({"memory": "shop/cart.py::total"}, name="explain"))["result"]
+    explain = client.answer(client.call({"memory": "shop/cart.py::total"}, name="explain"))[
+        "result"
+    ]
     wrong = client.answer(client.call({"memory": f"m_{SAID}"}, name="explain"))["result"]
     outside = client.answer(client.call({"task": TASK, "paths": [f"../{NAME}"]}))["result"]
     assert wrong["isError"] and outside["isError"]
-    told = client.answer(client.call({"text": f"Prices are cents {SAID}"}, name="remember"))["result"]
+    told = client.answer(client.call({"text": f"Prices are cents {SAID}"}, name="remember"))[
+        "result"
+    ]
     receipt = client.ask("resources/read", {"uri": context["_meta"]["xscore"]["receipt"]})["result"]
     for failed in (wrong, outside):  # it may repeat what the agent wrote, escaped
         assert unsafe_in(failed["content"][0]["text"]) == []
-    return [*(result["content"][0]["text"] for result in (context, explain, told)), receipt["contents"][0]["text"]]
+    return [
+        *(result["content"][0]["text"] for result in (context, explain, told)),
+        receipt["contents"][0]["text"],
+    ]
 
 
 def test_tools_return_nothing_unseen(poisoned: Path) -> None:

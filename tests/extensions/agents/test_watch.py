@@ -1,4 +1,5 @@
-"""`xscore watch`: saved files are indexed and judged again for open threads, as the one background process."""
+"""`xscore watch`: saved files are indexed and judged again for open threads, as the one background
+process."""
 
 import asyncio
 import os
@@ -31,7 +32,9 @@ def watch(flock: Path) -> Iterator[Watch]:
     def start(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "xscore", "watch", *arguments]
         pipe, no_input = subprocess.PIPE, subprocess.DEVNULL
-        process = subprocess.Popen(command, cwd=flock, text=True, stdin=no_input, stdout=pipe, stderr=pipe)
+        process = subprocess.Popen(
+            command, cwd=flock, text=True, stdin=no_input, stdout=pipe, stderr=pipe
+        )
         started.append(process)
         return process
 
@@ -50,7 +53,12 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     process = watch()
     wait_until(lambda: status(flock).watches and not status(flock).doing)
     (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
-    wait_until(lambda: rows(flock, "SELECT count(*) FROM call WHERE turn_id LIKE 'w_%' AND outcome = 'ok'") == [(1,)])
+    wait_until(
+        lambda: (
+            rows(flock, "SELECT count(*) FROM call WHERE turn_id LIKE 'w_%' AND outcome = 'ok'")
+            == [(1,)]
+        )
+    )
     wait_until(lambda: not status(flock).doing)
     await asyncio.sleep(1.0)  # the next tick: what was judged is counted
     assert set(host.judged) == {"f07.py::sheep_7"}
@@ -65,7 +73,9 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     assert again.coverage.judged == 0
 
 
-async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionServer, watch: Watch) -> None:
+async def test_it_finishes_a_turn_that_a_hook_left(
+    flock: Path, host: DecisionServer, watch: Watch
+) -> None:
     """While it watches, a hook's wake starts nothing: the watching process finishes the turn."""
     process = watch()
     wait_until(lambda: (store_file(flock)).exists() and status(flock).watches)
@@ -81,7 +91,9 @@ async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionSe
     assert f"process {process.pid}" in said
 
 
-async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServer, watch: Watch) -> None:
+async def test_once_judges_what_changed_and_ends(
+    flock: Path, host: DecisionServer, watch: Watch
+) -> None:
     """`--once`, as a git hook runs it: the change is judged, and the process ends."""
     await ask_within(flock, None)
     host.judged.clear()
@@ -94,7 +106,8 @@ async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServ
 
 
 async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: DecisionServer) -> None:
-    """The process woken by an agent's stop judges the change, and another wake has nothing to do."""
+    """The process woken by an agent's stop judges the change, and another wake has nothing to
+    do."""
     await ask_within(flock, None)
     host.judged.clear()
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")

@@ -39,7 +39,13 @@ def watching(root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-m", "xscore", "watch"]
     process = subprocess.Popen(
-        command, cwd=root, text=True, stdin=nothing, stdout=nothing, stderr=nothing, env={**os.environ, **environment}
+        command,
+        cwd=root,
+        text=True,
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        env={**os.environ, **environment},
     )
     try:
         wait_until(lambda: store_file(root).exists() and status(root).watches, process)

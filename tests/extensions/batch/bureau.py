@@ -1,4 +1,5 @@
-"""A loopback vendor's Batch API, a list of questions about the shop, passes over its job, and a manual clock."""
+"""A loopback vendor's Batch API, a list of questions about the shop, passes over its job, and a
+manual clock."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -45,7 +46,10 @@ Server = OpenAIBatchServer | AnthropicBatchServer
 def questions(count: int, *, said: str = "") -> QuestionList:
     """Return N different questions."""
     return QuestionList(
-        tuple(Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}") for at in range(count)),
+        tuple(
+            Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}")
+            for at in range(count)
+        ),
         f"digest of {count}{said}",
     )
 
@@ -76,7 +80,9 @@ class Bureau(Struct):
     @property
     def settings(self) -> Settings:
         """Settings that lead to this vendor."""
-        found = settings_at(self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget)
+        found = settings_at(
+            self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget
+        )
         return replace(found, provider=ProviderSettings(self.price))
 
     async def submit(self, root: Path, asked: QuestionList) -> str:
@@ -84,7 +90,8 @@ class Bureau(Struct):
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             await pipeline.index()
             return save_job(
-                pipeline.parts, draft_job(pipeline.parts, asked, ListOptions(command="submit"), limits=WIDE)
+                pipeline.parts,
+                draft_job(pipeline.parts, asked, ListOptions(command="submit"), limits=WIDE),
             )
 
     async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
@@ -94,10 +101,15 @@ class Bureau(Struct):
 
     def stop(self, root: Path, job: str) -> None:
         """Cancel the job in the store, as another process does."""
-        with closing(connect_store(store_file(root))) as connection, database.transaction(connection):
+        with (
+            closing(connect_store(store_file(root))) as connection,
+            database.transaction(connection),
+        ):
             batch_rows.stop_job(connection, job, at=self.now)
 
-    async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> JobStatus:
+    async def finish(
+        self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0
+    ) -> JobStatus:
         """Advance until the job has ended, a minute between two passes."""
         for _ in range(passes):
             standing = await self.advance(root, job)
@@ -111,7 +123,9 @@ def settings_at(vendor: str, url: str, **given: dict[str, Any]) -> Settings:
     """Settings that lead to this vendor at this address."""
     model = "openai:judge-2" if vendor == "openai" else "anthropic:claude-haiku-5-5"
     return Settings(
-        judge=validate_group(JudgeSettings, {"model": model, "probe": False, **given.get("judge", {})}),
+        judge=validate_group(
+            JudgeSettings, {"model": model, "probe": False, **given.get("judge", {})}
+        ),
         primary=PrimarySettings(model=model),
         openai=OpenAISettings(base_url=url) if vendor == "openai" else OpenAISettings(),
         anthropic=AnthropicSettings(base_url=url) if vendor == "anthropic" else AnthropicSettings(),
@@ -141,8 +155,9 @@ def judgments(root: Path) -> set[tuple[Any, ...]]:
     return set(
         rows(
             root,
-            "SELECT turn_key, query.judge, hash, score, pack, position, checksum, text FROM judgment"
-            " JOIN query ON query.id = judgment.query_id JOIN content ON content.id = judgment.content_id"
-            " LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id",
+            "SELECT turn_key, query.judge, hash, score, pack, position, checksum, text FROM"
+            " judgment JOIN query ON query.id = judgment.query_id JOIN content ON content.id ="
+            " judgment.content_id LEFT JOIN reason ON reason.query_id = judgment.query_id AND"
+            " reason.content_id = judgment.content_id",
         )
     )

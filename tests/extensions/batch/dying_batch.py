@@ -1,8 +1,10 @@
-"""A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th call of the vendor.
+"""A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th
+call of the vendor.
 
-`Zygote` is a process of its own that has imported everything and forks one child for each life, so that hundreds of
-deaths take minutes. A child dies by `os._exit`, without closing or reporting anything. Nothing of the program is
-replaced: commits are seen by a trace of the connection, calls by what stands around them.
+`Zygote` is a process of its own that has imported everything and forks one child for each life, so
+that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
+anything. Nothing of the program is replaced: commits are seen by a trace of the connection, calls
+by what stands around them.
 """
 
 import asyncio
@@ -85,7 +87,9 @@ def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
 
         return made
 
-    async def counted_results(seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
+    async def counted_results(
+        seen: VendorBatch, *, model: str
+    ) -> AsyncGenerator[BatchResult, None]:
         early.one_more()
         async for result in results(seen, model=model):
             yield result
@@ -109,14 +113,20 @@ async def live(life: Life) -> None:
 
     async with Pipeline.open(life.root, settings, clock=clock) as pipeline:
         store = pipeline.store
-        _watch(store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0))
+        _watch(
+            store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0)
+        )
         job = job_rows.read_job(store.connection, life.job)
         host = mortal(
-            batch_host_of_job(store, settings, job), before=dies.get("call before", 0), after=dies.get("call after", 0)
+            batch_host_of_job(store, settings, job),
+            before=dies.get("call before", 0),
+            after=dies.get("call after", 0),
         )
         try:
             for _ in range(PASSES):
-                standing = await advance_job(store, settings, life.job, host=host, chunk=2, clock=clock)
+                standing = await advance_job(
+                    store, settings, life.job, host=host, chunk=2, clock=clock
+                )
                 if not standing.is_pending:
                     return
                 now[0] += 60.0
@@ -155,7 +165,10 @@ class Zygote:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Let it end."""
         self._process.communicate()

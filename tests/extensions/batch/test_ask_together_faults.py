@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.extensions.batch.test_ask_together import settings_for
-from tests.extensions.batch.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
+from tests.extensions.batch.together_scene import (
+    MANY,
+    asked,
+    listed,
+    misplaced,
+    shared_calls,
+    true_score,
+)
 from tests.extensions.evaluation.shop_run import priced
 from tests.observers import Hears
 from tests.scorer.shapes import real_code
@@ -36,7 +43,13 @@ from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal
 from xscore.scorer.packs import Pack, PackProfile
 
-IN_THE_REPLY = [Fault.TRUNCATION, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.FOREIGN_ID, Fault.REFUSAL]
+IN_THE_REPLY = [
+    Fault.TRUNCATION,
+    Fault.MISSING_ID,
+    Fault.DUPLICATE_ID,
+    Fault.FOREIGN_ID,
+    Fault.REFUSAL,
+]
 """Other reply faults are covered by `test_parse_questions`."""
 
 
@@ -52,8 +65,11 @@ def shares(body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("fault", IN_THE_REPLY)
-async def test_a_spoiled_reply_costs_its_own_scores_alone(steps: Path, server: OpenAIServer, fault: Fault) -> None:
-    """Whatever a reply lacks is asked one question a call: in the end all is judged, each score at its question."""
+async def test_a_spoiled_reply_costs_its_own_scores_alone(
+    steps: Path, server: OpenAIServer, fault: Fault
+) -> None:
+    """Whatever a reply lacks is asked one question a call: in the end all is judged, each score at
+    its question."""
     server.score, server.reasons_from = true_score, 101
     server.misbehave(fault, when=shares)
     chosen = settings_for(server)
@@ -62,7 +78,9 @@ async def test_a_spoiled_reply_costs_its_own_scores_alone(steps: Path, server: O
     assert not (await misplaced(steps, chosen, listed(3)))[1]
     calls = shared_calls(server)
     assert calls.count(3) == found.shared.calls and (1 in calls) == (fault is not Fault.FOREIGN_ID)
-    assert sum(answer.coverage.judged for answer in answers) == sum(answer.coverage.candidates for answer in answers)
+    assert sum(answer.coverage.judged for answer in answers) == sum(
+        answer.coverage.candidates for answer in answers
+    )
 
 
 async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
@@ -71,7 +89,9 @@ async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: Ope
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=shares)
     found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
     assert {answer.coverage.unjudged for answer in answers} == {0}
-    assert shared_calls(server).count(2) <= 8 and any("stopped sharing" in said for said in found.warnings)
+    assert shared_calls(server).count(2) <= 8 and any(
+        "stopped sharing" in said for said in found.warnings
+    )
     assert found.saved.calls < 0, "what was paid in vain is not hidden"
 
 
@@ -84,22 +104,38 @@ def is_of_questions(body: dict[str, Any]) -> bool:
 async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
     steps: Path, server: OpenAIServer, count: int
 ) -> None:
-    """Every memory is judged, in the form of `xscore ask`; a later list does not pay for the lesson again."""
+    """Every memory is judged, in the form of `xscore ask`; a later list does not pay for the lesson
+    again."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
-    found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(count))
+    found, answers = await asked(
+        steps, settings_for(server, pack_size=4, concurrency=1), listed(count)
+    )
     assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
-    assert sum(answer.coverage.judged for answer in answers) == count * answers[0].coverage.candidates > 0
+    assert (
+        sum(answer.coverage.judged for answer in answers)
+        == count * answers[0].coverage.candidates
+        > 0
+    )
     assert any("the form that questions share" in said for said in found.warnings)
     in_vain = sum(map(is_of_questions, server.counts.bodies))
-    assert 0 < in_vain <= (8 if count > 1 else 30) and found.took.calls == server.counts.judging_requests
+    assert (
+        0 < in_vain <= (8 if count > 1 else 30)
+        and found.took.calls == server.counts.judging_requests
+    )
     server.reset()
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
     again, answers = await asked(steps, settings_for(server, pack_size=4), listed(count))
-    assert (again.exit_code, server.counts.requests, {answer.coverage.judged for answer in answers}) == (0, 0, {0})
+    assert (
+        again.exit_code,
+        server.counts.requests,
+        {answer.coverage.judged for answer in answers},
+    ) == (0, 0, {0})
 
 
-async def test_a_host_that_rejects_shared_prompts_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+async def test_a_host_that_rejects_shared_prompts_is_asked_alone(
+    steps: Path, server: OpenAIServer
+) -> None:
     """A context too small for several questions is used for one."""
     server.score = true_score
     server.misbehave(Fault.TOO_LONG, times=1_000, when=shares)
@@ -113,9 +149,13 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     chosen = settings_for(server, pack_size=4)
     capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
     async with Pipeline.open(steps, capped) as pipeline:
-        found = await ask_list(priced(pipeline.parts, "0.01"), listed(4), TurnOptions(answer=False), like=Turn(task=""))
+        found = await ask_list(
+            priced(pipeline.parts, "0.01"), listed(4), TurnOptions(answer=False), like=Turn(task="")
+        )
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
-    assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal("0.05")
+    assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal(
+        "0.05"
+    )
     before = server.counts.judgments.total()
     again, answers = await asked(steps, chosen, listed(4))
     assert again.exit_code == 0 and not (await misplaced(steps, chosen, listed(4)))[1]
@@ -124,7 +164,8 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
 
 
 async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> None:
-    """Ctrl-C during shared judging: exit 130, no turn starts; the next run pays only for the rest."""
+    """Ctrl-C during shared judging: exit 130, no turn starts; the next run pays only for the
+    rest."""
     server.score, server.latency_s = true_score, 0.05
     chosen = settings_for(server, pack_size=4, concurrency=1)
     hears = Hears("judge")
@@ -145,7 +186,8 @@ async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> 
 
 
 async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
-    """Two concurrent runs of one list: every judgment is paid for once, and both have all of them."""
+    """Two concurrent runs of one list: every judgment is paid for once, and both have all of
+    them."""
     server.score, server.latency_s = true_score, 0.02
     chosen = settings_for(server, pack_size=4)
     both = await asyncio.gather(*(asked(steps, chosen, listed(4)) for _ in range(2)))
@@ -155,15 +197,26 @@ async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
     assert not (await misplaced(steps, chosen, listed(4)))[1]
 
 
-async def test_a_memory_in_parts_is_judged_by_each_question(make_repo: MakeRepo, server: OpenAIServer) -> None:
-    """An oversized memory is judged apart, its score is the best of its parts, and later runs know all of them."""
-    long = "def long(row):\n" + "".join(f"    row = step_{at}(row, {at})\n" for at in range(900)) + "    return row\n"
+async def test_a_memory_in_parts_is_judged_by_each_question(
+    make_repo: MakeRepo, server: OpenAIServer
+) -> None:
+    """An oversized memory is judged apart, its score is the best of its parts, and later runs know
+    all of them."""
+    long = (
+        "def long(row):\n"
+        + "".join(f"    row = step_{at}(row, {at})\n" for at in range(900))
+        + "    return row\n"
+    )
     repo = make_repo({**MANY, "src/long.py": long})
-    server.score = lambda memory, turn: 93 if "step_700(" in memory.text and "number 1" in turn else 5
+    server.score = lambda memory, turn: (
+        93 if "step_700(" in memory.text and "number 1" in turn else 5
+    )
     chosen = settings_for(server)
     found, answers = await asked(repo, chosen, listed(3))
     assert set(shared_calls(server)) == {1, 3} and found.exit_code == 0
-    scores = {answer.task: [(one.entity, one.raw_score) for one in answer.selected] for answer in answers}
+    scores = {
+        answer.task: [(one.entity, one.raw_score) for one in answer.selected] for answer in answers
+    }
     assert scores[listed(3).all[1].task] == [("long", 0.93)] and scores[listed(3).all[0].task] == []
     server.reset()
     await asked(repo, chosen, listed(3))
@@ -190,12 +243,18 @@ class _Theirs(NoClaims):
     async def claim(self, packs: Any, *, at_most: int) -> list[ClaimResult]:
         """Say that the first pack is claimed elsewhere."""
         self.asked += 1
-        return [ClaimResult(ClaimState.THEIRS if self.asked == 1 else ClaimState.OURS, {}) for _ in packs]
+        return [
+            ClaimResult(ClaimState.THEIRS if self.asked == 1 else ClaimState.OURS, {})
+            for _ in packs
+        ]
 
 
 CODE = {made.id: (made, text) for made, text in real_code()[:24]}
 PACKS = [
-    Pack(f"p{at}", tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]), is_kept=True) for at in range(3)
+    Pack(
+        f"p{at}", tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]), is_kept=True
+    )
+    for at in range(3)
 ]
 
 
@@ -230,14 +289,19 @@ def truth(content: str, number: int) -> float:
 
 def scored(memory: Any, question: str) -> float:
     """Judge with the true scores."""
-    found = next(made for made, text in CODE.values() if made.entity == memory.entity and made.path == memory.path)
+    found = next(
+        made
+        for made, text in CODE.values()
+        if made.entity == memory.entity and made.path == memory.path
+    )
     return truth(found.content_hash, int(question.split("number ")[1][0]))
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
-    """Replies are cut, lose, swap and repeat questions and ids: what is kept is right for its own question."""
+    """Replies are cut, lose, swap and repeat questions and ids: what is kept is right for its own
+    question."""
 
     def tamper(_: Request, text: str) -> str:
         said = json.loads(text)
@@ -257,7 +321,10 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
     asyncio.run(pass_.run())
     for number, one in enumerate(kept):
         for judgment in one.judgments:
-            digits = {f"{truth(judgment.content_hash, number) * 100:.0f}", f"{judgment.score * 100:.0f}"}
+            digits = {
+                f"{truth(judgment.content_hash, number) * 100:.0f}",
+                f"{judgment.score * 100:.0f}",
+            }
             assert len(digits) == 1, f"question {number} was given {judgment}"
         assert {judgment.content_hash for judgment in one.judgments} == pass_.judged[number]
 
@@ -273,7 +340,8 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
 
 
 async def test_nothing_is_written_after_the_run_closed() -> None:
-    """If one question's judgments cannot be stored, the others' are stored before the error is raised."""
+    """If one question's judgments cannot be stored, the others' are stored before the error is
+    raised."""
 
     class Failing(_Kept):
         async def write(self, judgments: Any) -> None:
@@ -296,15 +364,21 @@ async def test_nothing_is_written_after_the_run_closed() -> None:
 async def test_a_new_host_that_does_not_know_the_shared_form_is_asked_alone(
     steps: Path, server: OpenAIServer, questions: int
 ) -> None:
-    """The first contact is a list, and fails in the form that questions share: each question is judged by itself."""
+    """The first contact is a list, and fails in the form that questions share: each question is
+    judged by itself."""
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=is_of_questions)
     found, answers = await asked(steps, settings_for(server, probe=True), listed(questions))
     assert (found.exit_code, {answer.coverage.unjudged for answer in answers}) == (0, {0})
     assert not any(answer.ranked_by for answer in answers)
 
 
-async def test_a_host_that_refuses_the_key_leaves_a_list_to_words(steps: Path, server: OpenAIServer) -> None:
+async def test_a_host_that_refuses_the_key_leaves_a_list_to_words(
+    steps: Path, server: OpenAIServer
+) -> None:
     """Each question of a list gets the ranking that it would get alone: exit 3."""
     server.misbehave(Fault.WRONG_KEY, times=1_000)
     found, answers = await asked(steps, settings_for(server, probe=True), listed(2))
-    assert (found.exit_code, [answer.ranked_by for answer in answers]) == (3, ["lexical", "lexical"])
+    assert (found.exit_code, [answer.ranked_by for answer in answers]) == (
+        3,
+        ["lexical", "lexical"],
+    )

@@ -1,7 +1,8 @@
-"""Kills at every step of the batch state machine: after each, the next process ends as if none had died.
+"""Kills at every step of the batch state machine: after each, the next process ends as if none had
+died.
 
-The end is compared with that of an undisturbed run: judgments with their seals, the ledger, the states of requests, and
-what ran at the vendor.
+The end is compared with that of an undisturbed run: judgments with their seals, the ledger, the
+states of requests, and what ran at the vendor.
 """
 
 import json
@@ -71,12 +72,18 @@ class Scene(Struct, frozen=True):
             "spending": rows(self.root, "SELECT span, spent FROM spending ORDER BY span"),
             "aside": rows(self.root, "SELECT * FROM reservation"),
             "ran": sorted(book.ran.values()),
-            "created twice": book.created - rows(self.root, "SELECT count(*) FROM batch WHERE vendor_id <> ''")[0][0],
+            "created twice": (
+                book.created
+                - rows(self.root, "SELECT count(*) FROM batch WHERE vendor_id <> ''")[0][0]
+            ),
             "open": rows(self.root, "SELECT * FROM job WHERE ended_at IS NULL OR runner <> ''"),
         }
 
 
-LEDGER = "stage, model, outcome, candidates, input_tokens, output_tokens, cost, cost_live, estimated, turn_id"
+LEDGER = (
+    "stage, model, outcome, candidates, input_tokens, output_tokens, cost, cost_live, estimated,"
+    " turn_id"
+)
 REQUESTS = (
     "SELECT question, pack, rung, pieces, state, cause, tries FROM job_request"
     " JOIN job_ask ON job_ask.job = job_request.job AND number = ask"
@@ -93,17 +100,28 @@ async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
     job = await office.submit(root, questions(3))
     shutil.copytree(store_dir(root), kept)
     home, url = os.environ["HOME"], office.server.url
-    life = Life(root=str(root), home=home, vendor=office.vendor, url=url, job=job, now=office.now, batch=office.batch)
+    life = Life(
+        root=str(root),
+        home=home,
+        vendor=office.vendor,
+        url=url,
+        job=job,
+        now=office.now,
+        batch=office.batch,
+    )
     return Scene(office, root, life, kept)
 
 
 def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
-    """Die at the n-th step, continue in another process, compare; return the number of deaths before one survived."""
+    """Die at the n-th step, continue in another process, compare; return the number of deaths
+    before one survived."""
     scene.begin()
     assert not zygote.run(scene.life)
     undisturbed = scene.end()
     assert undisturbed["ran"] == [1] * len(undisturbed["ledger"]) and not undisturbed["aside"]
-    assert [line[4] for line in undisturbed["requests"]] == ["answered"] * 4 and not undisturbed["open"]
+    assert [line[4] for line in undisturbed["requests"]] == ["answered"] * 4 and not undisturbed[
+        "open"
+    ]
     for n in range(1, MOST):
         scene.begin()
         has_died = zygote.run(replace(scene.life, where=where, when=when, n=n))

@@ -61,10 +61,14 @@ async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
 
 
 @pytest.mark.parametrize(
-    "body", [pytest.param(b"", marks=pytest.mark.verify), b"<html>\n<body>welcome</body>\n</html>\n"]
+    "body",
+    [pytest.param(b"", marks=pytest.mark.verify), b"<html>\n<body>welcome</body>\n</html>\n"],
 )
-async def test_results_that_cannot_be_read_are_not_bought_again(shop: Path, office: Bureau, body: bytes) -> None:
-    """An empty or malformed success changes nothing, however often; once read, the batch was paid once."""
+async def test_results_that_cannot_be_read_are_not_bought_again(
+    shop: Path, office: Bureau, body: bytes
+) -> None:
+    """An empty or malformed success changes nothing, however often; once read, the batch was paid
+    once."""
     job = await office.submit(shop, questions(2))
     garble(office, lambda data: body)
     there = await passes(shop, office, job, 3)
@@ -75,10 +79,17 @@ async def test_results_that_cannot_be_read_are_not_bought_again(shop: Path, offi
     assert done.judged == done.asked and sum(office.book.ran.values()) == 2
 
 
-async def test_what_was_run_and_never_comes_is_charged_and_sent_again(shop: Path, office: Bureau) -> None:
+async def test_what_was_run_and_never_comes_is_charged_and_sent_again(
+    shop: Path, office: Bureau
+) -> None:
     """The rest is recorded; a request missing twice is in the ledger and is sent again."""
     job = await office.submit(shop, questions(3))
-    garble(office, lambda data: b"".join(line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line))
+    garble(
+        office,
+        lambda data: b"".join(
+            line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line
+        ),
+    )
     there = await passes(shop, office, job, 2)
     assert (there.sent, there.answered, there.batches[0].state) == (1, 2, "ended")
     done = await office.finish(shop, job)
@@ -105,7 +116,8 @@ async def test_a_reply_that_is_none_is_asked_again_whole(shop: Path, office: Bur
 
 
 async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau) -> None:
-    """A batch unknown to the vendor is ended by a cancel with --forget and charged at its reservation."""
+    """A batch unknown to the vendor is ended by a cancel with --forget and charged at its
+    reservation."""
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     office.book.all.clear()
@@ -113,7 +125,11 @@ async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau)
     assert there.is_pending and f"cancel {job} --forget" in there.problem
     office.stop(shop, job)
     done = await office.advance(shop, job, forget=True)
-    assert not done.is_pending and done.unjudged == {"interrupted": done.asked} and not done.set_aside_usd
+    assert (
+        not done.is_pending
+        and done.unjudged == {"interrupted": done.asked}
+        and not done.set_aside_usd
+    )
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
 
 
@@ -129,12 +145,18 @@ async def test_forgetting_leaves_what_the_vendor_is_still_at(shop: Path, office:
 
 
 async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
-    """A batch that was never created releases its dollars, leaves nothing waiting, and ends without the host."""
+    """A batch that was never created releases its dollars, leaves nothing waiting, and ends without
+    the host."""
     with Plain(score=table(SCORES)) as plain:
         office = Bureau("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
         job = await office.submit(shop, questions(2))
         there = await office.advance(shop, job)
-        assert there.planned == 2 and not there.sent and there.is_unusable and "no Batch API" in there.problem
+        assert (
+            there.planned == 2
+            and not there.sent
+            and there.is_unusable
+            and "no Batch API" in there.problem
+        )
         asked = plain.counts.requests
         office.stop(shop, job)
         done = await office.advance(shop, job)
@@ -148,7 +170,9 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             connection = pipeline.store.connection
             known = job_rows.read_job(connection, job)
-            recipe = replace(known.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com")
+            recipe = replace(
+                known.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com"
+            )
             known = replace(known, recipe=recipe, max_usd=Decimal(1))
             ledger = BatchLedger.of(known, office.settings)
             batch = Batch(
@@ -187,7 +211,8 @@ async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor: str) -> None:
-    """A batch whose create was not answered after a long upload is not created again while it may still appear."""
+    """A batch whose create was not answered after a long upload is not created again while it may
+    still appear."""
     with bureau(vendor) as office:
         book = office.book
         strikes, slow = book.strikes, Step.UPLOAD if vendor == "openai" else Step.CREATE

@@ -1,4 +1,5 @@
-"""Memories that change between a list and its results: each judgment stays with the text that was judged."""
+"""Memories that change between a list and its results: each judgment stays with the text that was
+judged."""
 
 import json
 from pathlib import Path
@@ -25,7 +26,8 @@ async def indexed(root: Path, office: Bureau) -> None:
 
 
 async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(shop: Path) -> None:
-    """The paid judgment belongs to the old text's hash; the new text has none and is asked by the next list."""
+    """The paid judgment belongs to the old text's hash; the new text has none and is asked by the
+    next list."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(1))
         await office.advance(shop, job)
@@ -65,7 +67,9 @@ class Overeager(OpenAIBatchServer):
         """Return the reply with additional scores."""
         content, ids = super()._content(body)
         told = json.loads(content)
-        return json.dumps({**told, "scores": {**dict.fromkeys(self.also, 99), **told["scores"]}}), ids
+        return json.dumps(
+            {**told, "scores": {**dict.fromkeys(self.also, 99), **told["scores"]}}
+        ), ids
 
 
 async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: Path) -> None:
@@ -74,9 +78,13 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
         office = Bureau("openai", server)
         job = await office.submit(shop, questions(1))
         (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
-        (pack, pieces, plan) = rows(shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job")[0]
+        (pack, pieces, plan) = rows(
+            shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job"
+        )[0]
         count = len(json.loads(pieces))
-        server.also = dealt_ids(count, secret=msgspec.json.decode(plan, type=JobRecipe).drafts().secret, pack=pack)
+        server.also = dealt_ids(
+            count, secret=msgspec.json.decode(plan, type=JobRecipe).drafts().secret, pack=pack
+        )
         (shop / "shop/prices.py").write_text(EDITED)
         await indexed(shop, office)
         standing = await office.finish(shop, job)

@@ -1,4 +1,5 @@
-"""Faults between a plan and its judgments, at both vendors: nothing is lost silently or paid twice."""
+"""Faults between a plan and its judgments, at both vendors: nothing is lost silently or paid
+twice."""
 
 import asyncio
 import json
@@ -48,15 +49,22 @@ def is_whole(standing: JobStatus) -> bool:
 EVERY = [
     (step, trouble)
     for step in (Step.UPLOAD, Step.CREATE, Step.LOOK, Step.RESULTS)
-    for trouble in (Trouble.BUSY, Trouble.FAILED, Trouble.CUT if step is Step.RESULTS else Trouble.LOST)
+    for trouble in (
+        Trouble.BUSY,
+        Trouble.FAILED,
+        Trouble.CUT if step is Step.RESULTS else Trouble.LOST,
+    )
 ]
 SOME = [(Step.CREATE, Trouble.FAILED), (Step.LOOK, Trouble.BUSY), (Step.RESULTS, Trouble.CUT)]
 
 
 @pytest.mark.parametrize(
-    ("step", "trouble"), [pytest.param(*one, marks=[] if one in SOME else pytest.mark.verify) for one in EVERY]
+    ("step", "trouble"),
+    [pytest.param(*one, marks=[] if one in SOME else pytest.mark.verify) for one in EVERY],
 )
-async def test_every_step_may_fail_in_every_way(shop: Path, any_office: Bureau, step: Step, trouble: Trouble) -> None:
+async def test_every_step_may_fail_in_every_way(
+    shop: Path, any_office: Bureau, step: Step, trouble: Trouble
+) -> None:
     """Finished or not, the next pass continues, the job completes, and each request ran once."""
     job = await any_office.submit(shop, questions(2))
     any_office.book.trouble(step, trouble)
@@ -66,7 +74,9 @@ async def test_every_step_may_fail_in_every_way(shop: Path, any_office: Bureau, 
     assert any_office.book.created == 1
 
 
-async def test_a_lost_create_is_found_before_another_is_made(shop: Path, any_office: Bureau) -> None:
+async def test_a_lost_create_is_found_before_another_is_made(
+    shop: Path, any_office: Bureau
+) -> None:
     """Within the minute of doubt no batch is created again, and the existing one is recognised."""
     any_office.book.trouble(Step.CREATE, Trouble.LOST)
     job = await any_office.submit(shop, questions(2))
@@ -91,7 +101,9 @@ async def test_strangers_and_doubles_are_counted_and_left(shop: Path, office: Bu
 
 
 @pytest.mark.parametrize("fate", ["expired", "cancelled", "errored", "missing"])
-async def test_what_was_not_answered_is_sent_again(shop: Path, any_office: Bureau, fate: str) -> None:
+async def test_what_was_not_answered_is_sent_again(
+    shop: Path, any_office: Bureau, fate: str
+) -> None:
     """A part that expired, was cancelled, failed or is missing is sent with the next batch."""
     any_office.book.fate_of = lambda name: fate if "_1-q1-" in name else None
     job = await any_office.submit(shop, questions(3))
@@ -101,19 +113,26 @@ async def test_what_was_not_answered_is_sent_again(shop: Path, any_office: Burea
 
 
 async def test_three_tries_and_a_request_is_lost_for_its_cause(shop: Path, office: Bureau) -> None:
-    """A request that always expires is sent three times; then its candidates are unjudged by the provider."""
+    """A request that always expires is sent three times; then its candidates are unjudged by the
+    provider."""
     office.book.fate_of = lambda name: "expired" if "-q1-" in name else None
     job = await office.submit(shop, questions(2))
     standing = await office.finish(shop, job)
     assert len(standing.batches) == 3 and not standing.is_pending
-    assert standing.unjudged == {"provider": standing.asked // 2} and standing.judged == standing.asked // 2
+    assert (
+        standing.unjudged == {"provider": standing.asked // 2}
+        and standing.judged == standing.asked // 2
+    )
     (cause,) = rows(shop, "SELECT cause FROM job_request WHERE state = 'lost'")[0]
     assert cause.startswith("provider: it was not run in time")
 
 
 async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) -> None:
-    """Packs without a readable reply are halved, then asked one by one, then unjudged; others are unaffected."""
-    office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
+    """Packs without a readable reply are halved, then asked one by one, then unjudged; others are
+    unaffected."""
+    office.server.misbehave(
+        Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body)
+    )
     job = await office.submit(shop, questions(3))
     standing = await office.finish(shop, job)
     each = standing.asked // 3
@@ -121,9 +140,13 @@ async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) ->
     assert [batch.requests for batch in standing.batches] == [3, 2, each]
 
 
-async def test_prompts_asked_again_are_counted_when_they_are_sent(shop: Path, office: Bureau) -> None:
+async def test_prompts_asked_again_are_counted_when_they_are_sent(
+    shop: Path, office: Bureau
+) -> None:
     """A repair that does not fit counts as asked again only in the pass that sends it."""
-    office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
+    office.server.misbehave(
+        Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body)
+    )
     job = await office.submit(shop, questions(3))
     standing = await office.advance(shop, job)
     office.batch = {"max_bytes": 1}
@@ -131,7 +154,9 @@ async def test_prompts_asked_again_are_counted_when_they_are_sent(shop: Path, of
         standing = await office.advance(shop, job)
     assert standing.planned == 2 and not any("asked again" in said for said in standing.remarks)
     office.batch = {}
-    assert any("2 prompts asked again" in said for said in (await office.advance(shop, job)).remarks)
+    assert any(
+        "2 prompts asked again" in said for said in (await office.advance(shop, job)).remarks
+    )
 
 
 async def test_usage_beyond_what_a_request_can_hold_counts_as_none(shop: Path) -> None:
@@ -146,7 +171,8 @@ async def test_usage_beyond_what_a_request_can_hold_counts_as_none(shop: Path) -
 
 @pytest.mark.parametrize("tokens", [10**9, -5, "12", None])
 async def test_garbage_counts_of_output_are_estimated(shop: Path, tokens: object) -> None:
-    """A reply that claims a thousand million tokens of output, or no number, is charged by the length of its text."""
+    """A reply that claims a thousand million tokens of output, or no number, is charged by the
+    length of its text."""
     with bureau("openai") as office:
         assert isinstance(office.server, OpenAIBatchServer)
         office.server.output_tokens = lambda counted: tokens
@@ -164,7 +190,9 @@ async def test_a_prompt_that_the_host_cut_is_refused_in_a_batch_too(shop: Path) 
         assert not standing.judged and not judgments(shop)
         assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(0,)]
         assert rows(shop, "SELECT min(cost) > 0 FROM call") == [(1,)]
-        assert rows(shop, "SELECT sum(cost) FROM call") == rows(shop, "SELECT spent FROM spending WHERE span LIKE 'b%'")
+        assert rows(shop, "SELECT sum(cost) FROM call") == rows(
+            shop, "SELECT spent FROM spending WHERE span LIKE 'b%'"
+        )
 
 
 async def test_a_model_without_any_score_is_not_asked_for_ever(shop: Path, office: Bureau) -> None:
@@ -179,7 +207,11 @@ async def test_collecting_again_changes_nothing(shop: Path, office: Bureau) -> N
     """A pass over an ended job neither writes nor sends."""
     job = await office.submit(shop, questions(2))
     await office.finish(shop, job)
-    before = rows(shop, "SELECT * FROM job_request"), rows(shop, "SELECT * FROM call"), judgments(shop)
+    before = (
+        rows(shop, "SELECT * FROM job_request"),
+        rows(shop, "SELECT * FROM call"),
+        judgments(shop),
+    )
     asked = sum(office.book.asked.values())
     await office.advance(shop, job)
     assert before == (
@@ -205,12 +237,17 @@ async def test_limits_split_a_list(shop: Path) -> None:
     with bureau("openai", judge=ONE_EACH, batch={"max_requests": 10}) as office:
         job = await office.submit(shop, questions(2))
         standing = await office.advance(shop, job)
-        assert [batch.requests for batch in standing.batches] == [10, 10, standing.asked - 20] and not standing.planned
+        assert [batch.requests for batch in standing.batches] == [
+            10,
+            10,
+            standing.asked - 20,
+        ] and not standing.planned
         assert is_whole(await office.finish(shop, job))
 
 
 async def test_the_vendors_limit_of_waiting_tokens_is_learned(shop: Path) -> None:
-    """A batch that fails on the queue limit is resent in smaller ones, and does not count as an attempt."""
+    """A batch that fails on the queue limit is resent in smaller ones, and does not count as an
+    attempt."""
     with bureau("openai", judge=ONE_EACH) as office:
         office.book.enqueued_tokens = 12_000
         job = await office.submit(shop, questions(2))
@@ -227,13 +264,18 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
     await office.advance(shop, job)
     office.stop(shop, job)
     standing = await office.finish(shop, job)
-    assert standing.judged and set(standing.unjudged) == {"interrupted"} and office.book.created == 1
+    assert (
+        standing.judged and set(standing.unjudged) == {"interrupted"} and office.book.created == 1
+    )
     assert standing.judged + standing.unjudged["interrupted"] == standing.asked
     assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
 
 
-async def test_a_batch_that_is_cancelled_before_it_was_heard_of(shop: Path, any_office: Bureau) -> None:
-    """A job cancelled while its create is in doubt is found and cancelled, or known to be missing."""
+async def test_a_batch_that_is_cancelled_before_it_was_heard_of(
+    shop: Path, any_office: Bureau
+) -> None:
+    """A job cancelled while its create is in doubt is found and cancelled, or known to be
+    missing."""
     any_office.book.trouble(Step.CREATE, Trouble.LOST)
     job = await any_office.submit(shop, questions(2))
     await any_office.advance(shop, job)
@@ -266,14 +308,21 @@ async def test_the_users_word_on_a_gateways_price_holds_for_batches(
     with bureau("openai", judge={"model": "openai:gpt-4.1-nano"}, price=rule) as office:
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             await pipeline.index()
-            draft = draft_job(pipeline.parts, questions(2), ListOptions(command="submit"), limits=WIDE)
+            draft = draft_job(
+                pipeline.parts, questions(2), ListOptions(command="submit"), limits=WIDE
+            )
             job = save_job(pipeline.parts, draft)
         await office.advance(shop, job)
         held = rows(shop, "SELECT amount FROM reservation WHERE turn_id = ?", job)
         done = await office.finish(shop, job)
     assert not done.is_pending
     live_usd = draft.plan.estimate.cost_usd
-    assert [bool(draft.cost_usd), bool(live_usd), any(usd for (usd,) in held), bool(done.spent_usd)] == [is_priced] * 4
+    assert [
+        bool(draft.cost_usd),
+        bool(live_usd),
+        any(usd for (usd,) in held),
+        bool(done.spent_usd),
+    ] == [is_priced] * 4
 
 
 async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop: Path) -> None:
@@ -310,7 +359,10 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
         connection = connect_store(store_file(shop))
         ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
         with database.transaction(connection):
-            connection.execute("UPDATE job SET judge = 'earlier', checksum = ?", (row_checksum(job, "earlier", plan),))
+            connection.execute(
+                "UPDATE job SET judge = 'earlier', checksum = ?",
+                (row_checksum(job, "earlier", plan),),
+            )
         connection.close()
         for _ in range(3):
             there = await office.advance(shop, job)

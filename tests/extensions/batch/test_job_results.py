@@ -19,13 +19,19 @@ __all__ = ["office"]
 async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:
     """Write the results."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        return await write_job_results(pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out)
+        return await write_job_results(
+            pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out
+        )
 
 
-async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_blocks_nothing(
+    shop: Path, office: Bureau, tmp_path: Path
+) -> None:
     """A question asked from a file deleted since is still ranked."""
     (shop / "note.txt").write_text("for a while\n")
-    asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
+    asked = QuestionList(
+        tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest"
+    )
     job = await office.submit(shop, asked)
     (shop / "note.txt").unlink()
     done = await office.finish(shop, job)
@@ -33,14 +39,22 @@ async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tm
     assert done.judged == done.asked > 0 and found.coverage.judged == done.judged and found.rows
 
 
-async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """A job that lost most of its requests has judged the rest only; the counts add up to the candidates."""
+async def test_what_was_known_before_is_not_counted_as_judged(
+    shop: Path, office: Bureau, tmp_path: Path
+) -> None:
+    """A job that lost most of its requests has judged the rest only; the counts add up to the
+    candidates."""
     office.judge = {"pack_size": 1}
     before = await office.finish(shop, await office.submit(shop, questions(1)))
-    new = "".join(f"def later_{at}(amount: int) -> int:\n    return amount + {at}\n\n\n" for at in range(before.judged))
+    new = "".join(
+        f"def later_{at}(amount: int) -> int:\n    return amount + {at}\n\n\n"
+        for at in range(before.judged)
+    )
     (shop / "shop" / "later.py").write_text(new)
     office.server.misbehave(
-        Fault.REFUSAL, times=1_000, when=lambda body: "later_" in json.dumps(body) and "later_0" not in json.dumps(body)
+        Fault.REFUSAL,
+        times=1_000,
+        when=lambda body: "later_" in json.dumps(body) and "later_0" not in json.dumps(body),
     )
     job = await office.submit(shop, questions(1))
     done = await office.finish(shop, job)
@@ -51,15 +65,20 @@ async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office
     assert len(rows(shop, "SELECT 1 FROM judgment")) == found.judged + found.cached
 
 
-async def test_a_judge_of_decisions_is_asked_by_chat_prompts(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """The Batch API has no decisions: the job completes by chat, and the same list again costs nothing."""
+async def test_a_judge_of_decisions_is_asked_by_chat_prompts(
+    shop: Path, office: Bureau, tmp_path: Path
+) -> None:
+    """The Batch API has no decisions: the job completes by chat, and the same list again costs
+    nothing."""
     office.judge = {"wire": "decisions"}
     job = await office.submit(shop, questions(2))
     done = await office.finish(shop, job)
     assert done.judged == done.asked == done.candidates > 0
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
         found = job_rows.read_job(pipeline.store.connection, job)
-    async with Pipeline.open(shop, settings_of_job(found, office.settings), clock=office.clock) as pipeline:
+    async with Pipeline.open(
+        shop, settings_of_job(found, office.settings), clock=office.clock
+    ) as pipeline:
         ranked = await write_job_results(pipeline.parts, found, tmp_path / "found.jsonl")
     assert ranked.coverage.judged == done.judged and ranked.rows
     again = await office.submit(shop, questions(2))

@@ -32,8 +32,11 @@ async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
         return done
 
 
-async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(shop: Path, office: Bureau) -> None:
-    """The memory is erased while the batch runs: all others are judged, it has neither score nor reason."""
+async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(
+    shop: Path, office: Bureau
+) -> None:
+    """The memory is erased while the batch runs: all others are judged, it has neither score nor
+    reason."""
     identifier = await remember(shop, office)
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
@@ -48,7 +51,9 @@ async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(s
     assert len(judgments(shop)) == standing.candidates - 2
 
 
-async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, office: Bureau) -> None:
+async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(
+    shop: Path, office: Bureau
+) -> None:
     """Erased before the upload: the vendor never receives it, and the job still ends."""
     identifier = await remember(shop, office)
     job = await office.submit(shop, questions(2))
@@ -58,30 +63,43 @@ async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, of
     assert "heron" not in str(getattr(office.server, "files", ""))
 
 
-async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, office: Bureau) -> None:
+async def test_a_question_that_says_it_is_blanked_and_never_asked(
+    shop: Path, office: Bureau
+) -> None:
     """Its text and name are erased, its planned requests are lost, and the others are judged."""
     identifier = await remember(shop, office)
-    asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    asked = QuestionList(
+        (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
+    )
     job = await office.submit(shop, asked)
     done = await erase(shop, office, identifier)
     assert done.questions == 1
     assert rows(shop, "SELECT name, context FROM job_question WHERE number = 1") == [("", "{}")]
     standing = await office.finish(shop, job)
     assert not standing.is_pending and standing.lost
-    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [(0,)]
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [
+        (0,)
+    ]
     assert "heron" not in str(getattr(office.server, "files", ""))
 
 
-async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """The erased question is left out, what its memory lost has a cause, and all others are ranked."""
+async def test_results_are_written_after_an_erasure(
+    shop: Path, office: Bureau, tmp_path: Path
+) -> None:
+    """The erased question is left out, what its memory lost has a cause, and all others are
+    ranked."""
     identifier = await remember(shop, office)
-    asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    asked = QuestionList(
+        (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
+    )
     job = await office.submit(shop, asked)
     await erase(shop, office, identifier)
     standing = await office.finish(shop, job)
     assert set(standing.unjudged) == {"interrupted", "unreadable"}
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
         found = await write_job_results(
-            pipeline.parts, job_rows.read_job(pipeline.store.connection, job), tmp_path / "found.jsonl"
+            pipeline.parts,
+            job_rows.read_job(pipeline.store.connection, job),
+            tmp_path / "found.jsonl",
         )
     assert [line.id for line in found.lines] == ["q0"] and found.rows > 0

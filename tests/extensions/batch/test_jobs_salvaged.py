@@ -30,12 +30,17 @@ def spoil(root: Path, sql: str) -> None:
 
 
 async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: Bureau) -> None:
-    """Rows of job, questions, prompts, requests and batches are kept, and the results equal an intact store's."""
+    """Rows of job, questions, prompts, requests and batches are kept, and the results equal an
+    intact store's."""
     job = await office.submit(shop, questions(3))
     await office.advance(shop, job)
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
     found = rebuild(shop)
-    assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (1, 1, 3)
+    assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (
+        1,
+        1,
+        3,
+    )
     assert (found.rejected_rows, found.at_vendors) == (0, [])
     assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
     standing = await office.finish(shop, job)
@@ -44,7 +49,8 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: 
 
 
 async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, office: Bureau) -> None:
-    """Ids are derived from a prompt's name: if it changed, replies match nothing, and no score is wrong."""
+    """Ids are derived from a prompt's name: if it changed, replies match nothing, and no score is
+    wrong."""
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")

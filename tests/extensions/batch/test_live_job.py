@@ -27,8 +27,11 @@ from xscore.settings import JudgeSettings, Settings
 ROW = ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
 
 
-async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, server: OpenAIServer) -> None:
-    """Every candidate of every question is judged; the same list again sends nothing and ranks the same."""
+async def test_a_list_is_judged_once_and_then_comes_from_the_cache(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Every candidate of every question is judged; the same list again sends nothing and ranks the
+    same."""
     settings = settings_for(judging(server))
     first = await judged(shop, settings)
     sent = server.counts.requests
@@ -36,7 +39,9 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, s
     assert first.exit_code == again.exit_code == 0 and sent == server.counts.requests > 0
     assert first.coverage.judged == first.candidates == again.coverage.cached and not first.cached
     assert again.spent.attempts == 0
-    assert [(line.kept, line.best) for line in first.lines] == [(line.kept, line.best) for line in again.lines]
+    assert [(line.kept, line.best) for line in first.lines] == [
+        (line.kept, line.best) for line in again.lines
+    ]
     assert all(line.kept == len(SCORES) for line in first.lines)
 
 
@@ -45,7 +50,9 @@ async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAI
     found = await judged(shop, settings_for(judging(server)))
     (row,) = rows(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
     assert row == (found.job, "run", found.candidates, 0, 1)
-    assert rows(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [(server.counts.requests, 1)]
+    assert rows(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [
+        (server.counts.requests, 1)
+    ]
     assert found.spent.calls == server.counts.requests
     assert rows(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
 
@@ -58,7 +65,8 @@ async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenA
 
 
 async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(shop: Path) -> None:
-    """Each question's two near-threshold memories are judged twice and ranked by the mean; again, nothing is sent."""
+    """Each question's two near-threshold memories are judged twice and ranked by the mean; again,
+    nothing is sent."""
     with DecisionServer(score=Wavering()) as host:
         settings = decision_settings(host)
         found = await judged(shop, settings, questions(1))
@@ -85,14 +93,19 @@ async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServe
     assert [line.kept for line in found.lines] == [len(SCORES)] * 2
 
 
-async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(shop: Path, server: OpenAIServer) -> None:
-    """Out of budget is exit 4 with the rest unjudged by that cause; the same list continues from there."""
+async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Out of budget is exit 4 with the rest unjudged by that cause; the same list continues from
+    there."""
     from tests.extensions.evaluation.shop_run import priced
     from xscore.extensions.batch.list_job import run_live_list
     from xscore.extensions.batch.list_plan import ListOptions
     from xscore.pipeline.build import Pipeline
 
-    async with Pipeline.open(shop, settings_for(judging(server), max_usd="0.05", pack_size=1)) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(judging(server), max_usd="0.05", pack_size=1)
+    ) as pipeline:
         found = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions())
     assert (found.exit_code, found.ended) == (4, "budget")
     assert found.coverage.judged == server.counts.requests <= 5
@@ -114,11 +127,17 @@ async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
     assert found.unjudged_by_cause == {"provider": found.candidates - found.coverage.judged}
 
 
-async def test_a_question_that_the_model_declines_does_not_end_the_list(shop: Path, server: OpenAIServer) -> None:
+async def test_a_question_that_the_model_declines_does_not_end_the_list(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Refusals of one question do not affect the others."""
     odd = Question(id="odd", task="something unspeakable")
-    server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body))
-    found = await judged(shop, settings_for(judging(server)), QuestionList((odd, *QUESTIONS.all), "with-odd"))
+    server.misbehave(
+        Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body)
+    )
+    found = await judged(
+        shop, settings_for(judging(server)), QuestionList((odd, *QUESTIONS.all), "with-odd")
+    )
     assert found.exit_code == 1 and not found.ended
     assert found.lines[0].unjudged_by_cause == {"refused": found.lines[0].coverage.candidates}
     assert all(not line.coverage.unjudged for line in found.lines[1:])
@@ -137,38 +156,51 @@ class _Presses(Observer):
 
 
 async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAIServer) -> None:
-    """Ctrl-C halfway is exit 130; every answered call is cached, and the next run judges the rest."""
+    """Ctrl-C halfway is exit 130; every answered call is cached, and the next run judges the
+    rest."""
     server.latency_s = 0.05
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
     found = await judged(shop, settings, observer=_Presses())
     kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
     assert (found.exit_code, found.ended, found.lines) == (130, "interrupted", ())
     assert 0 < kept == server.counts.requests < found.candidates
-    assert found.coverage.unjudged == found.candidates - found.coverage.judged == found.candidates - kept
+    assert (
+        found.coverage.unjudged
+        == found.candidates - found.coverage.judged
+        == found.candidates - kept
+    )
     await judged(shop, settings)
     assert server.counts.requests == found.candidates
 
 
-async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: Path, server: OpenAIServer) -> None:
+async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Exit 1, with every candidate accounted for."""
     server.latency_s = 0.3
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
     budget = replace(settings.budget, deadline_s=1.5)
     found = await judged(shop, replace(settings, budget=budget))
     assert (found.exit_code, found.ended) == (1, "deadline")
-    assert found.unjudged_by_cause == {"deadline": found.coverage.unjudged} and found.coverage.unjudged
+    assert (
+        found.unjudged_by_cause == {"deadline": found.coverage.unjudged} and found.coverage.unjudged
+    )
 
 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
     """No key: nothing is sent, no job is recorded, every question is still ranked."""
     task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
-    found = await judged(shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one"))
+    found = await judged(
+        shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one")
+    )
     assert (found.exit_code, found.job, found.is_model) == (0, "", False)
     assert found.coverage.judged == found.coverage.candidates > 0
     assert any(line.kept for line in found.lines)
 
 
-async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, server: OpenAIServer) -> None:
+async def test_a_replay_sends_nothing_and_counts_what_it_lacks(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Cached judgments are ranked; the rest is unjudged by that cause."""
     half = QuestionList(QUESTIONS.all[:3], "half")
     await judged(shop, settings_for(judging(server)), half)
@@ -206,7 +238,11 @@ def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, n
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), row[1]))
     try:
         with pytest.raises(UsageError, match=name):
-            write_results(out, [ResultRow(str(nth), 1, "a.py", "f", "m", nth / 9, 0.9, "") for nth in range(9)] * 99)
+            write_results(
+                out,
+                [ResultRow(str(nth), 1, "a.py", "f", "m", nth / 9, 0.9, "") for nth in range(9)]
+                * 99,
+            )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, row)
     assert out.read_bytes() == before and list(tmp_path.iterdir()) == [out]
@@ -214,7 +250,9 @@ def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, n
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.parquet"])
 @pytest.mark.parametrize("rows", [[], [ROW]])
-def test_earlier_results_may_be_written_anew(name: str, rows: list[ResultRow], tmp_path: Path) -> None:
+def test_earlier_results_may_be_written_anew(
+    name: str, rows: list[ResultRow], tmp_path: Path
+) -> None:
     """Also the output of a list for which nothing was chosen."""
     write_results(tmp_path / name, rows)
     check_results_path(tmp_path / name, store_dir=tmp_path / "store")

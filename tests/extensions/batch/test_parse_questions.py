@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 from xscore.extensions.batch.shared_prompts import read_one_question, read_questions
 
 QUESTIONS, IDS = ("q1", "q2", "q3"), ("ka", "qe", "bi")
-TRUE = {question: {id_: 10 * at + nth for nth, id_ in enumerate(IDS)} for at, question in enumerate(QUESTIONS, start=1)}
+TRUE = {
+    question: {id_: 10 * at + nth for nth, id_ in enumerate(IDS)}
+    for at, question in enumerate(QUESTIONS, start=1)
+}
 """No two of these scores are equal, so each identifies its question."""
 WHOLE = json.dumps({"scores": TRUE, "reasons": [{"q": "q2", "id": "ka", "reason": "why not"}]})
 
 
 def scores(text: str) -> dict[str, dict[str, float]]:
     """Return the scores read for each question."""
-    return {code: dict(reply.scores) for code, reply in read_questions(text, QUESTIONS, IDS).by_question.items()}
+    return {
+        code: dict(reply.scores)
+        for code, reply in read_questions(text, QUESTIONS, IDS).by_question.items()
+    }
 
 
 def assert_nothing_is_misplaced(found: dict[str, dict[str, float]]) -> None:
@@ -46,13 +52,25 @@ def test_a_whole_reply_is_read() -> None:
         (WHOLE.replace('"q2": {"ka": 20, ', '"q2": {', 1), {("q2", "ka")}),
         (WHOLE.replace('"q2": {', '"q9": {', 1), {("q2", id_) for id_ in IDS}),
         (WHOLE.replace('"q2": {', '"q1": {', 1), {(q, id_) for q in ("q1", "q2") for id_ in IDS}),
-        (WHOLE.replace('"q2": {"ka": 20, "qe": 21, "bi": 22}', '"q2": 20', 1), {("q2", id_) for id_ in IDS}),
-        (WHOLE.replace('{"scores"', '{"scores": {}, "scores"', 1), {(q, id_) for q in QUESTIONS for id_ in IDS}),
-        (json.dumps({"scores": TRUE["q1"], "reasons": []}), {(q, id_) for q in QUESTIONS for id_ in IDS}),
+        (
+            WHOLE.replace('"q2": {"ka": 20, "qe": 21, "bi": 22}', '"q2": 20', 1),
+            {("q2", id_) for id_ in IDS},
+        ),
+        (
+            WHOLE.replace('{"scores"', '{"scores": {}, "scores"', 1),
+            {(q, id_) for q in QUESTIONS for id_ in IDS},
+        ),
+        (
+            json.dumps({"scores": TRUE["q1"], "reasons": []}),
+            {(q, id_) for q in QUESTIONS for id_ in IDS},
+        ),
     ],
 )
-def test_what_is_in_doubt_is_void_and_the_rest_counts(spoiled: str, lost: set[tuple[str, str]]) -> None:
-    """NaN, out of range, string, boolean, fraction, duplicate, missing, foreign, flat: only those scores are lost."""
+def test_what_is_in_doubt_is_void_and_the_rest_counts(
+    spoiled: str, lost: set[tuple[str, str]]
+) -> None:
+    """NaN, out of range, string, boolean, fraction, duplicate, missing, foreign, flat: only those
+    scores are lost."""
     assert spoiled != WHOLE
     found = scores(spoiled)
     assert_nothing_is_misplaced(found)
@@ -67,7 +85,9 @@ def test_a_code_given_twice_with_a_conflict_inside_is_void() -> None:
 
 def test_foreign_codes_are_counted() -> None:
     """Unrequested questions and ids are void and reported."""
-    text = json.dumps({"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []})
+    text = json.dumps(
+        {"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []}
+    )
     found = read_questions(text, QUESTIONS, IDS)
     assert scores(text) == TRUE and found.whole.foreign == 2
 
@@ -79,12 +99,17 @@ def test_a_reply_cut_anywhere_keeps_only_what_stands_in_full(at: int) -> None:
 
 
 @given(
-    st.integers(0, len(WHOLE) - 1), st.integers(1, 12), st.sampled_from(["", "}", "{", ",", '"', " prose ", "q1", "}}"])
+    st.integers(0, len(WHOLE) - 1),
+    st.integers(1, 12),
+    st.sampled_from(["", "}", "{", ",", '"', " prose ", "q1", "}}"]),
 )
-def test_damage_anywhere_attributes_nothing_to_another_question(start: int, length: int, put: str) -> None:
+def test_damage_anywhere_attributes_nothing_to_another_question(
+    start: int, length: int, put: str
+) -> None:
     """A lost or overwritten stretch loses scores; what is left counts for its own question and id.
 
-    But for damage to digits or codes themselves: what reads as another whole number, id or code cannot be told.
+    But for damage to digits or codes themselves: what reads as another whole number, id or code
+    cannot be told.
     """
     gone = WHOLE[start : start + length]
     if any(char.isalnum() for char in gone) or put == "q1":
@@ -94,11 +119,14 @@ def test_damage_anywhere_attributes_nothing_to_another_question(start: int, leng
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_error(text: str) -> None:
-    """Prose, partial JSON, control characters: one reply for each question, with valid scores or none."""
+    """Prose, partial JSON, control characters: one reply for each question, with valid scores or
+    none."""
     assert set(scores(text)) == set(QUESTIONS)
 
 
 def test_one_question_is_read_like_one_turn() -> None:
     """A single repeated question uses the same layout; a flat reply to it is void."""
-    assert dict(read_one_question('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores) == {"ka": 92}
+    assert dict(
+        read_one_question('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores
+    ) == {"ka": 92}
     assert dict(read_one_question('{"scores": {"ka": 92}, "reasons": []}', ("ka",)).scores) == {}

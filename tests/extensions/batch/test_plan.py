@@ -27,7 +27,17 @@ def member(number: int, tokens: int) -> Candidate:
     path = f"src/f{number // 4}.py"
     hash_ = content_hash(path, f"f{number}", text_of(number, tokens))
     return Candidate(
-        f"m_{number:04}", hash_, Layer.GRAPH, Kind.FUNCTION, path, f"f{number}", number, number, "python", tokens, 0.0
+        f"m_{number:04}",
+        hash_,
+        Layer.GRAPH,
+        Kind.FUNCTION,
+        path,
+        f"f{number}",
+        number,
+        number,
+        "python",
+        tokens,
+        0.0,
     )
 
 
@@ -43,7 +53,9 @@ def texts(members: Sequence[Candidate]) -> dict[str, str]:
 
 def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
     """Prepare a list's question without a store."""
-    return PreparedQuestion(Turn(task=task), f"key of {task}", pool, number, Question(id=f"q{number}", task=task))
+    return PreparedQuestion(
+        Turn(task=task), f"key of {task}", pool, number, Question(id=f"q{number}", task=task)
+    )
 
 
 def planned(
@@ -76,33 +88,47 @@ def planner(profile: PackProfile) -> BatchPlanner:
 
 def asked(plan: BatchPlanner, question: int) -> Counter[str]:
     """Count the contents that a question's requests judge."""
-    return Counter(piece.content_hash for at, ask in plan.requests if at == question for piece in plan.asks[ask].pieces)
+    return Counter(
+        piece.content_hash
+        for at, ask in plan.requests
+        if at == question
+        for piece in plan.asks[ask].pieces
+    )
 
 
 def wanted(pool: Pool, profile: PackProfile, others: frozenset[str] = frozenset()) -> Counter[str]:
-    """Count what must be judged: each miss whole, or its unknown parts (all of them if all parts are known)."""
+    """Count what must be judged: each miss whole, or its unknown parts (all of them if all parts
+    are known)."""
     found: list[MemoryPart] = []
     for miss in pool.misses:
         if miss.content_hash not in others:
-            found.extend(memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens))
+            found.extend(
+                memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens)
+            )
     known = {
         memory
         for memory in {piece.memory for piece in found}
         if all(piece.content_hash in pool.known for piece in found if piece.memory == memory)
     }
     return Counter(
-        piece.content_hash for piece in found if piece.content_hash not in pool.known or piece.memory in known
+        piece.content_hash
+        for piece in found
+        if piece.content_hash not in pool.known or piece.memory in known
     )
 
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
     """Draw packs, a pool, questions with their known judgments, and the requests of other jobs."""
-    profile = PackProfile(tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20])))
+    profile = PackProfile(
+        tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20]))
+    )
     sizes = draw(st.lists(st.sampled_from([5, 40, 120, 199, 950]), max_size=24))
     everything = tuple(member(number, tokens) for number, tokens in enumerate(sizes))
     parts = [
-        one for each in everything for one in memory_parts(each, texts([each])[each.id], max_tokens=profile.tokens)
+        one
+        for each in everything
+        for one in memory_parts(each, texts([each])[each.id], max_tokens=profile.tokens)
     ]
     some = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPart]())
     tasks = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5))
@@ -147,7 +173,10 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
     """Prompts are stored once however many questions use them, in packs and one memory a prompt."""
     everything = tuple(member(number, 60) for number in range(30))
     pool = pool_among(everything, everything, {})
-    _, plan = planned(PackProfile(tokens=400, size=size), [(f"task {number}", pool) for number in range(questions)])
+    _, plan = planned(
+        PackProfile(tokens=400, size=size),
+        [(f"task {number}", pool) for number in range(questions)],
+    )
     assert len(plan.requests) == questions * len(plan.asks)
     assert len(plan.asks) == len({ask for _, ask in plan.requests})
 
@@ -156,7 +185,12 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
     """Only the pack with a known memory is rebuilt, from its misses."""
     everything = tuple(member(number, 60) for number in range(30))
     one = everything[0].content_hash
-    profile, new = PackProfile(tokens=400, size=5), ("first", pool_among(everything, everything, {}))
+    profile, new = (
+        PackProfile(tokens=400, size=5),
+        ("first", pool_among(everything, everything, {})),
+    )
     _, alone = planned(profile, [new])
-    _, both = planned(profile, [new, ("second", pool_among(everything, everything, {one: Judgment(one, 0.1)}))])
+    _, both = planned(
+        profile, [new, ("second", pool_among(everything, everything, {one: Judgment(one, 0.1)}))]
+    )
     assert len(both.asks) == len(alone.asks) + 1

@@ -1,4 +1,5 @@
-"""A list judged by actors of a real local Ray, through a real Redis: paid once, whichever actor is killed."""
+"""A list judged by actors of a real local Ray, through a real Redis: paid once, whichever actor is
+killed."""
 
 import json
 import os
@@ -32,7 +33,8 @@ def many_functions(files: int) -> dict[str, str]:
     """Return the shop among N files of ten functions each."""
     bodies = {
         f"lib/part_{file}.py": "\n\n".join(
-            f"def work_{file}_{at}(amount: int) -> int:\n    return amount + {file * at}" for at in range(10)
+            f"def work_{file}_{at}(amount: int) -> int:\n    return amount + {file * at}"
+            for at in range(10)
         )
         for file in range(files)
     }
@@ -47,7 +49,9 @@ def begin() -> Iterator[Begin]:
     """Start commands, and end those still running."""
     processes = []
 
-    def start(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subprocess.Popen[str]":
+    def start(
+        root: Path, url: str, redis: str, queries: Path, *more: str
+    ) -> "subprocess.Popen[str]":
         processes.append(begun(root, url, redis, queries, *more))
         return processes[-1]
 
@@ -68,13 +72,27 @@ def begun(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subpr
         "XSCORE_JUDGE_CONCURRENCY": str(CALLS_IN_FLIGHT),
         "XSCORE_SHARED_URL": redis,
     }
-    command = [sys.executable, "-m", "xscore", "batch", "run", str(queries), "--json", "--yes", *more]
-    return subprocess.Popen(command, cwd=root, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "xscore",
+        "batch",
+        "run",
+        str(queries),
+        "--json",
+        "--yes",
+        *more,
+    ]
+    return subprocess.Popen(
+        command, cwd=root, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def listed(place: Path, count: int) -> Path:
     """Write a list of N questions."""
-    lines = ({"id": f"q{at}", "task": f"review {at}: is the discount taken once?"} for at in range(count))
+    lines = (
+        {"id": f"q{at}", "task": f"review {at}: is the discount taken once?"} for at in range(count)
+    )
     place.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return place
 
@@ -85,7 +103,9 @@ def actors_of(pid: int) -> list[int]:
     actors = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            parents[int(place.name)] = int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            parents[int(place.name)] = int(
+                (place / "stat").read_bytes().rpartition(b")")[2].split()[1]
+            )
             if b"MapWorker" in (place / "cmdline").read_bytes():
                 actors.append(int(place.name))
     return [actor for actor in actors if pid in _line_of(actor, parents)]
@@ -96,7 +116,10 @@ def actors_in(root: Path) -> list[int]:
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if b"MapWorker" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root:
+            if (
+                b"MapWorker" in (place / "cmdline").read_bytes()
+                and (place / "cwd").readlink() == root
+            ):
                 found.append(int(place.name))
     return found
 
@@ -111,7 +134,8 @@ def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
 def test_actors_judge_as_one_process_does_although_one_is_killed(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
 ) -> None:
-    """Over 20,000 candidates, with an actor killed halfway: equal rows, and only calls in flight are paid twice."""
+    """Over 20,000 candidates, with an actor killed halfway: equal rows, and only calls in flight
+    are paid twice."""
     judging(server).latency_s = 0.02
     root = make_repo(many_functions(12))
     queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
@@ -136,7 +160,9 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     one = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
     out, err = one.communicate(timeout=PATIENCE_S)
     assert one.returncode == 0, err
-    assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "ray.parquet"))
+    assert pl.read_parquet(tmp_path / "one.parquet").equals(
+        pl.read_parquet(tmp_path / "ray.parquet")
+    )
     assert asked <= server.counts.requests - asked + CALLS_IN_FLIGHT
 
 
@@ -145,7 +171,8 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
 ) -> None:
-    """Judgments, reasons and calls are stored; a second run sends nothing; another machine finds them shared."""
+    """Judgments, reasons and calls are stored; a second run sends nothing; another machine finds
+    them shared."""
     judging(server)
     root = make_repo(FILES)
     queries = listed(tmp_path / "queries.jsonl", 3)
@@ -166,5 +193,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     out, err = other.communicate(timeout=PATIENCE_S)
     assert other.returncode == 0, err
     best = [(line["kept"], line["best"], line["best_score"]) for line in found["lines"]]
-    assert best == [(line["kept"], line["best"], line["best_score"]) for line in json.loads(out)["lines"]]
+    assert best == [
+        (line["kept"], line["best"], line["best_score"]) for line in json.loads(out)["lines"]
+    ]
     assert server.counts.requests == asked

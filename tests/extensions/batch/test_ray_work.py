@@ -1,4 +1,5 @@
-"""One judging actor without Ray, through a real Redis: the tenant's dollars, and paid judgments when Redis fails."""
+"""One judging actor without Ray, through a real Redis: the tenant's dollars, and paid judgments
+when Redis fails."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -53,7 +54,9 @@ async def actor(
     settings = Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
-        shared=SharedSettings(url=Secret(redis.url), max_usd_day=None if cap is None else Decimal(cap)),
+        shared=SharedSettings(
+            url=Secret(redis.url), max_usd_day=None if cap is None else Decimal(cap)
+        ),
     )
     async with Pipeline.open(root, settings) as pipeline:
         parts = pipeline.parts
@@ -85,7 +88,8 @@ async def test_the_cap_of_the_tenants_day_holds_for_actors(
 
 
 async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
-    """Each actor has its own reservation; the unused part returns, and a call of unknown cost keeps it."""
+    """Each actor has its own reservation; the unused part returns, and a call of unknown cost keeps
+    it."""
     cap = _SharedCap(Decimal(1))
 
     async def take(usd: Decimal) -> bool:

@@ -33,7 +33,14 @@ from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.paths import user_data_dir
 from xscore.records.calls import Request
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret, Settings, validate_group
+from xscore.settings import (
+    AnthropicSettings,
+    JudgeSettings,
+    OpenAISettings,
+    Secret,
+    Settings,
+    validate_group,
+)
 from xscore.store.store import Store, load_pack_slots
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
@@ -56,13 +63,17 @@ class Scene(Struct):
         """Fill one batch with planned requests."""
         into = io.BytesIO()
         todo = job_rows.planned_requests(self.store.connection, self.job.id)
-        filled = BatchRenderer(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", limits=limits)
+        filled = BatchRenderer(self.store, self.host, self.job).fill(
+            into, todo, mark="xs_m_1", limits=limits
+        )
         return filled, into.getvalue().splitlines(keepends=True)
 
 
 async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
     """Plan a job in this repository, and keep what the live judge would send."""
-    asked = QuestionList((*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest")
+    asked = QuestionList(
+        (*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest"
+    )
     key = KEYS[vendor](api_key=Secret("sk-test-0000000000"))
     given = validate_group(JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge})
     async with Pipeline.open(root, replace(Settings(judge=given), **{vendor: key})) as pipeline:
@@ -70,7 +81,8 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
         parts = pipeline.parts
         factory = batch_judge_factory(parts)
         job = job_rows.read_job(
-            parts.store.connection, save_job(parts, draft_job(parts, asked, ListOptions(command="submit"), limits=WIDE))
+            parts.store.connection,
+            save_job(parts, draft_job(parts, asked, ListOptions(command="submit"), limits=WIDE)),
         )
         pool = parts.store.pool()
         live = ModelJudge(
@@ -104,10 +116,14 @@ def repository(root: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=[("openai", 20), ("anthropic", 20), ("openai", 1)], ids=str)
-def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def planned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     """A job at each vendor, in packs and one memory a prompt."""
     vendor, size = request.param
-    made = asyncio.run(scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size))
+    made = asyncio.run(
+        scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size)
+    )
     yield made
     made.store.close()
 
@@ -138,7 +154,9 @@ def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
     )
     assert sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines) == expected
     assert len(expected) == len(filled.taken) > 4
-    assert filled.input_tokens == sum(request.input_tokens for found in scene.live.values() for request in found)
+    assert filled.input_tokens == sum(
+        request.input_tokens for found in scene.live.values() for request in found
+    )
 
 
 def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
@@ -146,7 +164,9 @@ def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
     filled, lines = scene.fill()
     ids = [json.loads(line)["custom_id"] for line in lines]
     assert ids == [f"xs_m_1-q{question}-a{ask}" for question, ask in filled.taken]
-    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids)
+    assert len(set(ids)) == len(ids) and all(
+        re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids
+    )
     assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
 
 
@@ -169,7 +189,8 @@ def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
 
 
 def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
-    """A plan for an earlier prompt version is not sent with the current one, and the next command is named."""
+    """A plan for an earlier prompt version is not sent with the current one, and the next command
+    is named."""
     with pytest.raises(UsageError, match="earlier judging prompt") as refused:
         BatchRenderer(scene.store, scene.host, replace(scene.job, judge="another"))
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint

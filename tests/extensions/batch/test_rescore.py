@@ -30,7 +30,9 @@ def environ(server: OpenAIServer) -> dict[str, str]:
 def queries(tmp_path: Path) -> str:
     """The list as a file."""
     path = tmp_path / "queries.jsonl"
-    path.write_text("".join(json.dumps({"id": one.id, "task": one.task}) + "\n" for one in QUESTIONS.all[:2]))
+    path.write_text(
+        "".join(json.dumps({"id": one.id, "task": one.task}) + "\n" for one in QUESTIONS.all[:2])
+    )
     return str(path)
 
 
@@ -51,26 +53,43 @@ def test_after_an_edit_only_what_changed_is_judged(
     found = json.loads(done.stdout)
     assert done.returncode == 0 and found["command"] == "rescore"
     assert server.counts.requests == sent + 2 == sent + found["coverage"]["judged"]
-    again = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
+    again = json.loads(
+        xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout
+    )
     assert server.counts.requests == sent + 2 and again["hit_rate"] == 1.0
 
 
 def test_a_revision_names_what_was_merged(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
-    """--since REV includes committed edits, which --changed does not; an unknown revision is a usage error."""
+    """--since REV includes committed edits, which --changed does not; an unknown revision is a
+    usage error."""
     edit(shop)
     git(shop, "commit", "-qam", "cheaper")
     assert (
-        json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)[
-            "candidates"
-        ]
+        json.loads(
+            xscore(
+                "batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ
+            ).stdout
+        )["candidates"]
         == 0
     )
-    since = xscore("batch", "rescore", "--queries", queries, "--since", "HEAD~1", "--json", cwd=shop, environ=environ)
+    since = xscore(
+        "batch",
+        "rescore",
+        "--queries",
+        queries,
+        "--since",
+        "HEAD~1",
+        "--json",
+        cwd=shop,
+        environ=environ,
+    )
     assert json.loads(since.stdout)["coverage"]["judged"] == server.counts.requests > 0
     for revision in ("no-such", "--output=x"):
-        refused = xscore("batch", "rescore", "--queries", queries, "--since", revision, cwd=shop, environ=environ)
+        refused = xscore(
+            "batch", "rescore", "--queries", queries, "--since", revision, cwd=shop, environ=environ
+        )
         assert refused.returncode == 2, refused.stderr
 
 
@@ -78,24 +97,43 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
     """Questions, candidates, cache hits, calls, tokens and dollars; no job is recorded."""
-    done = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", cwd=shop, environ=environ)
+    done = xscore(
+        "batch",
+        "rescore",
+        "--queries",
+        queries,
+        "--all",
+        "--dry-run",
+        "--json",
+        cwd=shop,
+        environ=environ,
+    )
     plan = json.loads(done.stdout)
     assert (plan["questions"], plan["cached"], plan["dry_run"]) == (2, 0, True)
     assert plan["candidates"] == plan["to_judge"] == plan["calls"] > 0
     assert not server.counts.requests and rows(shop, "SELECT count(*) FROM job") == [(0,)]
-    words = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ)
+    words = xscore(
+        "batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ
+    )
     assert "hit rate 0 %" in words.stdout and "by batch" in words.stdout
 
 
 def test_recent_tasks_are_asked_once_each_and_no_evaluations(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """Without a file it is what the user asked here, each task once, without questions of an evaluation."""
+    """Without a file it is what the user asked here, each task once, without questions of an
+    evaluation."""
     none = xscore("batch", "rescore", "--all", "--batch", cwd=shop, environ=environ)
     assert none.returncode == 0 and "no job was made" in none.stderr, none.stderr
     golden = tmp_path / "gold.jsonl"
-    golden.write_text('{"id": "g", "query": "where is the sum?", "gold": [{"path": "shop/prices.py"}]}\n')
-    for task in ("how is the discount taken?", "how is the discount taken?", "what does the cart hold?"):
+    golden.write_text(
+        '{"id": "g", "query": "where is the sum?", "gold": [{"path": "shop/prices.py"}]}\n'
+    )
+    for task in (
+        "how is the discount taken?",
+        "how is the discount taken?",
+        "what does the cart hold?",
+    ):
         assert xscore("ask", task, "--no-answer", "-q", cwd=shop, environ=environ).returncode == 0
     assert xscore("eval", str(golden), "-q", cwd=shop, environ=environ).returncode == 0
     edit(shop)
@@ -110,6 +148,17 @@ def test_another_judge_judges_anew(
 ) -> None:
     """Judgments of the old judge do not count for the new one."""
     xscore("batch", "run", queries, "-q", cwd=shop, environ=environ)
-    plan = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", "--judge", "openai:judge-3",
-                  cwd=shop, environ=environ)  # fmt: skip
+    plan = xscore(
+        "batch",
+        "rescore",
+        "--queries",
+        queries,
+        "--all",
+        "--dry-run",
+        "--json",
+        "--judge",
+        "openai:judge-3",
+        cwd=shop,
+        environ=environ,
+    )
     assert json.loads(plan.stdout)["cached"] == 0

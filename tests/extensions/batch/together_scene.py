@@ -1,4 +1,5 @@
-"""Questions that share packs at a loopback host: the true score of each pair, and what is stored."""
+"""Questions that share packs at a loopback host: the true score of each pair, and what is
+stored."""
 
 import re
 from pathlib import Path
@@ -21,17 +22,23 @@ from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.settings.model import BatchSettings
 
-MANY = {f"src/part_{at}.py": "".join(
-    f'def step_{at}_{nth}(row):\n    """Step {nth} of part {at}."""\n    return row + {at * 10 + nth}\n\n\n'
-    for nth in range(12)
-) for at in range(4)}  # fmt: skip
+MANY = {
+    f"src/part_{at}.py": "".join(
+        f'def step_{at}_{nth}(row):\n    """Step {nth} of part {at}."""\n    return row + {at * 10 + nth}\n\n\n'  # noqa: E501  its lines are read by others
+        for nth in range(12)
+    )
+    for at in range(4)
+}
 """Files of 48 functions: several packs."""
 
 
 def listed(count: int) -> QuestionList:
     """Return N different questions."""
     return QuestionList(
-        tuple(Question(id=f"id{at}", task=f"Task number {at}: mend step {at} of the parts") for at in range(count)),
+        tuple(
+            Question(id=f"id{at}", task=f"Task number {at}: mend step {at} of the parts")
+            for at in range(count)
+        ),
         f"digest of {count}",
     )
 
@@ -69,8 +76,11 @@ async def asked(
     return found, answers
 
 
-async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> tuple[int, list[str]]:
-    """Count the stored judgments, and return those whose score belongs to another question or memory."""
+async def misplaced(
+    root: Path, settings: Settings, questions: QuestionList
+) -> tuple[int, list[str]]:
+    """Count the stored judgments, and return those whose score belongs to another question or
+    memory."""
     wrong: list[str] = []
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
@@ -79,11 +89,15 @@ async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> 
         texts = store.texts(list(candidates.values()))
         for question in questions.all:
             key = turn_key(turn_block(Turn(task=question.task)))
-            for content, judgment in read_judgments(store.connection, (key, judge_key(factory.identity), 0)).items():
+            for content, judgment in read_judgments(
+                store.connection, (key, judge_key(factory.identity), 0)
+            ).items():
                 if content not in candidates:
                     continue  # a part of one
                 one = candidates[content]
-                shown = ShownMemory("", str(one.kind), one.path, one.entity, texts[one.id].strip("\n"))
+                shown = ShownMemory(
+                    "", str(one.kind), one.path, one.entity, texts[one.id].strip("\n")
+                )
                 count += 1
                 if judgment.score != true_score(shown, question.task) / 100:
                     wrong.append(f"{question.id}: {one.path}::{one.entity} {judgment.score}")

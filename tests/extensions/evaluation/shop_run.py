@@ -21,7 +21,11 @@ TOTAL, DISCOUNT = EntityRef("shop/prices.py", "total"), EntityRef("shop/prices.p
 QUESTIONS = Qrels(
     (
         QrelCase("twice", "The discount of total is taken twice; take it once.", (TOTAL, DISCOUNT)),
-        QrelCase("cart", "Where does the cart ask for its sum?", (EntityRef("shop/cart.py", "Cart.checkout"), TOTAL)),
+        QrelCase(
+            "cart",
+            "Where does the cart ask for its sum?",
+            (EntityRef("shop/cart.py", "Cart.checkout"), TOTAL),
+        ),
     ),
     "digest-of-the-file",
 )
@@ -50,11 +54,15 @@ def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
 
     @asynccontextmanager
     async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        async with open_resources(parts.store, parts.settings, answerer=None, turn_id=turn_id) as opened:
+        async with open_resources(
+            parts.store, parts.settings, answerer=None, turn_id=turn_id
+        ) as opened:
             opened.price_of = lambda *_: Decimal(usd_a_call)
             yield opened
 
-    return replace(parts, open_resources=resources, with_cap=lambda max_usd: priced(under(max_usd), usd_a_call))
+    return replace(
+        parts, open_resources=resources, with_cap=lambda max_usd: priced(under(max_usd), usd_a_call)
+    )
 
 
 async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:

@@ -5,7 +5,8 @@ from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore
 
 
 def test_equal_names_match_when_their_lines_meet() -> None:
-    """Path and name decide; lines only separate two of one name; overload numbers and `::` are ignored."""
+    """Path and name decide; lines only separate two of one name; overload numbers and `::` are
+    ignored."""
     gold = EntityRef("a.py", "A.f", 10, 20)
     assert metrics.is_same_entity(EntityRef("./a.py", "A::f#2", 18, 30), gold)
     assert metrics.is_same_entity(EntityRef("a.py", "A.f"), gold)
@@ -29,9 +30,11 @@ def test_a_path_alone_means_the_file() -> None:
 
 
 def test_reliability_counts_each_score_once() -> None:
-    """A score at the lower end of a bin belongs to it, despite rounding; 1.0 belongs to the last."""
+    """A score at the lower end of a bin belongs to it, despite rounding; 1.0 belongs to the
+    last."""
     found = metrics.calibration_bins(
-        LabelledScore(*one) for one in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
+        LabelledScore(*one)
+        for one in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
     )
     assert [bin_.memories for bin_ in found] == [1, 0, 0, 1, 0, 0, 0, 1, 0, 2]
     assert [bin_.gold for bin_ in found] == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
@@ -41,7 +44,9 @@ def test_reliability_counts_each_score_once() -> None:
 def test_a_gold_entity_is_matched_once() -> None:
     """A second memory of the same entity is a miss."""
     gold = [EntityRef("a.py", "f", 1, 9)]
-    assert metrics.match_gold([EntityRef("a.py", "f", 1, 9), EntityRef("a.py", "f", 1, 5)], gold) == [0, None]
+    assert metrics.match_gold(
+        [EntityRef("a.py", "f", 1, 9), EntityRef("a.py", "f", 1, 5)], gold
+    ) == [0, None]
 
 
 def test_figures_of_a_known_ranking() -> None:

@@ -14,8 +14,8 @@ def test_lines_become_cases(tmp_path: Path) -> None:
     """Blank lines are skipped, unknown fields ignored, spans optional."""
     file = tmp_path / "qrels.jsonl"
     file.write_text(
-        '{"id": "1", "query": "why?", "gold": [{"path": "a.py", "name": "f", "start": 2, "end": 5}], "why": 1}\n\n'
-        '{"id": "2", "query": "how?", "gold": [{"path": "b.py", "name": "g"}]}\n'
+        '{"id": "1", "query": "why?", "gold": [{"path": "a.py", "name": "f", "start": 2, "end":'
+        ' 5}], "why": 1}\n\n{"id": "2", "query": "how?", "gold": [{"path": "b.py", "name": "g"}]}\n'
     )
     assert read_qrels(file).cases == (
         QrelCase("1", "why?", (EntityRef("a.py", "f", 2, 5),)),

@@ -1,4 +1,5 @@
-"""Whole evaluations at a loopback host: separate turns, one cap, figures of both judges, and a stored row."""
+"""Whole evaluations at a loopback host: separate turns, one cap, figures of both judges, and a
+stored row."""
 
 import json
 from decimal import Decimal
@@ -24,24 +25,37 @@ COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
 
 
 async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAIServer) -> None:
-    """One question found completely, one half: means, misses with their rank, and the lexical figures beside."""
+    """One question found completely, one half: means, misses with their rank, and the lexical
+    figures beside."""
     found = await evaluated(shop, settings_for(server))
     assert (found.asked, found.of, found.ended, found.exit_code) == (2, 2, "", 0)
     assert found.found is not None and found.words is not None
     assert [one.judge.chosen.recall for one in found.results] == [1.0, 0.5]
-    assert (found.found.chosen.recall, found.found.chosen.precision, found.found.chosen.hit) == (0.75, 0.75, 1.0)
+    assert (found.found.chosen.recall, found.found.chosen.precision, found.found.chosen.hit) == (
+        0.75,
+        0.75,
+        1.0,
+    )
     assert found.found.kept == 2
     (missed,) = found.results[1].missed
     assert (missed.name, missed.is_candidate) == ("Cart.checkout", True) and missed.rank is not None
     assert found.worst == (found.results[1],)
-    assert found.coverage.judged == found.coverage.candidates == 2 * found.results[0].coverage.candidates
+    assert (
+        found.coverage.judged
+        == found.coverage.candidates
+        == 2 * found.results[0].coverage.candidates
+    )
     assert found.calls == server.counts.judging_requests and found.cost_usd == 0
-    gold, memories = sum(one.gold for one in found.reliability), sum(one.memories for one in found.reliability)
+    gold, memories = (
+        sum(one.gold for one in found.reliability),
+        sum(one.memories for one in found.reliability),
+    )
     assert (gold, memories) == (4, found.coverage.judged)
 
 
 async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: OpenAIServer) -> None:
-    """Judgments are those of any turn: the second run, and a replay, send nothing and measure the same."""
+    """Judgments are those of any turn: the second run, and a replay, send nothing and measure the
+    same."""
     settings = settings_for(server)
     first = await evaluated(shop, settings)
     server.reset()
@@ -53,28 +67,48 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
 
 
 async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
-    """What the report and the gate read: figures of the selection, digest, judge, candidates and unjudged."""
+    """What the report and the gate read: figures of the selection, digest, judge, candidates and
+    unjudged."""
     found = await evaluated(shop, settings_for(server))
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         (row,) = rows(
-            pipeline, "SELECT id, questions, judge, cases, k, recall, precision, candidates, unjudged FROM evaluation"
+            pipeline,
+            "SELECT id, questions, judge, cases, k, recall, precision, candidates, unjudged FROM"
+            " evaluation",
         )
     assert found.id.startswith("v_")
     assert row == (
-        found.id, "digest-of-the-file", "openai:judge-2", 2, 15, 0.75, 0.75, found.coverage.candidates, 0
-    )  # fmt: skip
+        found.id,
+        "digest-of-the-file",
+        "openai:judge-2",
+        2,
+        15,
+        0.75,
+        0.75,
+        found.coverage.candidates,
+        0,
+    )
 
 
 async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) -> None:
-    """No session, use count, event or exchange, and not the latest turn; but receipts, figures and calls."""
+    """No session, use count, event or exchange, and not the latest turn; but receipts, figures and
+    calls."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         mine = await pipeline.ask(Turn(task="What I am at"), answer=False)
-        before = [rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1") for table_ in ("session", "event", "memory")]
+        before = [
+            rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1")
+            for table_ in ("session", "event", "memory")
+        ]
         found = await run_evaluation(pipeline.parts, QUESTIONS)
-        after = [rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1") for table_ in ("session", "event", "memory")]
+        after = [
+            rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1")
+            for table_ in ("session", "event", "memory")
+        ]
         assert after == before
         assert turns.latest_turn_id(pipeline.store.connection) == mine.turn_id
-        told = rows(pipeline, "SELECT turn_id FROM turn_figures WHERE command = 'eval' ORDER BY turn_id")
+        told = rows(
+            pipeline, "SELECT turn_id FROM turn_figures WHERE command = 'eval' ORDER BY turn_id"
+        )
         assert [name for (name,) in told] == sorted(one.turn_id for one in found.results)
         again = await pipeline.ask(Turn(task="What I am at"), answer=False)
     assert again.session is not None and not again.session.resumed
@@ -95,17 +129,24 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
         found = await run_evaluation(pipeline.parts, QUESTIONS)
     (estimate,) = yes.estimates
     assert estimate.judge.to_judge == found.coverage.judged and estimate.judge.calls == found.calls
-    assert [(cap.of, cap.left_usd) for cap in estimate.caps] == [("run", Decimal(1)), ("repository", Decimal(9))]
+    assert [(cap.of, cap.left_usd) for cap in estimate.caps] == [
+        ("run", Decimal(1)),
+        ("repository", Decimal(9)),
+    ]
 
 
 async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
-    """A file outside the index or the filter cannot be found: it counts as missed, and the warning names it."""
+    """A file outside the index or the filter cannot be found: it counts as missed, and the warning
+    names it."""
     gold = (EntityRef("shop/gone.py", "f"), EntityRef("README.md", ""), TOTAL)
     asked = Qrels((QrelCase("q", "discount of total", gold),), "d")
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
         found = await run_evaluation(pipeline.parts, asked, scope=Scope(paths=("shop/",)))
     (one,) = found.results
-    assert [(each.path, each.is_candidate) for each in one.missed] == [("shop/gone.py", False), ("README.md", False)]
+    assert [(each.path, each.is_candidate) for each in one.missed] == [
+        ("shop/gone.py", False),
+        ("README.md", False),
+    ]
     assert any("2 gold entities" in said and "shop/gone.py::f" in said for said in found.warnings)
     assert found.words is None and found.judge == "lexical"
 
@@ -123,7 +164,10 @@ async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer
     """X25: fields may be added to schema 1, never renamed or removed; dollars are strings."""
     body = json.loads(json.dumps(to_json(await evaluated(shop, settings_for(server)))))
     assert next(iter(body)) == "schema" and body["cost_usd"] == "0"
-    fields = "schema id questions asked of ended cap judge is_model k threshold found words reliability coverage"
+    fields = (
+        "schema id questions asked of ended cap judge is_model k threshold found words reliability"
+        " coverage"
+    )
     fields += " unjudged_by_cause calls usage cost_usd estimated seconds results warnings"
     assert set(body) == set(fields.split())
     result = body["results"][1]

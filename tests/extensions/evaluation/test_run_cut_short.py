@@ -15,7 +15,8 @@ from xscore.records.reports import CapLeft
 
 
 async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer) -> None:
-    """The questions together never exceed the cap; one that was cut short is in no figure, and is reported."""
+    """The questions together never exceed the cap; one that was cut short is in no figure, and is
+    reported."""
     settings = settings_for(server, max_usd="0.20", pack_size=1)
     async with Pipeline.open(shop, settings) as pipeline:
         found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
@@ -26,18 +27,23 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
     assert found.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
     words = " ".join(found.warnings) + render_evaluation_account(found)
     assert "$0 of the run's $0.20 are left; raise --max-usd" in words
-    assert "xscore continue" not in words and "turn" not in words, "a question is not gone on with by itself"
+    assert "xscore continue" not in words and "turn" not in words, (
+        "a question is not gone on with by itself"
+    )
     assert kept == [(0,)]
     assert [one.id for one in found.results] == ["twice"]
     again = await evaluated(shop, settings)
     assert again.asked == 2 and again.coverage.cached == 20, "what was judged is not paid again"
 
 
-async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, server: OpenAIServer) -> None:
+async def test_figures_are_shown_though_they_cannot_be_recorded(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A row that cannot be written is a warning; the measurements are still shown."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         pipeline.store.connection.execute(
-            "CREATE TEMP TRIGGER full BEFORE INSERT ON evaluation BEGIN SELECT RAISE(ABORT, 'no room'); END"
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON evaluation BEGIN SELECT RAISE(ABORT, 'no"
+            " room'); END"
         )
         found = await run_evaluation(pipeline.parts, QUESTIONS)
     assert found.found is not None and found.found.chosen.recall == 0.75
@@ -45,8 +51,11 @@ async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, serv
     assert any("not recorded" in said and "no room" in said for said in found.warnings)
 
 
-async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Path, server: OpenAIServer) -> None:
-    """The second turn cannot be written: the figures of the first are shown, and the run ends with 6."""
+async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """The second turn cannot be written: the figures of the first are shown, and the run ends with
+    6."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         pipeline.store.connection.execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON turn WHEN (SELECT count(*) FROM turn) = 1"
@@ -59,7 +68,8 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Pat
 
 
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
-    """Interrupted in the second question: the first is in the figures, and judgments are kept (130)."""
+    """Interrupted in the second question: the first is in the figures, and judgments are kept
+    (130)."""
     watch = Hears("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
         await run_evaluation(pipeline.parts, Qrels(QUESTIONS.cases[:1], "one"))

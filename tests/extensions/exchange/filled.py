@@ -25,9 +25,12 @@ def fill(store: Store) -> None:
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [function("f")])
         store.connection.execute(
-            "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1, 1, 'aa')"
+            "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1,"
+            " 1, 'aa')"
         )
-    decide(store, "see `a.py`", key="k", citations=[parse_citation(store.root, "a.py:1-2")], now=1.0)
+    decide(
+        store, "see `a.py`", key="k", citations=[parse_citation(store.root, "a.py:1-2")], now=1.0
+    )
     memory = decide(store, "look at `a.py`", key="k", because="so", now=2.0).memory
     for number in range(3):
         failures.record_failure(store, text=f"boom {number}", seen_at=float(number))

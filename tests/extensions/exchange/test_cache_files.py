@@ -45,7 +45,9 @@ TURN = "a" * 32
 NAMES = (TURN, judge_key(JUDGE), 0)
 
 
-def filled(connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES) -> None:
+def filled(
+    connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES
+) -> None:
     """Store judgments."""
     with database.transaction(connection):
         insert_judgments(connection, found, names)
@@ -64,16 +66,20 @@ def quarantine(connection: Connection, file: Path, **options: Any) -> CacheImpor
 def everything(connection: Connection) -> list[tuple[Any, ...]]:
     """Return all judgments with their reasons, by key."""
     return connection.execute(
-        "SELECT turn_key, judge, sample, hash, score, prior, pack, position, checksum, coalesce(text, '') FROM query"
-        " JOIN judgment ON judgment.query_id = query.id JOIN content ON content.id = judgment.content_id"
-        " LEFT JOIN reason ON reason.query_id = query.id AND reason.content_id = content.id ORDER BY 1, 2, 3, 4"
+        "SELECT turn_key, judge, sample, hash, score, prior, pack, position, checksum,"
+        " coalesce(text, '') FROM query JOIN judgment ON judgment.query_id = query.id JOIN content"
+        " ON content.id = judgment.content_id LEFT JOIN reason ON reason.query_id = query.id AND"
+        " reason.content_id = content.id ORDER BY 1, 2, 3, 4"
     ).fetchall()
 
 
 @pytest.fixture
 def file(connection: Connection, tmp_path: Path) -> Path:
     """An export of three judgments."""
-    filled(connection, [Judgment(f"{number:032x}", number / 4, f"says {number}") for number in range(3)])
+    filled(
+        connection,
+        [Judgment(f"{number:032x}", number / 4, f"says {number}") for number in range(3)],
+    )
     place = tmp_path / "judgments.xscore"
     export_judgments(connection, place, KEY)
     return place
@@ -88,16 +94,25 @@ def second(tmp_path: Path) -> Connection:
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 SHARE = st.floats(0, 1)
 WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable_reason)
-JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE)
+JUDGMENT = st.builds(
+    Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE
+)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     turns=st.dictionaries(
-        st.tuples(HEX, HEX, st.integers(0, 3)), st.lists(JUDGMENT, min_size=1, max_size=8), min_size=1, max_size=5
+        st.tuples(HEX, HEX, st.integers(0, 3)),
+        st.lists(JUDGMENT, min_size=1, max_size=8),
+        min_size=1,
+        max_size=5,
     )
 )
-def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Judgment]], tmp_path: Path) -> None:
+def test_a_round_trip_changes_nothing(
+    turns: dict[tuple[str, str, int], list[Judgment]], tmp_path: Path
+) -> None:
     """The file round-trips: keys, scores to the last bit, places, reasons, checksums."""
     folder = tmp_path / secrets.token_hex(8)
     first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
@@ -127,8 +142,11 @@ def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
 
 
 def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
-    """A wrong key and an altered file are different errors; a wrong key points to the file's key."""
-    with pytest.raises(StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)") as other:
+    """A wrong key and an altered file are different errors; a wrong key points to the file's
+    key."""
+    with pytest.raises(
+        StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)"
+    ) as other:
         take(second, file, OTHER)
     assert "--untrusted" in other.value.hint and "store key`" not in other.value.hint
     file.write_bytes(file.read_bytes() + b"x")
@@ -139,7 +157,9 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
 
 def rewritten(file: Path, *rows: list[object], key: ExchangeKey = KEY) -> None:
     """Write lines as a careless exporter would."""
-    file.write_bytes(signed(zstandard.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key))
+    file.write_bytes(
+        signed(zstandard.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key)
+    )
 
 
 def row(**changed: object) -> list[object]:
@@ -179,7 +199,12 @@ def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
     rewritten(place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600))
     take(second, place)
     (reason,) = (found[-1] for found in everything(second))
-    assert "\x1b" not in reason and "\n" not in reason and "AKIAIOSFODNN7EXAMPLQ" not in reason and len(reason) == 240
+    assert (
+        "\x1b" not in reason
+        and "\n" not in reason
+        and "AKIAIOSFODNN7EXAMPLQ" not in reason
+        and len(reason) == 240
+    )
 
 
 def test_what_is_here_wins(file: Path, second: Connection) -> None:
@@ -210,7 +235,8 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
 
 
 def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> None:
-    """Quarantined scores are no judgments, do not affect judged contents, and are replaced by real judgments."""
+    """Quarantined scores are no judgments, do not affect judged contents, and are replaced by real
+    judgments."""
     filled(second, [Judgment(f"{1:032x}", 0.9)])
     assert quarantine(second, file, dry_run=True).added == 2
     assert count_untrusted(second) == 0
@@ -223,8 +249,11 @@ def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> 
     assert untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0}
 
 
-def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path, second: Connection) -> None:
-    """Without a signature the end of the compressed lines is checked, and a truncated file adds nothing."""
+def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(
+    file: Path, second: Connection
+) -> None:
+    """Without a signature the end of the compressed lines is checked, and a truncated file adds
+    nothing."""
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
@@ -239,7 +268,9 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path,
     assert quarantine(second, file).added == 3
 
 
-def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_refused(
+    tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A few kilobytes that unpack to too many rows, or to one endless line, are not unpacked."""
     monkeypatch.setattr(cache_files, "MAX_UNTRUSTED_ROWS", 1_000)
     place = tmp_path / "bomb"
@@ -294,7 +325,8 @@ def test_a_weak_key_is_none(text: str) -> None:
 
 
 def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) -> None:
-    """While the file is constantly replaced by one that others may open, only the private one's key is used."""
+    """While the file is constantly replaced by one that others may open, only the private one's key
+    is used."""
     place, done = tmp_path / "key", threading.Event()
     texts = {0o600: bytes(range(32)).hex(), 0o644: bytes(range(1, 33)).hex()}
 
@@ -311,7 +343,8 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     swapping = threading.Thread(target=swap)
     swapping.start()
     taken, refused, rounds = set(), 0, 0
-    while rounds < 2_000 or (not refused and rounds < 200_000):  # on a busy machine the other thread comes late
+    # On a busy machine the other thread comes late.
+    while rounds < 2_000 or (not refused and rounds < 200_000):
         rounds += 1
         try:
             found = exchange_key("", place)
@@ -326,11 +359,15 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("form", "by"), [(9, "newer"), (1, "older")])
-def test_a_file_of_another_form_is_named(file: Path, second: Connection, form: int, by: str) -> None:
+def test_a_file_of_another_form_is_named(
+    file: Path, second: Connection, form: int, by: str
+) -> None:
     """Both numbers are in the message; such a file is neither read nor replaced by an export."""
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b"xscore-cache 2 ", f"xscore-cache {form} ".encode()))
-    with pytest.raises(UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 2\)") as raised:
+    with pytest.raises(
+        UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 2\)"
+    ) as raised:
         quarantine(second, file)
     assert raised.value.hint
     assert not may_replace_export(file)

@@ -27,7 +27,9 @@ def thread(store: Store) -> str:
     memory = function("mend_pump", path="src/pump.py")
     put(store.connection, memory)
     begun = resume_session(store.connection, branch="feat/ABC-1", now=0.0).thread
-    asked = Turn(task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2)
+    asked = Turn(
+        task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2
+    )
     turn = begin(store, asked, "k1", now=1.0)
     finish(
         store,
@@ -42,16 +44,25 @@ def thread(store: Store) -> str:
 
 def holders(store: Store, text: str) -> list[str]:
     """Return the files of the store whose bytes contain the text."""
-    return [file.name for file in store.path.parent.iterdir() if file.is_file() and text.encode() in file.read_bytes()]
+    return [
+        file.name
+        for file in store.path.parent.iterdir()
+        if file.is_file() and text.encode() in file.read_bytes()
+    ]
 
 
 def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> None:
-    """B06: summary, goals, names, files, open tasks, notes, tone and memories round-trip unchanged."""
+    """B06: summary, goals, names, files, open tasks, notes, tone and memories round-trip
+    unchanged."""
     saved = checkpoints.save_checkpoint(
         store.connection, "one", thread=thread, notes=["mind the gap"], persona="formal", now=10.0
     )
     assert checkpoints.load_checkpoint(store.connection, "one") == saved
-    assert (saved.branch, saved.goals, saved.entities) == ("feat/ABC-1", ("dry feet",), ("src/pump.py::mend_pump",))
+    assert (saved.branch, saved.goals, saved.entities) == (
+        "feat/ABC-1",
+        ("dry feet",),
+        ("src/pump.py::mend_pump",),
+    )
     assert (saved.pending, saved.files) == ((f"{NEEDLE} oil",), ("src/pump.py",))
     assert (saved.notes, saved.persona, saved.created_at) == (("mind the gap",), "formal", 10.0)
     assert saved.memory_ids == (
@@ -60,7 +71,15 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> N
         function("mend_pump", path="src/pump.py").id,
     )
     shown = render_checkpoint(saved)
-    for words in ("one", "feat/ABC-1", "mind the gap", "dry feet", NEEDLE, "ABC-1", *saved.memory_ids):
+    for words in (
+        "one",
+        "feat/ABC-1",
+        "mind the gap",
+        "dry feet",
+        NEEDLE,
+        "ABC-1",
+        *saved.memory_ids,
+    ):
         assert words in shown
 
 
@@ -68,7 +87,13 @@ def test_a_payload_names_memories_and_copies_no_text(store: Store) -> None:
     """B07: exchanges of 100,000 characters make a checkpoint of a few thousand, with their ids."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(4):
-        play(store, f"task {number} " + "x" * 5_000, answer="word " * 20_000, thread=thread, now=1.0 + number)
+        play(
+            store,
+            f"task {number} " + "x" * 5_000,
+            answer="word " * 20_000,
+            thread=thread,
+            now=1.0 + number,
+        )
     checkpoints.save_checkpoint(store.connection, "big", thread=thread, now=50.0)
     (payload,) = store.connection.execute("SELECT payload FROM checkpoint").fetchone()
     assert len(payload) < 5_000
@@ -90,16 +115,26 @@ def test_an_unknown_name_tells_what_comes_near(store: Store, thread: str) -> Non
 def test_no_secret_is_kept_in_a_checkpoint(store: Store, thread: str) -> None:
     """P01: name, notes and goals are redacted, and the name still finds its checkpoint."""
     name = f"key {SECRET}"
-    saved = checkpoints.save_checkpoint(store.connection, name, thread=thread, notes=[SECRET], goals=[SECRET], now=1.0)
-    assert SECRET not in repr(saved) and checkpoints.load_checkpoint(store.connection, name) == saved
+    saved = checkpoints.save_checkpoint(
+        store.connection, name, thread=thread, notes=[SECRET], goals=[SECRET], now=1.0
+    )
+    assert (
+        SECRET not in repr(saved) and checkpoints.load_checkpoint(store.connection, name) == saved
+    )
     assert not [row for row in store.connection.iterdump() if SECRET in row]
 
 
 def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str) -> None:
-    """B06, P04: note, name and goal are gone from database and journal; turns that used it no longer name it."""
+    """B06, P04: note, name and goal are gone from database and journal; turns that used it no
+    longer name it."""
     name = f"{NEEDLE} itself"
     checkpoints.save_checkpoint(
-        store.connection, name, thread=thread, notes=[f"a note on {NEEDLE} reeds"], goals=[f"{NEEDLE} goal"], now=1.0
+        store.connection,
+        name,
+        thread=thread,
+        notes=[f"a note on {NEEDLE} reeds"],
+        goals=[f"{NEEDLE} goal"],
+        now=1.0,
     )
     asked = Turn(task="go on", thread=thread, checkpoint=name)
     turn = begin(store, asked, "k3", now=4.0)
@@ -110,17 +145,26 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
     for gone in (f"{NEEDLE} reeds", f"{NEEDLE} goal", name):
         assert holders(store, gone) == []
     past = turn_history.past_turn(store.connection, turn)
-    assert past is not None and past.turn.checkpoint == "" and json.loads(past.receipt) == {"checkpoint": "", "n": 1}
+    assert (
+        past is not None
+        and past.turn.checkpoint == ""
+        and json.loads(past.receipt) == {"checkpoint": "", "n": 1}
+    )
     assert holders(store, f"{NEEDLE} oil"), "the exchange itself stays"
 
 
 def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> None:
-    """P04, B07: erasing an exchange removes its task, outcome and to-dos from every checkpoint, and nothing else."""
-    checkpoints.save_checkpoint(store.connection, "one", thread=thread, notes=["mind the gap"], now=5.0)
+    """P04, B07: erasing an exchange removes its task, outcome and to-dos from every checkpoint, and
+    nothing else."""
+    checkpoints.save_checkpoint(
+        store.connection, "one", thread=thread, notes=["mind the gap"], now=5.0
+    )
     erase_memories(store, [exchange_memory_id("k1")], now=6.0)
     left = checkpoints.load_checkpoint(store.connection, "one")
     assert [entry.task for entry in left.entries] == ["paint it"]
-    assert left.notes == ("mind the gap",) and left.memory_ids == (exchange_memory_id("key of paint it"),)
+    assert left.notes == ("mind the gap",) and left.memory_ids == (
+        exchange_memory_id("key of paint it"),
+    )
     assert holders(store, NEEDLE) == []
     found = load_session(store.connection, thread)
     assert found is not None and "paint it → Painted." in found.summary, "what is left is told anew"

@@ -31,7 +31,8 @@ def data(lines: list[str]) -> bytes:
 
 
 def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
-    """P06: every memory comes back with its id, as an import; exporting that differs only in where it is from."""
+    """P06: every memory comes back with its id, as an import; exporting that differs only in where
+    it is from."""
     fill(store)
     prefer(store, "k", "v", now=1.0)
     lines = lines_of(store)
@@ -43,10 +44,13 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
         memory.source is MemorySource.IMPORT
         for memory in filter_memories(other, MemoryFilter(layers=(Layer.GOVERNANCE,)))
     )
-    ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
+    ours, theirs = (
+        [json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other)
+    )
     origin = {"origin": STATED_ELSEWHERE}
     assert theirs == [
-        {**each, "source": "import", "particulars": each.get("particulars", {}) | origin} for each in ours
+        {**each, "source": "import", "particulars": each.get("particulars", {}) | origin}
+        for each in ours
     ]
     again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
     assert (again.added, again.kept) == ([], [])
@@ -60,7 +64,9 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.kept) == ([], [mine.id])
     assert memory_by_id(other, mine.id) == mine
-    changed = json.dumps({**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"})
+    changed = json.dumps(
+        {**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"}
+    )
     assert import_lines(other, data([changed])).kept == [mine.id]
     assert theirs.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}
 
@@ -68,7 +74,9 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
 def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
     """An id that was erased with --forget is left out of an import, and counted."""
     memory = say(store, "x", now=1.0).memory
-    other.connection.execute("INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,))
+    other.connection.execute(
+        "INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,)
+    )
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.forgotten) == ([], 1)
 
@@ -81,7 +89,10 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"a":' * 100_000, "lines:2: "),
     (b"x" * (MAX_LINE_BYTES + 1), "lines:2: .*too many"),
     (b'{"schema": 9}', r"lines:2 was made by a newer xscore \(schema 9; this one reads 1\)"),
-    (b'{"schema": 1, "id": "m_1", "layer": "project", "kind": "todo", "title": "", "text": ""}', "lines:2: .*id`"),
+    (
+        b'{"schema": 1, "id": "m_1", "layer": "project", "kind": "todo", "title": "", "text": ""}',
+        "lines:2: .*id`",
+    ),
     (b'{"kind": "hunter2"}', "lines:2: Invalid enum value - at"),
 ]
 
@@ -90,7 +101,8 @@ BAD: list[tuple[bytes, str]] = [
 def test_a_bad_line_is_named_and_nothing_is_half_imported(
     store: Store, other: Store, line: bytes, message: str
 ) -> None:
-    """Strangers' lines: no JSON, no memory, too deep, too large, another schema; even earlier good lines stay out."""
+    """Strangers' lines: no JSON, no memory, too deep, too large, another schema; even earlier good
+    lines stay out."""
     say(store, "x", now=1.0)
     with pytest.raises(UsageError, match=message) as refused:
         import_lines(other, data(lines_of(store)) + line + b"\n")
@@ -143,7 +155,8 @@ def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
 
 
 def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
-    """P06: a user-layer line would apply everywhere: unless requested it is refused, counted and not stored."""
+    """P06: a user-layer line would apply everywhere: unless requested it is refused, counted and
+    not stored."""
     kept = prefer(store, "k", "v", now=1.0).memory
     say(store, "x", now=1.0)
     lines = lines_of(store)
@@ -158,14 +171,30 @@ def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store
 def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store) -> None:
     """An import drops a memory's language and line numbers, and its use counts start at zero."""
     say(store, "x", now=1.0)
-    foreign = {"language": "python", "start_line": 3, "end_line": 9, "access_count": 7, "accessed_at": 5.0}
-    (added,) = import_lines(other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])).added
+    foreign = {
+        "language": "python",
+        "start_line": 3,
+        "end_line": 9,
+        "access_count": 7,
+        "accessed_at": 5.0,
+    }
+    (added,) = import_lines(
+        other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])
+    ).added
     memory = memory_by_id(other, added)
-    assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == ("", 0, 0, 0)
+    assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == (
+        "",
+        0,
+        0,
+        0,
+    )
 
 
-def test_what_was_said_long_ago_survives_the_way_to_another_store(store: Store, other: Store) -> None:
-    """L03: imported today counts as seen today: consolidation erases nothing of it until it is unseen for long."""
+def test_what_was_said_long_ago_survives_the_way_to_another_store(
+    store: Store, other: Store
+) -> None:
+    """L03: imported today counts as seen today: consolidation erases nothing of it until it is
+    unseen for long."""
     said = say(store, "we sort imports by hand", kind=Kind.CONVENTION, now=NOW).memory
     moved = NOW + 400 * DAY_S
     other.clock = lambda: moved

@@ -9,7 +9,12 @@ from tests.extensions.exchange.filled import fill
 from tests.statements import decide, say
 from tests.store.conftest import function, put
 from tests.store.planted import SECRET
-from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_file, take_snapshot
+from xscore.extensions.exchange.snapshots import (
+    import_snapshot,
+    restore_snapshot,
+    snapshot_file,
+    take_snapshot,
+)
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import UsageError
 from xscore.records.memory import MemorySource, MemoryStatus, Relation
@@ -20,7 +25,8 @@ NOW = 1_000.0
 
 
 def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
-    """A12: memories, citations, edges, threads, use, views and maps are restored; values are not taken from others."""
+    """A12: memories, citations, edges, threads, use, views and maps are restored; values are not
+    taken from others."""
     fill(store)
     taken = take_snapshot(store)
     assert len(taken.memories) == 5
@@ -29,7 +35,12 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
     assert any(kept.access_count for kept in taken.memories)
     assert any(kept.citations for kept in taken.memories)
     restored = restore_snapshot(other, taken)
-    assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (5, 0, 1, 1)
+    assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (
+        5,
+        0,
+        1,
+        1,
+    )
     assert take_snapshot(other) == taken
 
 
@@ -45,8 +56,8 @@ def altered(text: str, /, **changes: object) -> bytes:
 
 
 def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
-    """A12: a file with the MAC of this store changes nothing while nothing changed; with one letter altered it is
-    foreign, and changes no memory that is here."""
+    """A12: a file with the MAC of this store changes nothing while nothing changed; with one letter
+    altered it is foreign, and changes no memory that is here."""
     fill(store)
     text, taken = text_of(store), take_snapshot(store)
     restored = import_snapshot(store, text.encode())
@@ -58,19 +69,32 @@ def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
 
 
 def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
-    """Planted: the user's own word, edges of weight 1e6, absurd counts; only the text is imported."""
+    """Planted: the user's own word, edges of weight 1e6, absurd counts; only the text is
+    imported."""
     fill(store)
     header, *lines = map(json.loads, text_of(store).splitlines())
     huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
-    planted = [{"source": lines[0]["id"], "target": function("f").id, "relation": r, "weight": 1e6} for r in Relation]
-    body = [{**header, "edges": planted}, *({**line, **huge, "source": "explicit"} for line in lines)]
+    planted = [
+        {"source": lines[0]["id"], "target": function("f").id, "relation": r, "weight": 1e6}
+        for r in Relation
+    ]
+    body = [
+        {**header, "edges": planted},
+        *({**line, **huge, "source": "explicit"} for line in lines),
+    ]
     import_snapshot(other, "\n".join(map(json.dumps, body)).encode())
     found = take_snapshot(other).memories
     assert len(found) == 5
     for memory in found:
         counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
-        assert (memory.source, counts, memory.accessed_at) == (MemorySource.IMPORT, (0, 1_000, 1_000), NOW)
-    assert not any(edge.weight > 1 or edge.relation is Relation.CALLS for edge in take_snapshot(other).edges)
+        assert (memory.source, counts, memory.accessed_at) == (
+            MemorySource.IMPORT,
+            (0, 1_000, 1_000),
+            NOW,
+        )
+    assert not any(
+        edge.weight > 1 or edge.relation is Relation.CALLS for edge in take_snapshot(other).edges
+    )
 
 
 def test_what_was_forgotten_is_not_restored(store: Store) -> None:
@@ -89,10 +113,14 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     """Restoring supersedes and rewrites, but deletes nothing."""
     fill(store)
     taken = take_snapshot(store)
-    store.connection.execute("UPDATE memory_row SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
+    store.connection.execute(
+        "UPDATE memory_row SET importance = 0.1, access_count = 99 WHERE source <> 'index'"
+    )
     later = decide(store, "something else", key="k", now=9.0).memory
     restore_snapshot(store, taken)
-    assert [kept for kept in take_snapshot(store).memories if kept.id != later.id] == list(taken.memories)
+    assert [kept for kept in take_snapshot(store).memories if kept.id != later.id] == list(
+        taken.memories
+    )
     assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
 
 
@@ -129,12 +157,15 @@ def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
     say(store, "x", now=1.0)
     taken = take_snapshot(store)
     forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)
-    assert restore_snapshot(other, replace(taken, memories=(forged,))).redacted == 1  # the title stands in the text
+    # The title stands in the text.
+    assert restore_snapshot(other, replace(taken, memories=(forged,))).redacted == 1
     assert SECRET not in "".join(other.connection.iterdump())
 
 
 def test_a_snapshot_of_a_newer_xscore_is_named(store: Store) -> None:
     """Its header says the number; nothing of it is restored."""
-    data = snapshot_file(take_snapshot(store), secret=store.secret).replace(b'"schema":1', b'"schema":9', 1)
+    data = snapshot_file(take_snapshot(store), secret=store.secret).replace(
+        b'"schema":1', b'"schema":9', 1
+    )
     with pytest.raises(UsageError, match=r"made by a newer xscore \(schema 9; this one reads 1\)"):
         import_snapshot(store, data)

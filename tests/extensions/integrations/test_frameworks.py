@@ -19,7 +19,8 @@ TEXTS = ["A payment was lost.", "The font is small.", "Two payments are lost sin
 
 
 def test_langchain_retrieves_from_a_repository(shop: Path, host: DecisionServer) -> None:
-    """Documents are the chosen memories, with place, score and reason; async callers get the same."""
+    """Documents are the chosen memories, with place, score and reason; async callers get the
+    same."""
     from xscore.extensions.integrations.langchain import XscoreRetriever
 
     retriever = XscoreRetriever(path=str(shop))
@@ -32,18 +33,26 @@ def test_langchain_retrieves_from_a_repository(shop: Path, host: DecisionServer)
 
 
 def test_langchain_compresses_documents(host: DecisionServer) -> None:
-    """Relevant documents stay, best first, unchanged except for the judge's fields; the input is not modified."""
+    """Relevant documents stay, best first, unchanged except for the judge's fields; the input is
+    not modified."""
     from langchain_core.documents import Document
 
     from xscore.extensions.integrations.langchain import XscoreCompressor
 
-    documents = [Document(page_content=text, metadata={"page": at}) for at, text in enumerate(TEXTS)]
+    documents = [
+        Document(page_content=text, metadata={"page": at}) for at, text in enumerate(TEXTS)
+    ]
     kept = XscoreCompressor(top_k=15).compress_documents(documents, QUESTION)
-    assert [(one.page_content, one.metadata["page"]) for one in kept] == [(TEXTS[0], 0), (TEXTS[2], 2)]
+    assert [(one.page_content, one.metadata["page"]) for one in kept] == [
+        (TEXTS[0], 0),
+        (TEXTS[2], 2),
+    ]
     assert kept[0].metadata["xscore"]["score"] == 0.9 and documents[0].metadata == {"page": 0}
     assert XscoreCompressor().compress_documents([], QUESTION) == []
     host.status = lambda body: (400, "declined")
-    failed = XscoreCompressor().compress_documents([Document(page_content="Another one was lost.")], QUESTION)
+    failed = XscoreCompressor().compress_documents(
+        [Document(page_content="Another one was lost.")], QUESTION
+    )
     assert [one.metadata["xscore"]["outcome"] for one in failed] == ["unjudged"]
 
 
@@ -54,7 +63,10 @@ def test_llama_index_postprocesses_nodes(host: DecisionServer) -> None:
     from xscore.extensions.integrations.llama_index import XscorePostprocessor
     from xscore.platform.errors import UsageError
 
-    nodes = [NodeWithScore(node=TextNode(text=text, id_=str(at)), score=0.1) for at, text in enumerate(TEXTS)]
+    nodes = [
+        NodeWithScore(node=TextNode(text=text, id_=str(at)), score=0.1)
+        for at, text in enumerate(TEXTS)
+    ]
     processor = XscorePostprocessor(top_k=1)
     kept = processor.postprocess_nodes(nodes, query_str=QUESTION)
     assert [(one.node.node_id, one.score) for one in kept] == [("0", 0.9)]
@@ -62,8 +74,11 @@ def test_llama_index_postprocesses_nodes(host: DecisionServer) -> None:
         processor.postprocess_nodes(nodes)
 
 
-def test_llm_loads_a_fragment(shop: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-f xscore:TASK` finds the loader, and the fragment is the chosen context with the turn as its source."""
+def test_llm_loads_a_fragment(
+    shop: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-f xscore:TASK` finds the loader, and the fragment is the chosen context with the turn as
+    its source."""
     import llm
     from llm import plugins
 

@@ -61,7 +61,11 @@ def made(text: str, *, days_ago: float = 0.0, **more: object) -> Memory:
 
 def preference(text: str, **more: object) -> Memory:
     """Make a user preference."""
-    values: dict[str, Any] = {"layer": Layer.USER, "kind": Kind.PREFERENCE, "scope": MemoryScope.GLOBAL}
+    values: dict[str, Any] = {
+        "layer": Layer.USER,
+        "kind": Kind.PREFERENCE,
+        "scope": MemoryScope.GLOBAL,
+    }
     return made(text, **(values | more))
 
 
@@ -88,5 +92,8 @@ def held(store: Store) -> dict[str, Memory]:
     """Return everything in both stores except the index's rows."""
     from xscore.store import memory_rows
 
-    found = [memory_rows.select_memories(connection, "source <> 'index'", ()) for connection in store.connections()]
+    found = [
+        memory_rows.select_memories(connection, "source <> 'index'", ())
+        for connection in store.connections()
+    ]
     return {memory.id: memory for each in found for memory in each}

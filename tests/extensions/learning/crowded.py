@@ -1,4 +1,5 @@
-"""A project and a user with work for every rule of consolidation, and the contents of their stores."""
+"""A project and a user with work for every rule of consolidation, and the contents of their
+stores."""
 
 import os
 import signal
@@ -23,8 +24,10 @@ RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"gov
 STEPS = 20
 """SQLite virtual-machine steps between two possible interruptions."""
 _COMPARED = (
-    "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs, thread FROM memory"
-    " ORDER BY id",
+    (
+        "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs,"
+        " thread FROM memory ORDER BY id"
+    ),
     "SELECT source, target, relation FROM edge ORDER BY 1, 2, 3",
     "SELECT project, key, kind, value FROM observation ORDER BY 1, 2",
     "SELECT memory_id FROM erased_memory ORDER BY 1",
@@ -70,7 +73,9 @@ def state(path: Path) -> State:
     """Read a store's contents over a new connection."""
     connection = connect_store(path)
     try:
-        return tuple(row for query in _COMPARED for row in (query, *connection.execute(query).fetchall()))
+        return tuple(
+            row for query in _COMPARED for row in (query, *connection.execute(query).fetchall())
+        )
     finally:
         connection.close()
 
@@ -88,7 +93,8 @@ def watched(store: Store) -> list[sqlite3.Connection]:
 
 
 def run_until(folder: Path, moment: int, stop: Callable[[], object]) -> bool:
-    """Consolidate, and stop at this step (`STEPS`); return whether that was before the end. stop: true interrupts."""
+    """Consolidate, and stop at this step (`STEPS`); return whether that was before the end. stop:
+    true interrupts."""
     left = [moment]
 
     def count() -> object:

@@ -10,7 +10,9 @@ from xscore.store.evidence import parse_citation
 from xscore.store.store import Store
 
 
-def remember(store: Store, text: str, *, title: str = "", cited: str = "", **values: object) -> Memory:
+def remember(
+    store: Store, text: str, *, title: str = "", cited: str = "", **values: object
+) -> Memory:
     """Remember a convention."""
     memory = made(text, days_ago=1, entity=title or text, source=MemorySource.EXPLICIT, **values)
     put(store, memory)
@@ -30,7 +32,8 @@ def found(store: Store, **rules: object) -> list[tuple[AuditProblem, set[str]]]:
 
 
 def test_the_same_twice_is_found_once(store: Store) -> None:
-    """L03: equal words, whatever the spaces, are one duplicate, the best evidenced first, and not a near duplicate."""
+    """L03: equal words, whatever the spaces, are one duplicate, the best evidenced first, and not a
+    near duplicate."""
     weak = remember(store, "We format with ruff.", title="a", confidence=0.5)
     strong = remember(store, "We  format with ruff.\n", title="b", confidence=0.9)
     remember(store, "We format with ruff.", title="c", layer=Layer.GOVERNANCE)
@@ -58,7 +61,9 @@ def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> 
     (store.root.path / "b.py").write_text("x = 3\ny = 2\n")
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (AuditProblem.STALE, (memory.id,))
-    assert [(one.path, one.start_line, one.end_line) for one in finding.citations] == [("b.py", 1, 2)]
+    assert [(one.path, one.start_line, one.end_line) for one in finding.citations] == [
+        ("b.py", 1, 2)
+    ]
     assert finding.because == "the code it cites has changed: b.py:1-2"
     assert store.memories([memory.id])[memory.id].status is MemoryStatus.STALE
 
@@ -67,11 +72,15 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     """P01: the rules are applied to stored text; the finding names the type, never the text."""
     memory = remember(store, "We keep it elsewhere.")
     key = "AKIA" + "Z7Q2M4X9W1C5V8B3"
-    store.connection.execute("UPDATE memory_row SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
+    store.connection.execute(
+        "UPDATE memory_row SET text = ? WHERE id = ?", (f"key = {key}", memory.id)
+    )
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (AuditProblem.SECRET, (memory.id,))
     assert key not in finding.because
-    store.connection.execute("UPDATE memory_row SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
+    store.connection.execute(
+        "UPDATE memory_row SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,)
+    )
     assert found(store) == [(AuditProblem.SECRET, {memory.id})]
 
 

@@ -10,7 +10,15 @@ from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import StoreDamaged
-from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Relation
+from xscore.records.memory import (
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+    Relation,
+)
 from xscore.settings import MemorySettings
 from xscore.store.store import Store
 from xscore.store.working_session import resume_session
@@ -35,9 +43,12 @@ def summaries(store: Store) -> list[Memory]:
 
 
 def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
-    """L01: decisions go to governance, the rest to the project; the exchanges stay in the session."""
+    """L01: decisions go to governance, the rest to the project; the exchanges stay in the
+    session."""
     thread = thread_of(store)
-    choice = made("Use Drizzle", kind=Kind.DECISION, key="orm", source=MemorySource.EXPLICIT, **SESSION)
+    choice = made(
+        "Use Drizzle", kind=Kind.DECISION, key="orm", source=MemorySource.EXPLICIT, **SESSION
+    )
     rule = made("Errors end in a full stop", **SESSION)
     elsewhere = made("Of another session", **SESSION)
     put(store, choice, rule, thread=thread)
@@ -99,7 +110,9 @@ def test_a_summary_is_made_anew_when_one_of_its_exchanges_is_erased(store: Store
     answered(store, thread, "Call Mrs Miller", "She was not at home.")
     close_session(store, thread, now=NOW)
     private = next(
-        memory for memory in held(store).values() if "Miller" in memory.text and memory.kind is Kind.EXCHANGE
+        memory
+        for memory in held(store).values()
+        if "Miller" in memory.text and memory.kind is Kind.EXCHANGE
     )
     erasure.erase_memories(store, [private.id], now=NOW)
     assert summaries(store) == []
@@ -142,7 +155,8 @@ def test_a_crash_while_closing_leaves_the_session_open(store: Store) -> None:
     put(store, made("Errors end in a full stop", **SESSION), thread=thread)
     before = held(store)
     store.connection.execute(
-        "CREATE TEMP TRIGGER no_edges BEFORE INSERT ON main.edge_row BEGIN SELECT RAISE(ABORT, 'power cut'); END"
+        "CREATE TEMP TRIGGER no_edges BEFORE INSERT ON main.edge_row BEGIN SELECT RAISE(ABORT,"
+        " 'power cut'); END"
     )
     with pytest.raises(StoreDamaged):
         close_session(store, thread, now=NOW)

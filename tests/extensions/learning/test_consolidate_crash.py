@@ -50,7 +50,8 @@ def restored(folder: Path) -> Path:
 
 
 def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
-    """Consolidate uninterrupted; return each store's contents before each transaction and at the end."""
+    """Consolidate uninterrupted; return each store's contents before each transaction and at the
+    end."""
     seen: tuple[list[crowded.State], list[crowded.State]] = ([], [])
 
     def look(statement: str) -> None:
@@ -76,7 +77,8 @@ def test_every_rule_is_at_work_in_the_scene(filled: Path) -> None:
 
 
 def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> None:
-    """Any failing statement leaves each store before or after a transaction; the next run does the rest."""
+    """Any failing statement leaves each store before or after a transaction; the next run does the
+    rest."""
     known = states(filled)
     final = [held[-1] for held in known]
     moment, was_cut = 0, True
@@ -95,7 +97,13 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
 def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     """SIGKILL halfway leaves no partial action, and the next run does the rest."""
     known = states(filled)
-    command = [sys.executable, "-m", "tests.extensions.learning.crowded", str(restored(filled)), str(moment)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.extensions.learning.crowded",
+        str(restored(filled)),
+        str(moment),
+    ]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     for held, path in zip(known, crowded.files(filled), strict=True):
@@ -127,7 +135,12 @@ MEMORIES = st.lists(
                 {"path": "a.py"},
                 {"confidence": 0.25},
                 {"layer": Layer.SESSION, "scope": MemoryScope.SESSION},
-                {"layer": Layer.SESSION, "scope": MemoryScope.SESSION, "key": "k1", "kind": Kind.TECH_STACK},
+                {
+                    "layer": Layer.SESSION,
+                    "scope": MemoryScope.SESSION,
+                    "key": "k1",
+                    "kind": Kind.TECH_STACK,
+                },
             ]
         ),
     ),
@@ -141,7 +154,10 @@ MEMORIES = st.lists(
     st.builds(
         lambda promoting, caps: promoting | {"max_rows": caps},
         st.sampled_from([{}, {"promote_projects": 1}]),
-        st.dictionaries(st.sampled_from(["session", "project", "governance", "user"]), st.sampled_from([1, 2, 3])),
+        st.dictionaries(
+            st.sampled_from(["session", "project", "governance", "user"]),
+            st.sampled_from([1, 2, 3]),
+        ),
     ),
     st.booleans(),
 )
@@ -158,7 +174,9 @@ def test_a_second_run_at_the_same_clock_does_nothing(
         store.home_of(preference("x").layer)
         planned = consolidate(store, chosen, now=NOW, dry_run=True)
         done = consolidate(store, chosen, now=NOW)
-        assert [(a.kind, a.memory_ids) for a in done.actions] == [(a.kind, a.memory_ids) for a in planned.actions]
+        assert [(a.kind, a.memory_ids) for a in done.actions] == [
+            (a.kind, a.memory_ids) for a in planned.actions
+        ]
         before = [crowded.state(path) for path in crowded.files(Path(folder))]
         assert consolidate(store, chosen, now=NOW).actions == ()
         assert [crowded.state(path) for path in crowded.files(Path(folder))] == before

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
+from tests.extensions.learning.conftest import (
+    DAY,
+    NOW,
+    OpenProject,
+    decision,
+    held,
+    made,
+    preference,
+    put,
+)
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind, Consolidation, Scope
 from xscore.platform import database
@@ -14,10 +23,15 @@ from xscore.settings import MemorySettings, validate_group
 from xscore.store import memory_rows, memory_writer
 from xscore.store.store import Store
 
-SAME = ("Retries use tenacity everywhere in this code.", "Retries use Tenacity everywhere in this code")
+SAME = (
+    "Retries use tenacity everywhere in this code.",
+    "Retries use Tenacity everywhere in this code",
+)
 
 
-def run(store: Store, *scopes: Scope, now: float = NOW, dry: bool = False, **rules: object) -> Consolidation:
+def run(
+    store: Store, *scopes: Scope, now: float = NOW, dry: bool = False, **rules: object
+) -> Consolidation:
     """Consolidate scopes (default: the project's) with the test's settings."""
     settings = validate_group(MemorySettings, rules)
     return consolidate(store, settings, now=now, scopes=scopes or ("project",), dry_run=dry)
@@ -38,7 +52,10 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
     assert done.actions[0].memory_ids == (newer.id, older.id)
     after = held(store)
     assert (after[newer.id].evidence_count, after[newer.id].importance) == (5, 0.7)
-    assert (after[older.id].status, after[older.id].superseded_by) == (MemoryStatus.SUPERSEDED, newer.id)
+    assert (after[older.id].status, after[older.id].superseded_by) == (
+        MemoryStatus.SUPERSEDED,
+        newer.id,
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +67,9 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
         ({"layer": Layer.SESSION}, {"layer": Layer.PROJECT}),
     ],
 )
-def test_only_what_speaks_of_the_same_is_merged(store: Store, one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_only_what_speaks_of_the_same_is_merged(
+    store: Store, one: dict[str, Any], other: dict[str, Any]
+) -> None:
     """L03: other keys, files, kinds or layers are different memories, whatever their text."""
     put(store, made(SAME[0], **one), made(SAME[1], **other))
     assert "merge" not in kinds(run(store, "project", "session"))
@@ -81,17 +100,22 @@ def test_confidence_fades_once_for_each_day(store: Store) -> None:
 def test_what_a_person_said_and_what_happened_do_not_fade(store: Store) -> None:
     """L05: only inferred and imported memories lose confidence with time."""
     put(
-        store, decision("Use Drizzle", days_ago=90), made("Asked", kind=Kind.EXCHANGE, layer=Layer.SESSION, days_ago=90)
+        store,
+        decision("Use Drizzle", days_ago=90),
+        made("Asked", kind=Kind.EXCHANGE, layer=Layer.SESSION, days_ago=90),
     )
     assert kinds(run(store, "project", "session")) == []
 
 
 def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
-    """L03: importance < 0.2 and unused for 30 days: erased, with a tombstone; recently used ones stay."""
+    """L03: importance < 0.2 and unused for 30 days: erased, with a tombstone; recently used ones
+    stay."""
     useless = made("Once said in passing", importance=0.1, days_ago=31)
     used = made("Said in passing and used", importance=0.1, days_ago=31)
     put(store, useless, used)
-    store.connection.execute("UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id))
+    store.connection.execute(
+        "UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id)
+    )
     done = run(store, decay_per_day=0)
     assert kinds(done) == ["drop"]
     assert set(held(store)) == {used.id}
@@ -100,7 +124,9 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
 
 def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
     """L02, L11: notes follow the caps, every action is listed, and a second run reverts nothing."""
-    facts = [made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)]
+    facts = [
+        made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)
+    ]
     put(store, *facts)
     done = run(store, "project", "user", max_rows={"project": 2})
     assert kinds(done) == ["archive", "observe", "observe"]
@@ -109,7 +135,8 @@ def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
 
 
 def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
-    """L10: a preference archived by a cap is still the user's statement; none is inferred in its place."""
+    """L10: a preference archived by a cap is still the user's statement; none is inferred in its
+    place."""
     said = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
     put(store, said, preference("Of more weight", key="other", importance=0.9))
     put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
@@ -151,14 +178,24 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
         made("Low", importance=0, days_ago=40),
     )
     store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    before = {file.name: file.read_bytes() for file in store.path.parent.glob("memory.db*") if "shm" not in file.name}
+    before = {
+        file.name: file.read_bytes()
+        for file in store.path.parent.glob("memory.db*")
+        if "shm" not in file.name
+    }
     planned = run(store, "session", "project", "user", dry=True)
-    after = {file.name: file.read_bytes() for file in store.path.parent.glob("memory.db*") if "shm" not in file.name}
+    after = {
+        file.name: file.read_bytes()
+        for file in store.path.parent.glob("memory.db*")
+        if "shm" not in file.name
+    }
     assert after == before
     assert {"merge", "archive", "drop", "fade"} <= set(kinds(planned))
     assert all(action.why for action in planned.actions)
     done = run(store, "session", "project", "user")
-    assert [(a.kind, a.memory_ids, a.why) for a in done.actions if a.kind is not ActionKind.OBSERVE] == [
+    assert [
+        (a.kind, a.memory_ids, a.why) for a in done.actions if a.kind is not ActionKind.OBSERVE
+    ] == [
         (a.kind, a.memory_ids, a.why) for a in planned.actions if a.kind is not ActionKind.OBSERVE
     ]
 
@@ -178,14 +215,20 @@ def test_use_counts_and_vectors_survive(store: Store) -> None:
     """L03: a moved memory is updated in place."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
-    store.connection.execute("UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,))
+    store.connection.execute(
+        "UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,)
+    )
     vectors = store.connection.execute("SELECT * FROM vec").fetchall()
     run(store)
-    assert store.connection.execute("SELECT access_count, thread FROM memory").fetchall() == [(7, "s_1")]
+    assert store.connection.execute("SELECT access_count, thread FROM memory").fetchall() == [
+        (7, "s_1")
+    ]
     assert store.connection.execute("SELECT * FROM vec").fetchall() == vectors
 
 
-def test_one_project_alone_without_anything_of_the_user_makes_no_store(project: OpenProject) -> None:
+def test_one_project_alone_without_anything_of_the_user_makes_no_store(
+    project: OpenProject,
+) -> None:
     """P07: a person without own memories gets no file."""
     store = project("alone")
     put(store, made("Errors end in a full stop"))

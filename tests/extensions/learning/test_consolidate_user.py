@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.extensions.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
+from tests.extensions.learning.conftest import (
+    DAY,
+    NOW,
+    OpenProject,
+    decision,
+    held,
+    made,
+    preference,
+    put,
+)
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import Consolidation, Scope
 from xscore.extensions.learning.feedback import Signal, give_feedback, record_adoptions
@@ -19,7 +28,7 @@ from xscore.settings import MemorySettings, validate_group
 from xscore.store.lookup import list_observations, list_projects, project_pseudonym
 from xscore.store.store import Store
 
-WORDS = "use we prefer Prisma Node.js not for in on Tests: always (x) a, b.".split()  # noqa: SIM905  read as words
+WORDS = "use we prefer Prisma Node.js not for in on Tests: always (x) a, b.".split()
 
 
 def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
@@ -29,7 +38,8 @@ def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
 
 
 def using(project: OpenProject, *choices: str) -> list[Store]:
-    """Make one project for each ORM choice, consolidated in order; an empty choice states nothing."""
+    """Make one project for each ORM choice, consolidated in order; an empty choice states
+    nothing."""
     stores = []
     for number, choice in enumerate(choices):
         store = project(f"p{number}")
@@ -66,12 +76,18 @@ def test_what_enough_projects_say_becomes_the_users(
     found = of_user(stores[-1])
     assert bool(found) is promoted
     for memory in found:
-        assert (memory.kind, memory.key, memory.source) == (Kind.PREFERENCE, "orm", MemorySource.INFERRED)
+        assert (memory.kind, memory.key, memory.source) == (
+            Kind.PREFERENCE,
+            "orm",
+            MemorySource.INFERRED,
+        )
         assert memory.confidence == pytest.approx(min(1.0, 0.6 * (3 / len(choices)) / 0.5))
         assert memory.evidence_count == 3
 
 
-def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: OpenProject) -> None:
+def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(
+    project: OpenProject,
+) -> None:
     """L08: feedback is evidence but no project, so it does not count as one."""
     using(project, "Prisma", "Prisma", "Prisma")
     store = project("p9")
@@ -122,7 +138,9 @@ def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> N
     done = run(store)
     (preference_,) = of_user(store)
     assert held(store)[odd.id].particulars.exception_of == preference_.id
-    assert "Drizzle here, Prisma usually: chosen explicitly" in [action.why for action in done.actions]
+    assert "Drizzle here, Prisma usually: chosen explicitly" in [
+        action.why for action in done.actions
+    ]
     assert run(store).actions == ()
 
 
@@ -152,7 +170,8 @@ def test_what_a_project_says_no_more_is_noted_no_more(project: OpenProject) -> N
 
 
 def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
-    """L04: every project that follows it counts as seeing it; otherwise it fades and is finally erased."""
+    """L04: every project that follows it counts as seeing it; otherwise it fades and is finally
+    erased."""
     stores = using(project, "Prisma", "Prisma", "Prisma")
     run(stores[0], now=NOW + 90 * DAY)
     (used,) = of_user(stores[0])
@@ -186,7 +205,8 @@ def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) 
     st.lists(st.sampled_from(WORDS), min_size=1),
 )
 def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> None:
-    """L02: the value read from the promoted memory is the one it was promoted for, so a second run agrees."""
+    """L02: the value read from the promoted memory is the one it was promoted for, so a second run
+    agrees."""
     noted = chosen_value(made(" ".join(words), kind=kind))
     if not normalized(noted):
         return
@@ -195,17 +215,22 @@ def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> N
 
 
 def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
-    """L08: preferences, patterns and conventions gain confidence, evidence and an event; code does not."""
+    """L08: preferences, patterns and conventions gain confidence, evidence and an event; code does
+    not."""
     store = project("p0")
     kept = made("Errors end in a full stop")
     code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX)
     put(store, kept, code)
     amounts = MemorySettings().feedback
-    assert record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+    assert (
+        record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+    )
     after = held(store)[kept.id]
     assert after.confidence == pytest.approx(0.65)
     assert after.accessed_at == NOW + DAY
     assert after.evidence_count == kept.evidence_count + 1
-    emitted = store.connection.execute("SELECT subject, payload FROM event ORDER BY id DESC LIMIT 1").fetchone()
+    emitted = store.connection.execute(
+        "SELECT subject, payload FROM event ORDER BY id DESC LIMIT 1"
+    ).fetchone()
     assert emitted[0] == kept.id
     assert json.loads(emitted[1]) == {"feedback": "adoption", "confidence": 0.65}

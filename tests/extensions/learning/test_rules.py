@@ -54,19 +54,34 @@ def test_decay_is_the_formula() -> None:
         (9999.0, {"source": MemorySource.EXPLICIT, "status": MemoryStatus.SUPERSEDED}, ["prune"]),
     ],
 )
-def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any], fate: list[str]) -> None:
-    """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless superseded."""
+def test_what_is_long_unused_goes_at_its_bounds(
+    days: float, more: dict[str, Any], fate: list[str]
+) -> None:
+    """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless
+    superseded."""
     draft = ConsolidationDraft([made("x", days_ago=days, **more)], RULES, now=NOW)
     expire_unused(draft, "project")
     assert [str(action.kind) for action in draft.actions] == fate
 
 
-@pytest.mark.parametrize(("rows", "size", "over"), [(3, 30, []), (1, 999, ["c" * 10, "b" * 10]), (9, 29, ["c" * 10])])
-def test_the_least_valuable_of_an_overfull_layer_go_first(rows: int, size: int, over: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "size", "over"), [(3, 30, []), (1, 999, ["c" * 10, "b" * 10]), (9, 29, ["c" * 10])]
+)
+def test_the_least_valuable_of_an_overfull_layer_go_first(
+    rows: int, size: int, over: list[str]
+) -> None:
     """L11: rows and bytes; value is importance × confidence, then last seen."""
-    best, old, weak = made("a" * 10, importance=0.9), made("b" * 10, days_ago=3), made("c" * 10, confidence=0.1)
-    rules = validate_group(MemorySettings, {"max_rows": {"project": rows}, "max_bytes": {"project": size}})
-    draft = ConsolidationDraft([weak, best, old, made("d", status=MemoryStatus.ARCHIVED)], rules, now=NOW)
+    best, old, weak = (
+        made("a" * 10, importance=0.9),
+        made("b" * 10, days_ago=3),
+        made("c" * 10, confidence=0.1),
+    )
+    rules = validate_group(
+        MemorySettings, {"max_rows": {"project": rows}, "max_bytes": {"project": size}}
+    )
+    draft = ConsolidationDraft(
+        [weak, best, old, made("d", status=MemoryStatus.ARCHIVED)], rules, now=NOW
+    )
     keep_to_caps(draft, "project")
     assert [action.title for action in draft.actions] == over
 
@@ -92,7 +107,9 @@ def test_the_value_of_more_projects_is_promoted() -> None:
         (Signal.OVERRIDE, 0.2, 0.0),
     ],
 )
-def test_each_signal_moves_confidence_by_its_amount(signal: Signal, before: float, after: float) -> None:
+def test_each_signal_moves_confidence_by_its_amount(
+    signal: Signal, before: float, after: float
+) -> None:
     """L08: accept and adoption raise, reject and override lower; the result stays in 0..1."""
     assert changed_confidence(before, signal, AMOUNTS) == pytest.approx(after)
 
@@ -120,9 +137,14 @@ def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
 
 @given(
     st.sampled_from(["Write tests", "Use pytest", "We use", "Errors end", "Prefer"]),
-    st.sampled_from(["with", "in", "on", "over", "as", "when", "by", "via", "(", ":", ",", "—", ";", "and"]),
+    st.sampled_from(
+        ["with", "in", "on", "over", "as", "when", "by", "via", "(", ":", ",", "—", ";", "and"]
+    ),
     st.lists(
-        st.sampled_from(["pytest-httpbin", "unittest", "nose", "hypothesis"]), min_size=2, max_size=2, unique=True
+        st.sampled_from(["pytest-httpbin", "unittest", "nose", "hypothesis"]),
+        min_size=2,
+        max_size=2,
+        unique=True,
     ),
 )
 def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
@@ -133,6 +155,11 @@ def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[
 
 def test_keys_of_one_topic_are_one() -> None:
     """L07: `preference.ORM` and `orm` are one topic."""
-    assert topic_of_key("preference.ORM") == topic_of_key("orm") == topic_of_key("tech_stack:orm") == "orm"
+    assert (
+        topic_of_key("preference.ORM")
+        == topic_of_key("orm")
+        == topic_of_key("tech_stack:orm")
+        == "orm"
+    )
     assert topic_of_key("Test Runner") == "test_runner"
     assert topic_of_key("") == ""

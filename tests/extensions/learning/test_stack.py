@@ -25,7 +25,10 @@ dependencies = ["SQLAlchemy[asyncio]~=2.0", "requests"]
 [dependency-groups]
 dev = ["pytest-cov", "pytest>=8", "ruff"]
 """
-PACKAGE = '{"name": "x", "devDependencies": {"vitest": "1", "jest": "29"}, "dependencies": {"@prisma/client": "5"}}'
+PACKAGE = (
+    '{"name": "x", "devDependencies": {"vitest": "1", "jest": "29"}, "dependencies":'
+    ' {"@prisma/client": "5"}}'
+)
 Noted = Callable[[], dict[str, str]]
 
 
@@ -37,7 +40,11 @@ def noted(store: Store) -> Noted:
         index_repository(store.connection, store.root, IndexSettings(git=False), now=NOW)
         refresh_evidence(store.connection, store.root, now=NOW)
         consolidate(store, store.settings, now=NOW, scopes=["project"])
-        return {one.key: one.title.partition(": ")[2] for one in parts(store) if one.status is MemoryStatus.ACTIVE}
+        return {
+            one.key: one.title.partition(": ")[2]
+            for one in parts(store)
+            if one.status is MemoryStatus.ACTIVE
+        }
 
     return note
 
@@ -49,7 +56,9 @@ def parts(store: Store) -> list[Memory]:
 
 def all_ids(store: Store) -> list[str]:
     """Return the ids of everything except the index's memories."""
-    return [id_ for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")]
+    return [
+        id_ for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")
+    ]
 
 
 def write(store: Store, files: dict[str, str]) -> None:
@@ -61,18 +70,28 @@ def write(store: Store, files: dict[str, str]) -> None:
 
 
 def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted: Noted) -> None:
-    """H05, L08: a manifest's line is cited, an import needs three files; prose, own names and tests are ignored."""
-    code = {f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n" for name in "abc"}
+    """H05, L08: a manifest's line is cited, an import needs three files; prose, own names and tests
+    are ignored."""
+    code = {
+        f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n" for name in "abc"
+    }
     tried = {"src/d.py": "import celery\n\ndef f():\n    return celery.Celery()\n"}
-    foreign = {"tests/fixtures/package.json": '{"dependencies": {"vue": "3"}}', "web/package.json": "{broken"}
-    write(store, {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign})
+    foreign = {
+        "tests/fixtures/package.json": '{"dependencies": {"vue": "3"}}',
+        "web/package.json": "{broken",
+    }
+    write(
+        store, {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign}
+    )
     # of the other folder's manifest what differs is noted beside the project's own
     elsewhere = {"orm in js": "Prisma", "test_runner in js": "Jest"}
     main = {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
     assert noted() == main | elsewhere
     by_topic = {one.key: one for one in parts(store)}
     cited = citations_of(store.connection, [one.id for one in by_topic.values()])
-    places = {topic: [_place(span) for span in cited.get(one.id, ())] for topic, one in by_topic.items()}
+    places = {
+        topic: [_place(span) for span in cited.get(one.id, ())] for topic, one in by_topic.items()
+    }
     assert places == {
         "http_client": [],
         "linter": ["pyproject.toml:8"],
@@ -99,7 +118,8 @@ def _place(span: Citation) -> str:
 
 
 def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
-    """L08: a moved or raised version is cited again, another tool replaces the first, none archives the note."""
+    """L08: a moved or raised version is cited again, another tool replaces the first, none archives
+    the note."""
     write(store, {"requirements-dev.txt": "pytest==8\n"})
     assert noted() == {"test_runner": "pytest"}
     write(store, {"requirements-dev.txt": "# tools\npytest==9\n"})
@@ -114,7 +134,8 @@ def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
 
 
 def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -> None:
-    """L10: a statement takes precedence over a manifest, in any layer; an erased note is not made again."""
+    """L10: a statement takes precedence over a manifest, in any layer; an erased note is not made
+    again."""
     write(store, {"requirements.txt": "pytest\nruff\n"})
     remember(store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW)
     assert noted() == {"linter": "ruff"}

@@ -1,4 +1,5 @@
-"""`xscore.judge` over frames: a frame of the same library comes back, whatever its columns and ids are."""
+"""`xscore.judge` over frames: a frame of the same library comes back, whatever its columns and ids
+are."""
 
 import warnings
 from typing import Any
@@ -17,8 +18,15 @@ def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
     frame = polars.DataFrame({"id": ["a", "b", "c"], "body": ["lost", None, "found"]})
     found = xscore.judge(QUESTION, frame, column="body")
     assert found.columns == ["id", "score", "outcome", "cause", "reason", "dollars"]
-    assert found["id"].to_list() == ["a", "b", "c"] and found["score"].to_list() == [0.9, None, 0.04]
-    assert found["cause"].to_list() == ["", "unreadable", ""] and found["reason"][1] == "there is no text"
+    assert found["id"].to_list() == ["a", "b", "c"] and found["score"].to_list() == [
+        0.9,
+        None,
+        0.04,
+    ]
+    assert (
+        found["cause"].to_list() == ["", "unreadable", ""]
+        and found["reason"][1] == "there is no text"
+    )
     assert xscore.judge(QUESTION, frame["body"]).receipt.coverage.cached == 2
     with pytest.raises(UsageError, match="no column `text`") as error:
         xscore.judge(QUESTION, frame)
@@ -26,7 +34,8 @@ def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
 
 
 def test_a_frame_that_no_model_judged_says_so() -> None:
-    """A frame has no receipt: without a key its caller is warned; rows with a receipt are not, nor who chose words."""
+    """A frame has no receipt: without a key its caller is warned; rows with a receipt are not, nor
+    who chose words."""
     frame = polars.DataFrame({"text": ["lost payment", "small font"]})
     with pytest.warns(UserWarning, match="no key: ranked by matching words only") as warned:
         xscore.judge(QUESTION, frame, store=None)
@@ -38,9 +47,13 @@ def test_a_frame_that_no_model_judged_says_so() -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])
-def test_frames_of_other_libraries_come_back_as_they_were(host: DecisionServer, library: str) -> None:
+def test_frames_of_other_libraries_come_back_as_they_were(
+    host: DecisionServer, library: str
+) -> None:
     """NaN and NA are no text; a table is returned in the input's library."""
-    module = pytest.importorskip(library, reason="the library is not installed; xscore does not need it")
+    module = pytest.importorskip(
+        library, reason="the library is not installed; xscore does not need it"
+    )
     cells = {"id": [1, 2, 3], "text": ["lost", None, "found"]}
     frame = module.DataFrame(cells) if library == "pandas" else module.table(cells)
     found = xscore.judge(QUESTION, frame)
@@ -51,8 +64,12 @@ def test_frames_of_other_libraries_come_back_as_they_were(host: DecisionServer, 
 
 def test_columns_of_pandas_need_no_name_and_no_name_twice(host: DecisionServer) -> None:
     """A number names its column as text; an ambiguous column name is refused."""
-    pandas = pytest.importorskip("pandas", reason="the library is not installed; xscore does not need it")
-    assert xscore.judge(QUESTION, pandas.DataFrame({0: ["lost"]}), column="0")["score"].tolist() == [0.9]
+    pandas = pytest.importorskip(
+        "pandas", reason="the library is not installed; xscore does not need it"
+    )
+    assert xscore.judge(QUESTION, pandas.DataFrame({0: ["lost"]}), column="0")[
+        "score"
+    ].tolist() == [0.9]
     twice = pandas.DataFrame([["lost", "found"]], columns=["text", "text"])
     with pytest.raises(UsageError, match="2 columns `text`"):
         xscore.judge(QUESTION, twice)
@@ -60,9 +77,15 @@ def test_columns_of_pandas_need_no_name_and_no_name_twice(host: DecisionServer) 
 
 @pytest.mark.parametrize(
     ("ids", "shown"),
-    [([1, "a", None], ["1", "a", None]), ([1, 2.5, ("x", 1)], ["1", "2.5", "('x', 1)"]), ([2, None, 1], [2, None, 1])],
+    [
+        ([1, "a", None], ["1", "a", None]),
+        ([1, 2.5, ("x", 1)], ["1", "2.5", "('x', 1)"]),
+        ([2, None, 1], [2, None, 1]),
+    ],
 )
-def test_ids_of_several_types_become_text_in_a_frame(host: DecisionServer, ids: list[Any], shown: list[Any]) -> None:
+def test_ids_of_several_types_become_text_in_a_frame(
+    host: DecisionServer, ids: list[Any], shown: list[Any]
+) -> None:
     """Mixed ids become text whichever comes first; ids of one type keep it."""
     found = xscore.judge(QUESTION, [{"id": one, "text": "lost"} for one in ids])
     assert [row.id for row in found] == ids and found.to_polars()["id"].to_list() == shown

@@ -1,4 +1,5 @@
-"""Lists interrupted by a deadline, signal, fork or failing host: rows add up, nothing is paid twice."""
+"""Lists interrupted by a deadline, signal, fork or failing host: rows add up, nothing is paid
+twice."""
 
 import asyncio
 import os
@@ -49,10 +50,15 @@ def asked(host: DecisionServer) -> Counter[str]:
 
 def run_python(code: str) -> subprocess.Popen[str]:
     """Start a Python program with this environment."""
-    given = f"QUESTION = {QUESTION!r}\ntickets = lambda number: [f'ticket {{at}} is lost' for at in range(number)]\n"
+    given = (
+        f"QUESTION = {QUESTION!r}\ntickets = lambda number: [f'ticket {{at}} is lost' for at in"
+        " range(number)]\n"
+    )
     program = f"import os, sys\nimport xscore\n{given}{code}"
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True
+    )
 
 
 def slow_after_the_first(host: DecisionServer) -> None:
@@ -85,7 +91,8 @@ def test_sigkill_in_the_middle_and_again(host: DecisionServer, own_home: Path) -
 
 @pytest.mark.verify
 def test_ctrl_c_returns_what_was_judged(host: DecisionServer, own_home: Path) -> None:
-    """`Interrupted` holds the table, even after polars, whose SIGINT handler restarts waits: every item has a row."""
+    """`Interrupted` holds the table, even after polars, whose SIGINT handler restarts waits: every
+    item has a row."""
     slow_after_the_first(host)
     code = f"import polars\npolars.DataFrame()\ntry:\n    xscore.judge(QUESTION, tickets({MANY}))\n"
     code += "except xscore.Interrupted as stopped:\n    of = stopped.receipt.receipt\n"
@@ -96,7 +103,9 @@ def test_ctrl_c_returns_what_was_judged(host: DecisionServer, own_home: Path) ->
     out, _ = process.communicate(timeout=30)
     ended, rows, judged, causes = out.split(maxsplit=3)
     assert (ended, rows) == ("interrupted", str(MANY)), out
-    assert causes.strip() == str({"interrupted": MANY - int(judged)}) and int(judged) == stored(own_home)
+    assert causes.strip() == str({"interrupted": MANY - int(judged)}) and int(judged) == stored(
+        own_home
+    )
 
 
 @pytest.mark.verify
@@ -105,7 +114,9 @@ def test_after_a_fork_both_processes_judge(host: DecisionServer, asked: Counter[
     code = "xscore.judge(QUESTION, tickets(3))\nchild = os.fork()\n"
     code += "found = xscore.judge(QUESTION, tickets(4 if child else 3))\n"
     code += "ok = found.receipt.coverage.cached == 3\n"
-    code += "os._exit(0 if ok else 1) if not child else sys.exit(os.waitpid(child, 0)[1] or not ok)\n"
+    code += (
+        "os._exit(0 if ok else 1) if not child else sys.exit(os.waitpid(child, 0)[1] or not ok)\n"
+    )
     process = run_python(code)
     process.communicate(timeout=60)
     assert process.returncode == 0 and asked == Counter(tickets(4))
@@ -129,7 +140,9 @@ def test_a_deadline_ends_a_list_and_a_source_without_end(host: DecisionServer) -
     """A list keeps a row for each item; an iterator is read no further, and judgments stay."""
     host.latency_s = 30
     found = xscore.judge(QUESTION, tickets(4_100), deadline=0.6)
-    assert found.receipt.unjudged_by_cause == {"deadline": 4_100} and found.receipt.ended == "deadline"
+    assert (
+        found.receipt.unjudged_by_cause == {"deadline": 4_100} and found.receipt.ended == "deadline"
+    )
     endless = xscore.judge(QUESTION, (f"ticket {at}" for at in count()), deadline=0.6)
     assert 0 < endless.receipt.coverage.unjudged == len(endless)
     assert found.receipt.seconds < 20 and endless.receipt.seconds < 20
@@ -172,7 +185,9 @@ async def test_a_source_may_wait_for_the_row_of_its_last_item(host: DecisionServ
     assert scores == [0.9] * 3
 
 
-async def test_a_cancelled_task_ends_with_the_table_in_its_error(host: DecisionServer, own_home: Path) -> None:
+async def test_a_cancelled_task_ends_with_the_table_in_its_error(
+    host: DecisionServer, own_home: Path
+) -> None:
     """Paid judgments are kept, and the cancelling task sees the cancellation."""
 
     async def silent() -> AsyncIterator[str]:
@@ -183,7 +198,10 @@ async def test_a_cancelled_task_ends_with_the_table_in_its_error(host: DecisionS
         async with asyncio.timeout(1.5):
             await xscore.judge_async(QUESTION, silent())
     cancelled = late.value.__cause__
-    assert isinstance(cancelled, asyncio.CancelledError) and cancelled.args[0].receipt.ended == "interrupted"
+    assert (
+        isinstance(cancelled, asyncio.CancelledError)
+        and cancelled.args[0].receipt.ended == "interrupted"
+    )
     assert cancelled.args[0].receipt.coverage.judged == stored(own_home) == 1
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
@@ -192,7 +210,8 @@ async def test_a_cancelled_task_ends_with_the_table_in_its_error(host: DecisionS
 
 
 def test_a_deadline_does_not_wait_for_an_iterator_that_blocks(host: DecisionServer) -> None:
-    """It is read in a separate thread; earlier items are judged, and later errors of it are ignored."""
+    """It is read in a separate thread; earlier items are judged, and later errors of it are
+    ignored."""
     go_on = threading.Event()
 
     def blocks() -> Iterator[str]:
@@ -255,7 +274,9 @@ class Untold(Exception):
         SourceFailed("of another list"),
     ],
 )
-async def test_an_iterator_may_raise_whatever_it_likes(host: DecisionServer, raised: BaseException) -> None:
+async def test_an_iterator_may_raise_whatever_it_likes(
+    host: DecisionServer, raised: BaseException
+) -> None:
     """The error carries what was judged, also from an async iterator; the program continues."""
 
     async def awaited() -> AsyncIterator[str]:
@@ -287,7 +308,9 @@ async def test_the_words_of_a_failed_iterator_are_redacted(host: DecisionServer)
     assert secret not in str(failed.value)
 
 
-def test_an_iterator_without_end_ends_where_no_model_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iterator_without_end_ends_where_no_model_judges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Word weights need all items in memory; the first ones are judged, and the error says so."""
     monkeypatch.setattr(judging, "MOST_WITHOUT_MODEL", 50)
     with pytest.raises(UsageError, match="the first 50 items") as failed:
@@ -309,7 +332,8 @@ def test_a_host_that_fails_half_way_leaves_the_rest_unjudged(host: DecisionServe
 def test_a_stream_reads_no_further_than_its_rows_are_taken(
     host: DecisionServer, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory does not grow with the list; leaving the loop keeps all paid judgments, calls in flight included."""
+    """Memory does not grow with the list; leaving the loop keeps all paid judgments, calls in
+    flight included."""
     monkeypatch.setattr(judging, "RUN_ITEMS", 10)
     host.latency_s, read = 0.3, 0
 
@@ -329,7 +353,8 @@ def test_a_stream_reads_no_further_than_its_rows_are_taken(
 def test_a_program_ends_while_its_stream_is_half_read(host: DecisionServer) -> None:
     """The interpreter does not wait for a thread that is blocked until more rows are read."""
     code = (
-        "from itertools import count\nrows = iter(xscore.judge_stream(QUESTION, (f'ticket {at}' for at in count())))\n"
+        "from itertools import count\nrows = iter(xscore.judge_stream(QUESTION, (f'ticket {at}' for"
+        " at in count())))\n"
     )
     process = run_python(code + "print(next(rows).outcome)\n")
     out, _ = process.communicate(timeout=60)
@@ -356,7 +381,11 @@ def test_frames_have_a_method(host: DecisionServer) -> None:
     """`import xscore.frames` registers it; a table shows text as text."""
     frame = polars.DataFrame({"id": ["<script>"], "text": ["lost"]})
     assert frame.xscore.judge(QUESTION)["score"].to_list() == [0.9]  # type: ignore[attr-defined]  # registered at run time
-    pandas = pytest.importorskip("pandas", reason="the library is not installed; xscore does not need it")
-    assert pandas.DataFrame({"text": ["lost"]}).xscore.judge(QUESTION)["outcome"].tolist() == ["cached"]
+    pandas = pytest.importorskip(
+        "pandas", reason="the library is not installed; xscore does not need it"
+    )
+    assert pandas.DataFrame({"text": ["lost"]}).xscore.judge(QUESTION)["outcome"].tolist() == [
+        "cached"
+    ]
     html = xscore.judge(QUESTION, [{"id": "<script>", "text": "lost"}])._repr_html_()
     assert "<script>" not in html and "1 cached" in html

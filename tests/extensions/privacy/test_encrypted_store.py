@@ -25,11 +25,12 @@ from tests.statements import say
 with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as store:
     for number in range(20):
         say(store, f"heron {sys.argv[3]} says {number}", now=30.0)
-"""
+"""  # noqa: E501  its lines are read by others
 
 
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
-    """Statements are kept, the new store and the old one are encrypted, and both have their marker."""
+    """Statements are kept, the new store and the old one are encrypted, and both have their
+    marker."""
     path = sealed(tmp_path / "r", user_dir)
     rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
@@ -39,7 +40,9 @@ def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> Non
     assert not path.read_bytes().startswith(HEADER)
     with opened(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 5
-    assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(path)
+    assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(
+        path
+    )
     assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
 
 
@@ -48,7 +51,9 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
     path = sealed(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
     with closing(connect_store(path, opening.key_source(user_dir))) as connection:
-        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'event'"
+        ).fetchone()
     data[(root - 1) * 4096 + 100] ^= 1
     path.write_bytes(data)
     with (
@@ -64,7 +69,8 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
 
 
 def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
-    """The proof says it read rows, not bytes; a remaining row is found; old encrypted stores are removed."""
+    """The proof says it read rows, not bytes; a remaining row is found; old encrypted stores are
+    removed."""
     path = sealed(tmp_path / "r", user_dir)
     rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     with opened(tmp_path / "r", user_dir) as store:
@@ -77,7 +83,9 @@ def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
         assert (proof.holds, proof.encrypted) == (True, 1)
         assert proof.lines > 0
         assert path.stat().st_mtime_ns > before
-        store.connection.execute("INSERT INTO meta VALUES ('left', ?)", (f"so {going.text} it says",))
+        store.connection.execute(
+            "INSERT INTO meta VALUES ('left', ?)", (f"so {going.text} it says",)
+        )
         assert verify_erasure(store, lines).found_in == (str(path),)
 
 
@@ -85,7 +93,8 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     """Both wait for each other's transactions, and everything is kept."""
     path = sealed(tmp_path / "r", user_dir)
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name]) for name in "ab"
+        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name])
+        for name in "ab"
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with opened(tmp_path / "r", user_dir) as store:
@@ -97,7 +106,9 @@ def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
     """`user.db` is encrypted with the same key, and no byte in the folder shows what it says."""
     (tmp_path / "r").mkdir()
     opening.open_user_store(user_dir).close()
-    assert encryption.encrypt_store(opening.user_store_path(user_dir), user_data_dir=user_dir).changed
+    assert encryption.encrypt_store(
+        opening.user_store_path(user_dir), user_data_dir=user_dir
+    ).changed
     with opened(tmp_path / "r", user_dir) as store:
         prefer(store, "bird", f"{PLANTED}", now=10.0)
         assert [memory.text for memory in preferences(store)] == [PLANTED]

@@ -54,7 +54,8 @@ def opening_elsewhere(path: Path, user_dir: Path) -> Iterator["subprocess.Popen[
 
 
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
-    """P04: no SQLite header, and planted words in no file of the store, journal included, also while in use."""
+    """P04: no SQLite header, and planted words in no file of the store, journal included, also
+    while in use."""
     path = filled(tmp_path / "r", user_dir)
     assert says(path.parent) == ["memory.db"], "the words were there"
     encryption.encrypt_store(path, user_data_dir=user_dir)
@@ -69,7 +70,8 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
 
 
 def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
-    """Every row of every table, the schema and the header's numbers are restored; so is the store's trust."""
+    """Every row of every table, the schema and the header's numbers are restored; so is the store's
+    trust."""
     path = filled(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         before = contents(connection)
@@ -104,7 +106,9 @@ def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any
     return trace, ran
 
 
-def _traced(step: int, stop: Callable[[], None], convert: Callable[..., object], path: Path, user_dir: Path) -> int:
+def _traced(
+    step: int, stop: Callable[[], None], convert: Callable[..., object], path: Path, user_dir: Path
+) -> int:
     """Convert, stopping at this step; return how many there are."""
     trace, ran = _stopping_at(step, stop)
     sys.settrace(trace)
@@ -138,7 +142,8 @@ def _failed_at(step: int, convert: Callable[..., object], path: Path, user_dir: 
 def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     tmp_path: Path, user_dir: Path, stopped: Callable[..., None], way: str
 ) -> None:
-    """Killed, or out of space, at each line in turn: everything is still there, and the next call finishes."""
+    """Killed, or out of space, at each line in turn: everything is still there, and the next call
+    finishes."""
     path = filled(tmp_path / "r", user_dir, memories=2)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
@@ -180,7 +185,9 @@ def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_di
 
 
 @pytest.mark.parametrize("way", ["encrypt", "decrypt"])
-def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_dir: Path, way: str) -> None:
+def test_a_store_that_is_open_elsewhere_is_not_converted(
+    tmp_path: Path, user_dir: Path, way: str
+) -> None:
     """Another process has it open: exit 6, told to wait, nothing changed; later it works."""
     path = filled(tmp_path / "r", user_dir)
     if way == "decrypt":
@@ -203,7 +210,9 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
     """While a live process judges with it, that process is named."""
     path = filled(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
-        connection.execute("INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),))
+        connection.execute(
+            "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),)
+        )
     with pytest.raises(StoreError, match="process 1 on far is judging"):
         encryption.encrypt_store(path, user_data_dir=user_dir)
 

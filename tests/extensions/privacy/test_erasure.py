@@ -26,11 +26,19 @@ from xscore.store.working_session import resume_session
 def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
     """Store a judgment with its reason."""
     with database.transaction(connection):
-        connection.execute("INSERT INTO query (turn_key, judge) VALUES ('tk', 'j') ON CONFLICT DO NOTHING")
-        connection.execute("INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,))
+        connection.execute(
+            "INSERT INTO query (turn_key, judge) VALUES ('tk', 'j') ON CONFLICT DO NOTHING"
+        )
+        connection.execute(
+            "INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,)
+        )
         query = connection.execute("SELECT id FROM query").fetchone()[0]
-        content = connection.execute("SELECT id FROM content WHERE hash = ?", (memory.content_hash,)).fetchone()[0]
-        checksum = judgment_checksums(turn_checksum("tk", "j", 0), [(memory.content_hash, 0.9, 0.0, "", 0)])[0]
+        content = connection.execute(
+            "SELECT id FROM content WHERE hash = ?", (memory.content_hash,)
+        ).fetchone()[0]
+        checksum = judgment_checksums(
+            turn_checksum("tk", "j", 0), [(memory.content_hash, 0.9, 0.0, "", 0)]
+        )[0]
         connection.execute(
             "INSERT INTO judgment (query_id, content_id, score, checksum) VALUES (?, ?, 0.9, ?)",
             (query, content, checksum),
@@ -66,7 +74,12 @@ def _entry(memory: Memory) -> dict[str, str]:
 
 def raw(*folders: Path) -> bytes:
     """Return every byte of every file in these folders."""
-    return b"".join(file.read_bytes() for folder in folders for file in sorted(folder.rglob("*")) if file.is_file())
+    return b"".join(
+        file.read_bytes()
+        for folder in folders
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    )
 
 
 @pytest.fixture
@@ -75,8 +88,11 @@ def files(store: Store, user_dir: Path) -> Callable[[], bytes]:
     return lambda: raw(store.path.parent, user_dir)
 
 
-def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue, P06: row, vector, judgment, reason, receipt entry, answer and the answer's exchange are all erased."""
+def test_everything_made_with_a_memory_goes_with_it(
+    store: Store, files: Callable[[], bytes]
+) -> None:
+    """Issue, P06: row, vector, judgment, reason, receipt entry, answer and the answer's exchange
+    are all erased."""
     memory, other = (
         said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
         said("Other words", ordinal=9),
@@ -84,16 +100,31 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
     put(store.connection, memory, other)
     judge(store.connection, memory, "speaks of quokka invoices by itself")
     judge(store.connection, other, "nothing to do with it")
-    turn = play(store, "where are they?", "Look below the bluish stairs, says the memory", memory, near=(other,))
+    turn = play(
+        store,
+        "where are they?",
+        "Look below the bluish stairs, says the memory",
+        memory,
+        near=(other,),
+    )
     later = play(
-        store, "and then?", "As was answered before, below", store.memories(_exchanges(store))[_exchanges(store)[0]]
+        store,
+        "and then?",
+        "As was answered before, below",
+        store.memories(_exchanges(store))[_exchanges(store)[0]],
     )
     assert b"quokka invoices" in files()
     expected = erasure.preview_erasure(store, [memory.id])
     assert b"quokka invoices" in files()
     done = erasure.erase_memories(store, [memory.id], now=50.0)
     assert done == expected
-    assert (done.memories, done.exchanges, done.answers, done.judgments, done.reasons) == (3, 2, 2, 1, 1)
+    assert (done.memories, done.exchanges, done.answers, done.judgments, done.reasons) == (
+        3,
+        2,
+        2,
+        1,
+        1,
+    )
     assert (done.receipts, done.vectors, done.is_clean) == (2, 3, True)
     left = files()
     for words in (b"quokka", b"cobalt", b"flamingo", b"bluish stairs", b"answered before"):
@@ -104,16 +135,23 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
     assert body["near_misses"][0]["reason"] == "Other words"
     assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
     assert turn_history.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # the turn was just stored
-    assert [event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED] == list(
-        done.ids
-    )
+    assert [
+        event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED
+    ] == list(done.ids)
 
 
 def _exchanges(store: Store) -> list[str]:
-    return [i for (i,) in store.connection.execute("SELECT id FROM memory WHERE kind = 'exchange'").fetchall()]
+    return [
+        i
+        for (i,) in store.connection.execute(
+            "SELECT id FROM memory WHERE kind = 'exchange'"
+        ).fetchall()
+    ]
 
 
-def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: Callable[[], bytes]) -> None:
+def test_a_shared_content_goes_with_the_last_that_shows_it(
+    store: Store, files: Callable[[], bytes]
+) -> None:
     """Issue: judgments of a content shared by several memories stay until the last is erased."""
     one, two = said(ordinal=1), said(ordinal=2)
     assert one.content_hash == two.content_hash
@@ -127,15 +165,24 @@ def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: 
     assert b"a reason of some length" not in files() and b"quokka" not in files()
 
 
-def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue: session text, checkpoints and event payloads are erased too, even without a link by id."""
+def test_what_repeats_the_text_is_emptied_wherever_it_stands(
+    store: Store, files: Callable[[], bytes]
+) -> None:
+    """Issue: session text, checkpoints and event payloads are erased too, even without a link by
+    id."""
     memory = said("A line about the velvet harbour\nAnother on the marble lighthouse")
     put(store.connection, memory)
     thread = resume_session(store.connection, branch="main", now=1.0).thread
     with database.transaction(store.connection) as connection:
         summary = "They said: A line about the velvet harbour."
-        connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary, thread))
-        payload = {"memories": [memory.id, "m_0"], "summary": f"x {memory.text} y", "goals": ["ship it"]}
+        connection.execute(
+            "UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary, thread)
+        )
+        payload = {
+            "memories": [memory.id, "m_0"],
+            "summary": f"x {memory.text} y",
+            "goals": ["ship it"],
+        }
         connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
         for subject, told in (
             ("", {"of": [memory.id]}),
@@ -155,7 +202,9 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files
     assert [event.payload for event in list_events(store.connection)][:4] == [{}, {}, {}, {"a": 1}]
 
 
-def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Callable[[], bytes]) -> None:
+def test_an_exchange_that_is_named_takes_its_task_along(
+    store: Store, files: Callable[[], bytes]
+) -> None:
     """Erasing an exchange erases its question; the turn itself stays, with its figures."""
     turn = play(store, "why is the turquoise walrus unhappy?", "because of the amber fog")
     (exchange,) = _exchanges(store)
@@ -167,12 +216,15 @@ def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Cal
 
 
 def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], bytes]) -> None:
-    """Question, errors, answer, receipt, reasons, checkpoint and memory: every file of both folders is searched."""
+    """Question, errors, answer, receipt, reasons, checkpoint and memory: every file of both folders
+    is searched."""
     put(store.connection, memory := said())
     task = "why does the turquoise walrus hum?\nand nobody hears"
     answered = play(store, task, "because of the amber fog", memory)
     silent = play(store, "what is below the magenta jetty of the harbour?", "")
-    errors = Turn(task="who broke it, at long last?", errors="MarmotError: burrow 7 is flooded again")
+    errors = Turn(
+        task="who broke it, at long last?", errors="MarmotError: burrow 7 is flooded again"
+    )
     broken = begin(store, errors, "k", now=7.0)
     user = store.user_connection(create=True)
     assert user is not None
@@ -181,7 +233,12 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
         judge(connection, judged, "the walrus is meant")
         connection.execute("UPDATE query SET turn_key = ?", (digest(task),))
     with database.transaction(store.connection) as connection:
-        payload = {"entries": [{"id": answered, "turn_id": answered, "task": task}, {"id": silent, "task": "magenta"}]}
+        payload = {
+            "entries": [
+                {"id": answered, "turn_id": answered, "task": task},
+                {"id": silent, "task": "magenta"},
+            ]
+        }
         connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
     ids, gone = [memory.id], [answered, silent, broken]
     wording = erasure.erased_lines(store, ids, turns=gone)
@@ -190,14 +247,30 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     proof = erasure.verify_erasure(store, wording)
     assert proof.holds and proof.lines > 5
     left = files()
-    for words in (b"quokka", b"turquoise", b"nobody hears", b"amber", b"magenta", b"Marmot", b"long last", b"walrus"):
+    for words in (
+        b"quokka",
+        b"turquoise",
+        b"nobody hears",
+        b"amber",
+        b"magenta",
+        b"Marmot",
+        b"long last",
+        b"walrus",
+    ):
         assert words not in left, words
-    assert store.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,), "of the memory's content"
-    assert user.execute("SELECT count(*) FROM judgment").fetchone() == (1,), "a score says nothing of the question"
+    assert store.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,), (
+        "of the memory's content"
+    )
+    assert user.execute("SELECT count(*) FROM judgment").fetchone() == (1,), (
+        "a score says nothing of the question"
+    )
 
 
-def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store, files: Callable[[], bytes]) -> None:
-    """Of two turns with the same question one is erased; question, exchange and reasons stay for the other."""
+def test_a_question_that_was_asked_twice_stays_with_the_other_turn(
+    store: Store, files: Callable[[], bytes]
+) -> None:
+    """Of two turns with the same question one is erased; question, exchange and reasons stay for
+    the other."""
     task = "why does the turquoise walrus hum?"
     put(store.connection, memory := said())
     one = play(store, task, "because of the amber fog", memory)
@@ -210,14 +283,19 @@ def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store,
     past = turn_history.past_turn(store.connection, two)
     assert past is not None and (past.turn.task, past.answer) == (task, "since it is a Tuesday")
     assert json.loads(past.receipt)["task"] == task
-    assert next(memory.text for memory in store.memories(_exchanges(store)).values()).endswith("Tuesday")
+    assert next(memory.text for memory in store.memories(_exchanges(store)).values()).endswith(
+        "Tuesday"
+    )
     erasure.erase_memories(store, [], turns=[two], now=9.0)
     for words in (b"turquoise", b"Tuesday", b"humming"):
         assert words not in files()
 
 
-def test_the_users_memories_go_from_the_users_store(store: Store, files: Callable[[], bytes]) -> None:
-    """P06: a user memory and its judgments are erased in user.db, and its text in the project's turns."""
+def test_the_users_memories_go_from_the_users_store(
+    store: Store, files: Callable[[], bytes]
+) -> None:
+    """P06: a user memory and its judgments are erased in user.db, and its text in the project's
+    turns."""
     user = store.user_connection(create=True)
     assert user is not None
     memory = said("user: likes the crimson semicolon", layer=Layer.USER, key="style.semicolon")
@@ -225,8 +303,13 @@ def test_the_users_memories_go_from_the_users_store(store: Store, files: Callabl
     judge(user, memory, "the crimson taste is theirs")
     with database.transaction(user):
         user.execute("INSERT INTO project VALUES ('p', 1)")
-        user.execute("INSERT INTO observation VALUES ('p', 'style.semicolon', 'preference', 'crimson-ish', 1)")
-        user.execute("INSERT INTO observation VALUES ('p', 'style.comma', 'preference', 'other', 1)")
+        user.execute(
+            "INSERT INTO observation VALUES ('p', 'style.semicolon', 'preference',"
+            " 'crimson-ish', 1)"
+        )
+        user.execute(
+            "INSERT INTO observation VALUES ('p', 'style.comma', 'preference', 'other', 1)"
+        )
     play(store, "what?", "an answer with crimson in it", memory)
     expected = erasure.preview_erasure(store, [memory.id])
     done = erasure.erase_memories(store, [memory.id], now=9.0)
@@ -243,7 +326,9 @@ def test_memories_of_files_are_refused(store: Store) -> None:
     assert store.memories([indexed.id])
 
 
-def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callable[[], bytes]) -> None:
+def test_copies_set_aside_go_when_they_hold_the_text(
+    store: Store, files: Callable[[], bytes]
+) -> None:
     """Issue: a damaged store set aside is deleted if it holds the text; others stay."""
     put(store.connection, memory := said())
     for number, text in ((1, b"\0\xff" + WORDS.encode() + b"\xfe"), (2, b"nothing")):
@@ -262,8 +347,12 @@ def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: S
     memory = said(WORDS + " in vault/hidden.py")
     hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
     put(store.connection, memory, hidden, asked)
-    turn = play(store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked)
-    (before,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
+    turn = play(
+        store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked
+    )
+    (before,) = store.connection.execute(
+        "SELECT context FROM turn WHERE id = ?", (turn,)
+    ).fetchone()
     assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
     assert memory.id in json.loads(before)["links"]
     erasure.erase_memories(store, [memory.id], now=20.0)

@@ -28,7 +28,10 @@ from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.scrubbing import database_files
 from xscore.store.store import Store
 
-WORDS = "The saffron ledger is kept behind the northern boiler\nand nobody else may know of the pewter key"
+WORDS = (
+    "The saffron ledger is kept behind the northern boiler\nand nobody else may know of the"
+    " pewter key"
+)
 
 
 @contextmanager
@@ -43,7 +46,10 @@ def reading(path: Path) -> Iterator[None]:
         sys.stdin.read()
     """
     reader = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert reader.stdout is not None and reader.stdin is not None
     with reader:
@@ -56,25 +62,31 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def test_a_proof_finds_what_is_there(store: Store) -> None:
-    """The proof can fail: text that was not erased is found, raw or as JSON, also in a stray file."""
+    """The proof can fail: text that was not erased is found, raw or as JSON, also in a stray
+    file."""
     memory = said('She said "the umbrella is ülive green" then\nand left by the other door')
     put(store.connection, memory)
     wording = erasure.erased_lines(store, [memory.id])
     assert len(wording) == 2 or len(wording) == 3
-    assert verify_erasure(store, wording).still_said == len(wording), "it stands in a living memory by right"
+    assert verify_erasure(store, wording).still_said == len(wording), (
+        "it stands in a living memory by right"
+    )
     erasure.erase_memories(store, [memory.id], now=1.0)
     assert verify_erasure(store, wording).holds
     with database.transaction(store.connection) as connection:
         escaped = '{"x": "She said \\"the umbrella is \\u00fclive green\\" then"}'
         connection.execute("INSERT INTO capability VALUES ('p', 'h', 'm', ?, 1)", (escaped,))
     proof = verify_erasure(store, wording)
-    assert not proof.holds and proof.found_in == tuple(str(file) for file in database_files(store.path)[1:2])
+    assert not proof.holds and proof.found_in == tuple(
+        str(file) for file in database_files(store.path)[1:2]
+    )
     (store.path.parent / "notes.txt").write_text("and left by the other door")
     assert str(store.path.parent / "notes.txt") in verify_erasure(store, wording).found_in
 
 
 def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
-    """Issue: a line shared with another memory or a task may be found and proves nothing; it is counted."""
+    """Issue: a line shared with another memory or a task may be found and proves nothing; it is
+    counted."""
     one = said("A line that only this one says\nA line that both of them say", ordinal=1)
     two = said("A line that both of them say\nand more of the other", ordinal=2)
     put(store.connection, one, two)
@@ -103,7 +115,11 @@ def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:
             assert known.found_in(around.format(line)) == {line}
             assert few.found_in(around.format(line)) == {line} & few.all
     assert known.found_in("alpha betabet gamma") == set()
-    assert with_halves(["x" * 30 + " " + "y" * 30]) == {"x" * 30 + " " + "y" * 30, "x" * 30, "y" * 30}
+    assert with_halves(["x" * 30 + " " + "y" * 30]) == {
+        "x" * 30 + " " + "y" * 30,
+        "x" * 30,
+        "y" * 30,
+    }
     assert searchable_lines(["short\n  long enough to tell  \n"]) == {"long enough to tell"}
 
 
@@ -135,8 +151,11 @@ KILLED = """
 
 @pytest.mark.verify
 @pytest.mark.parametrize("place", ["strays", "rows", "mark", "clean", "journal"])
-def test_a_kill_leaves_it_not_begun_or_completed_by_the_next_call(tmp_path: Path, place: str) -> None:
-    """Issue: killed anywhere, an erasure has changed nothing, or repeating it ends with clean files."""
+def test_a_kill_leaves_it_not_begun_or_completed_by_the_next_call(
+    tmp_path: Path, place: str
+) -> None:
+    """Issue: killed anywhere, an erasure has changed nothing, or repeating it ends with clean
+    files."""
     root, user = tmp_path / "project", tmp_path / "user"
     root.mkdir()
     memory = said(WORDS)
@@ -144,7 +163,9 @@ def test_a_kill_leaves_it_not_begun_or_completed_by_the_next_call(tmp_path: Path
         put(store.connection, memory)
         wording = erasure.erased_lines(store, [memory.id])
     program = KILLED.format(place=place, root=str(root), user=str(user), identifier=memory.id)
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False, env=os.environ)
+    killed = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], check=False, env=os.environ
+    )
     assert killed.returncode == -signal.SIGKILL
     with Store.open(find_root(root), user_data_dir=user) as store:
         is_there = memory.id in store.memories([memory.id])
@@ -159,7 +180,9 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _sentence(rng: random.Random, words: int) -> str:
-    return " ".join("".join(rng.choice(ALPHABET) for _ in range(rng.randint(3, 9))) for _ in range(words))
+    return " ".join(
+        "".join(rng.choice(ALPHABET) for _ in range(rng.randint(3, 9))) for _ in range(words)
+    )
 
 
 @settings(max_examples=6, deadline=None)
@@ -167,9 +190,13 @@ def _sentence(rng: random.Random, words: int) -> str:
 def test_the_erased_is_nowhere_and_the_others_are_whole(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, data: st.DataObject
 ) -> None:
-    """Issue: of random memories with shared contents, no byte of the erased remains; the others stay judged."""
+    """Issue: of random memories with shared contents, no byte of the erased remains; the others
+    stay judged."""
     rng = random.Random(seed)
-    texts = ["\n".join(_sentence(rng, rng.randint(4, 60)) for _ in range(rng.randint(1, 12))) for _ in range(count)]
+    texts = [
+        "\n".join(_sentence(rng, rng.randint(4, 60)) for _ in range(rng.randint(1, 12)))
+        for _ in range(count)
+    ]
     folder = tmp_path_factory.mktemp("erasure")
     (folder / "project").mkdir()
     made = [said(texts[rng.randrange(count)], ordinal=ordinal) for ordinal in range(count)]
@@ -184,7 +211,9 @@ def test_the_erased_is_nowhere_and_the_others_are_whole(
         wording = erasure.erased_lines(store, [memory.id for memory in going])
         done = erasure.erase_memories(store, [memory.id for memory in going], now=1.0)
         assert done.is_clean and verify_erasure(store, wording).holds
-        assert store.memories(memory.id for memory in made) == {memory.id: before[memory.id] for memory in staying}
+        assert store.memories(memory.id for memory in made) == {
+            memory.id: before[memory.id] for memory in staying
+        }
         _check_bytes(raw(folder), going, staying)
         kept = read_judgments(store.connection, ("tk", "j", 0))
         assert set(kept) == {memory.content_hash for memory in staying}
@@ -200,8 +229,11 @@ def _check_bytes(left: bytes, going: list[Memory], staying: list[Memory]) -> Non
             assert f"reason {memory.content_hash}".encode() not in left
 
 
-def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(store: Store) -> None:
-    """Issue: erasure succeeds, but a rewrite that another process prevents is reported as not clean (exit 6)."""
+def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(
+    store: Store,
+) -> None:
+    """Issue: erasure succeeds, but a rewrite that another process prevents is reported as not clean
+    (exit 6)."""
     put(store.connection, memory := said(WORDS))
     original = scrubbing.truncate_journal
     holders: list[sqlite3.Connection] = []

@@ -25,10 +25,15 @@ def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
     put(store.connection, gone, shared, twin)
     with database.transaction(store.connection):
         judgment_store.keep_untrusted(
-            store.connection, NAMES, [(gone.content_hash, 0.9), (shared.content_hash, 0.8), ("c" * 32, 0.7)]
+            store.connection,
+            NAMES,
+            [(gone.content_hash, 0.9), (shared.content_hash, 0.8), ("c" * 32, 0.7)],
         )
     erasure.erase_memories(store, [gone.id, shared.id], now=50.0)
-    assert judgment_store.untrusted_scores(store.connection, NAMES) == {shared.content_hash: 0.8, "c" * 32: 0.7}
+    assert judgment_store.untrusted_scores(store.connection, NAMES) == {
+        shared.content_hash: 0.8,
+        "c" * 32: 0.7,
+    }
 
 
 def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:

@@ -51,7 +51,9 @@ def past(store: Store) -> Past:
     def exchanges() -> list[Memory]:
         from xscore.store import memory_rows
 
-        found = memory_rows.select_memories(store.connection, "kind = 'exchange' AND source = 'import'", ())
+        found = memory_rows.select_memories(
+            store.connection, "kind = 'exchange' AND source = 'import'", ()
+        )
         return sorted(found, key=lambda memory: (memory.created_at, memory.text))
 
     return exchanges

@@ -24,7 +24,9 @@ def at(second: int) -> str:
 class ClaudeLog:
     """A Claude Code log, record by record."""
 
-    def __init__(self, cwd: Path | str, session: str = "11111111-aaaa", *, branch: str = "main") -> None:
+    def __init__(
+        self, cwd: Path | str, session: str = "11111111-aaaa", *, branch: str = "main"
+    ) -> None:
         self.cwd, self.session, self.branch = str(cwd), session, branch
         self.records: list[Record] = []
 
@@ -32,7 +34,9 @@ class ClaudeLog:
         """Add a user record, typed or not."""
         return self._add("user", {"role": "user", "content": content}, uuid, more)
 
-    def assistant(self, *content: Record, message: str = "", uuid: str = "", **more: object) -> "ClaudeLog":
+    def assistant(
+        self, *content: Record, message: str = "", uuid: str = "", **more: object
+    ) -> "ClaudeLog":
         """Add one line of the agent's message."""
         number = len(self.records)
         body = {"id": message or f"msg_{number}", "role": "assistant", "content": list(content)}
@@ -45,8 +49,12 @@ class ClaudeLog:
     def runs(self, command: str, output: str, *, failed: bool, call: str = "") -> "ClaudeLog":
         """Add a command and its result."""
         name = call or f"toolu_{len(self.records)}"
-        self.assistant({"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}})
-        return self.user([{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": failed}])
+        self.assistant(
+            {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}
+        )
+        return self.user(
+            [{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": failed}]
+        )
 
     def edits(self, path: str) -> "ClaudeLog":
         """Add a file edit."""
@@ -73,7 +81,9 @@ class ClaudeLog:
         path.write_text(self.text())
         return path
 
-    def _add(self, kind: str, message: Record, uuid: str, more: Mapping[str, object]) -> "ClaudeLog":
+    def _add(
+        self, kind: str, message: Record, uuid: str, more: Mapping[str, object]
+    ) -> "ClaudeLog":
         number = len(self.records)
         self.records.append(
             {
@@ -116,7 +126,11 @@ class CodexLog:
 
     def item(self, kind: str, **item: object) -> "CodexLog":
         """Add a completed item."""
-        return self.event("item_completed", thread_id="t", item={"type": kind, "id": f"i{len(self.records)}", **item})
+        return self.event(
+            "item_completed",
+            thread_id="t",
+            item={"type": kind, "id": f"i{len(self.records)}", **item},
+        )
 
     def wire(self, role: str, text: str) -> "CodexLog":
         """Add a message as sent to the API."""
@@ -141,13 +155,21 @@ class CodexLog:
 
 
 def cline_task(
-    storage: Path, task: str, messages: Iterable[Record], *, cwd: Path | str = "", listed: Path | str = ""
+    storage: Path,
+    task: str,
+    messages: Iterable[Record],
+    *,
+    cwd: Path | str = "",
+    listed: Path | str = "",
 ) -> Path:
     """Write a Cline task; its folder is recorded in the environment, or listed in the history."""
     folder = storage / "tasks" / task
     folder.mkdir(parents=True, exist_ok=True)
     if cwd:
-        details = f"<task>\nx\n</task>\n<environment_details>\n# Current Working Directory ({cwd}) Files\na.py\n"
+        details = (
+            f"<task>\nx\n</task>\n<environment_details>\n# Current Working Directory ({cwd})"
+            " Files\na.py\n"
+        )
         history = [{"role": "user", "content": [{"type": "text", "text": details}]}]
         (folder / "api_conversation_history.json").write_text(json.dumps(history))
     if listed:

@@ -23,15 +23,24 @@ def write(root: Path, text: str) -> None:
 
 
 def test_lines_are_told_apart(root: Path, run: Import, past: Past) -> None:
-    """`####` asks over several lines, `>` is the tool, the rest answers; commands ask nothing, a fence is content."""
+    """`####` asks over several lines, `>` is the tool, the rest answers; commands ask nothing, a
+    fence is content."""
     write(root, AIDER)
     assert run().added == 2
     first, second = past()
-    assert first.text.startswith("Task: why does the parser drop the last line?\nit has no newline\n\nAnswer: `read_")
+    assert first.text.startswith(
+        "Task: why does the parser drop the last line?\nit has no newline\n\nAnswer: `read_"
+    )
     assert first.text.endswith("Files changed: src/reader.py")
-    assert "# this is a comment, no session\n> this is no tool\n#### nor is this a question" in first.text
+    assert (
+        "# this is a comment, no session\n> this is no tool\n#### nor is this a question"
+        in first.text
+    )
     assert "Aider v0.86.1" not in first.text and "Commit 1a2b3c4" not in first.text
-    assert words_of(second.text) == "Task: what is a pack? Answer: A pack is candidates that share one prompt."
+    assert (
+        words_of(second.text)
+        == "Task: what is a pack? Answer: A pack is candidates that share one prompt."
+    )
     assert first.created_at == datetime(2026, 11, 20, 9, 0).timestamp() + 1
     assert first.particulars.session == "2026-11-20 09:00:00"
 
@@ -39,15 +48,24 @@ def test_lines_are_told_apart(root: Path, run: Import, past: Past) -> None:
 def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: Past) -> None:
     """A history quoted inside a fence is content, header line included."""
     quoted = "```\n# aider chat started at 2026-11-20 08:00:00\n#### old\n```"
-    write(root, f"# aider chat started at 2026-11-20 09:00:00\n\n#### show it\n\n{quoted}\n\nThere it is.\n")
+    write(
+        root,
+        f"# aider chat started at 2026-11-20 09:00:00\n\n#### show it\n\n{quoted}\n\nThere it"
+        " is.\n",
+    )
     run()
     assert len(past()) == 1 and "#### old" in past()[0].text
 
 
-def test_a_fence_that_never_closes_ends_with_the_session(root: Path, run: Import, texts: Texts) -> None:
+def test_a_fence_that_never_closes_ends_with_the_session(
+    root: Path, run: Import, texts: Texts
+) -> None:
     """An answer cut off inside a fence does not swallow later sessions."""
-    write(root, "# aider chat started at 2026-11-20 09:00:00\n\n#### one\n\n```python\nx = 1\n\n"
-                "# aider chat started at 2026-11-20 10:00:00\n\n#### two\n\nanswer two\n")  # fmt: skip
+    write(
+        root,
+        "# aider chat started at 2026-11-20 09:00:00\n\n#### one\n\n```python\nx = 1\n\n"
+        "# aider chat started at 2026-11-20 10:00:00\n\n#### two\n\nanswer two\n",
+    )
     run()
     assert texts()[1] == "Task: two Answer: answer two"
 
@@ -70,7 +88,9 @@ def test_another_file_by_that_name_is_refused(root: Path, run: Import, past: Pas
     assert past() == []
 
 
-def test_an_overlong_answer_is_cut_and_the_next_question_is_read(root: Path, run: Import, past: Past) -> None:
+def test_an_overlong_answer_is_cut_and_the_next_question_is_read(
+    root: Path, run: Import, past: Past
+) -> None:
     """An answer of many short lines is kept up to its limit."""
     answer = "".join(f"line {n}\n" for n in range(40_000))
     head = "# aider chat started at 2026-11-20 09:00:00\n\n"
@@ -82,7 +102,8 @@ def test_an_overlong_answer_is_cut_and_the_next_question_is_read(root: Path, run
 
 
 def test_a_tracked_history_is_left_out(root: Path, run: Import, past: Past) -> None:
-    """A history tracked by git came with the clone and is refused with a message; an untracked one is taken."""
+    """A history tracked by git came with the clone and is refused with a message; an untracked one
+    is taken."""
     (root / HISTORY).write_text(AIDER)
     git(root, "add", "-f", HISTORY)
     git(root, "commit", "-qm", "forged")
@@ -102,7 +123,9 @@ def test_a_link_in_its_place_is_left_out(root: Path, run: Import) -> None:
     assert report.notes[0].endswith("left out, no regular file")
 
 
-def test_where_git_cannot_say_it_is_left_out(root: Path, run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_git_cannot_say_it_is_left_out(
+    root: Path, run: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without an answer from git, no history is believed to be the user's own."""
     (root / HISTORY).write_text(AIDER)
     monkeypatch.setenv("PATH", os.devnull)

@@ -6,15 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, Texts, words_of
+from tests.extensions.sessions.session_writers import (
+    ClaudeLog,
+    CodexLog,
+    Import,
+    Past,
+    Texts,
+    words_of,
+)
 
 NOW = 1_796_000_000.0
 HUGE = "HUGE " + "x" * 9_000_000
 FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"
 
 
-def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
-    """A broken line is named; its file is refused, other files are read; the refusal is repeated."""
+def test_damage_in_the_middle_refuses_the_file(
+    root: Path, own_home: Path, run: Import, texts: Texts
+) -> None:
+    """A broken line is named; its file is refused, other files are read; the refusal is
+    repeated."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     text = path.read_text().splitlines()
@@ -32,9 +42,12 @@ def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: 
 @pytest.mark.parametrize(
     "line",
     ['{"type":"user",' + '"a":[' * 100_000, "[1]", '"user"', '{"type":"user","x":1e}'],
-    ids=["deep", "list", "string", "number"],  # a test's name is in its environment, which git is given too
+    # A test's name is in its environment, which git is given too.
+    ids=["deep", "list", "string", "number"],
 )
-def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
+def test_hostile_json_is_a_message(
+    root: Path, own_home: Path, run: Import, past: Past, line: str
+) -> None:
     """Deep nesting, wrong types and bad numbers are refused with their line."""
     path = ClaudeLog(root).user("one").says("answer").write(own_home)
     with path.open("a") as file:
@@ -46,13 +59,20 @@ def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past
 
 def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """Lone surrogates, NUL, escapes and non-UTF-8 bytes are replaced; the exchange is kept."""
-    path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
+    path = (
+        ClaudeLog(root, "s\ud800")
+        .user("a\ud800b\x00c \x1b[31mred\x1b[0m")
+        .says("fine")
+        .write(own_home, "odd")
+    )
     path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
     assert run().refused == []
     assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
 
 
-def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_a_clock_in_the_future_is_not_believed(
+    root: Path, own_home: Path, run: Import, past: Past
+) -> None:
     """No memory has a time in the future."""
     log = ClaudeLog(root).user("one").says("answer")
     for record in log.records:
@@ -62,8 +82,11 @@ def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: 
     assert past()[0].updated_at == NOW
 
 
-def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
-    """A link out of the folder and an endless pipe are reported and never opened; they are no broken session."""
+def test_links_pipes_and_folders_are_not_followed(
+    root: Path, own_home: Path, tmp_path: Path, run: Import
+) -> None:
+    """A link out of the folder and an endless pipe are reported and never opened; they are no
+    broken session."""
     log = ClaudeLog(root).user("q").says("a")
     folder = log.place(own_home).parent
     folder.mkdir(parents=True)
@@ -83,7 +106,11 @@ def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> No
     """A file that unpacks beyond the limit is read up to it, with a message."""
     import zstandard
 
-    log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")
+    log = (
+        CodexLog(root)
+        .event("user_message", message="q" * 90_000_000)
+        .event("agent_message", message="a")
+    )
     log.write(own_home, "rollout-x.jsonl.zst")
     assert "expand to more than" in run().refused[0].reason
     huge = zstandard.ZstdCompressionParameters(window_log=30)
@@ -93,7 +120,9 @@ def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> No
     assert "it cannot be decompressed" in run().refused[0].reason
 
 
-def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
+def test_claude_code_keeps_what_stands_before(
+    root: Path, own_home: Path, run: Import, texts: Texts
+) -> None:
     """The exchange before the long question is imported, the long one is skipped with a message."""
     log = ClaudeLog(root).user("first").says("answer one").user(HUGE).says("answer two")
     log.user("third").says("answer three").write(own_home)
@@ -103,12 +132,27 @@ def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: I
 
 
 @pytest.mark.verify
-def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
+def test_codex_keeps_what_stands_before(
+    root: Path, own_home: Path, run: Import, texts: Texts
+) -> None:
     """The same for events, for events beside API messages, and for API messages alone."""
-    log = CodexLog(root).event("user_message", message="first").event("agent_message", message="answer one")
-    log.wire("user", HUGE).event("user_message", message=HUGE).event("agent_message", message="answer two")
-    log.event("user_message", message="third").event("agent_message", message="answer three").write(own_home)
-    wire = CodexLog(root, "wired").wire("user", "first").wire("assistant", "answer one").wire("user", HUGE)
+    log = (
+        CodexLog(root)
+        .event("user_message", message="first")
+        .event("agent_message", message="answer one")
+    )
+    log.wire("user", HUGE).event("user_message", message=HUGE).event(
+        "agent_message", message="answer two"
+    )
+    log.event("user_message", message="third").event("agent_message", message="answer three").write(
+        own_home
+    )
+    wire = (
+        CodexLog(root, "wired")
+        .wire("user", "first")
+        .wire("assistant", "answer one")
+        .wire("user", HUGE)
+    )
     wire.wire("assistant", "answer two").wire("user", "third").wire("assistant", "answer three")
     wire.write(own_home, "rollout-wire.jsonl")
     report = run()
@@ -119,8 +163,13 @@ def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import,
 @pytest.mark.verify
 def test_aider_keeps_what_stands_before(root: Path, run: Import, texts: Texts) -> None:
     """A question with one overlong line is skipped whole, with its answer."""
-    told = f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer three\n"
-    (root / ".aider.chat.history.md").write_text("# aider chat started at 2026-11-20 09:00:00\n\n" + told)
+    told = (
+        f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer"
+        " three\n"
+    )
+    (root / ".aider.chat.history.md").write_text(
+        "# aider chat started at 2026-11-20 09:00:00\n\n" + told
+    )
     report = run()
     assert texts() == [FIRST, THIRD]
     assert report.notes[0].endswith(": 1 line of more than 8 MiB left out")

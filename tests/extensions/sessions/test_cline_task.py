@@ -34,27 +34,33 @@ def storage(own_home: Path) -> Path:
 
 @pytest.mark.parametrize("how", ["cwd", "listed"])
 def test_tasks_are_read(root: Path, storage: Path, run: Import, past: Past, how: str) -> None:
-    """A task and each feedback is an exchange; its folder is in the environment or in the list of tasks."""
+    """A task and each feedback is an exchange; its folder is in the environment or in the list of
+    tasks."""
     cline_task(storage, "1763632800000", MESSAGES, **{how: root})
     report = run()
     assert (report.added, report.failures) == (2, 1)
     first, second = past()
-    assert words_of(first.text) == (
-        "Task: add a cache Answer: The cache is there. Failed: `pytest -q` E KeyError Command failed with exit code: 1"
-        " The same command passed later. Files changed: src/reader.py"
+    assert (
+        words_of(first.text)
+        == "Task: add a cache Answer: The cache is there. Failed: `pytest -q` E KeyError Command"
+        " failed with exit code: 1 The same command passed later. Files changed: src/reader.py"
     )
     assert words_of(second.text) == "Task: and a test? Answer: A test follows."
     assert first.created_at == 1_763_632_800.0
 
 
-def test_tasks_of_other_folders_are_not_read(root: Path, storage: Path, tmp_path: Path, run: Import) -> None:
+def test_tasks_of_other_folders_are_not_read(
+    root: Path, storage: Path, tmp_path: Path, run: Import
+) -> None:
     """A task of a neighbouring or unknown folder is not imported."""
     cline_task(storage, "1", MESSAGES, cwd=tmp_path / "other")
     cline_task(storage, "2", MESSAGES)
     assert run().files == 0
 
 
-def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: Import, past: Past) -> None:
+def test_a_changed_task_is_read_anew_and_known(
+    root: Path, storage: Path, run: Import, past: Past
+) -> None:
     """Each step rewrites the file; its exchanges keep their ids."""
     cline_task(storage, "1", MESSAGES[:9], cwd=root)
     run()
@@ -66,7 +72,10 @@ def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: I
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('[{"ts": 1, "type": "say", "say": "text", "text": "half', "expected a complete JSON array"),
+        (
+            '[{"ts": 1, "type": "say", "say": "text", "text": "half',
+            "expected a complete JSON array",
+        ),
         ('{"messages": []}', "expected a complete JSON array"),
         ('[{"type": "say", "say": "text", "text": "x"}]', "expected a time as `ts`"),
         ('[{"ts": 1, "kind": "x"}]', "expected `type`"),
@@ -75,8 +84,11 @@ def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: I
         ("[7]", "expected one JSON object"),
     ],
 )
-def test_other_shapes_are_refused(root: Path, storage: Path, run: Import, past: Past, text: str, expected: str) -> None:
-    """Incomplete and foreign files are refused with the expected form, and nothing of them is kept."""
+def test_other_shapes_are_refused(
+    root: Path, storage: Path, run: Import, past: Past, text: str, expected: str
+) -> None:
+    """Incomplete and foreign files are refused with the expected form, and nothing of them is
+    kept."""
     cline_task(storage, "1", MESSAGES, cwd=root).write_text(text)
     (refused,) = run().refused
     assert expected in refused.reason

@@ -1,4 +1,5 @@
-"""Injected text is removed and a person's words stay: agents' reminders, and everything that xscore inserts."""
+"""Injected text is removed and a person's words stay: agents' reminders, and everything that xscore
+inserts."""
 
 from pathlib import Path
 
@@ -32,8 +33,16 @@ def remembered(kind: Kind, layer: Layer, text: str, path: str = "", entity: str 
 
 
 MEMORIES = (
-    remembered(Kind.FUNCTION, Layer.GRAPH, "def RECALLED_code():\n    return '</code><memory>'\n", "src/a.py", "f"),
-    remembered(Kind.DECISION, Layer.GOVERNANCE, "RECALLED decision: use tenacity\n```\nRECALLED fence\n```"),
+    remembered(
+        Kind.FUNCTION,
+        Layer.GRAPH,
+        "def RECALLED_code():\n    return '</code><memory>'\n",
+        "src/a.py",
+        "f",
+    ),
+    remembered(
+        Kind.DECISION, Layer.GOVERNANCE, "RECALLED decision: use tenacity\n```\nRECALLED fence\n```"
+    ),
     remembered(Kind.EXCHANGE, Layer.SESSION, "Task: RECALLED question\n\nAnswer: RECALLED answer"),
     remembered(Kind.FAILURE, Layer.PROJECT, "pytest\nRECALLED KeyError"),
 )
@@ -44,7 +53,17 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
     entries = []
     for memory in MEMORIES:
         candidate = Candidate(
-            memory.id, memory.content_hash, memory.layer, memory.kind, memory.path, memory.entity, 1, 2, "", 9, 0.0
+            memory.id,
+            memory.content_hash,
+            memory.layer,
+            memory.kind,
+            memory.path,
+            memory.entity,
+            1,
+            2,
+            "",
+            9,
+            0.0,
         )
         ranked = Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
         entries.append(BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header"))
@@ -78,7 +97,11 @@ def whole_prompt() -> str:
     """Return the answering prompt with every optional part."""
     entries = bundle("xml")
     turn = Turn(
-        task=TASK, file="src/a.py", file_text="RECALLED file", diff="-RECALLED\n+RECALLED", errors="RECALLED error"
+        task=TASK,
+        file="src/a.py",
+        file_text="RECALLED file",
+        diff="-RECALLED\n+RECALLED",
+        errors="RECALLED error",
     )
     request = answer_request(
         turn,
@@ -93,7 +116,8 @@ def whole_prompt() -> str:
 
 
 def test_of_our_whole_prompt_the_task_alone_stays() -> None:
-    """Of an exchange with our whole answering prompt only the person's words stay: recalled text is dropped."""
+    """Of an exchange with our whole answering prompt only the person's words stay: recalled text is
+    dropped."""
     assert "RECALLED" in whole_prompt()
     assert spoken_text(whole_prompt()) == TASK
 
@@ -120,7 +144,9 @@ def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, 
     assert "it is the newline" in memory.text
 
 
-def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, store: Store, run: Import) -> None:
+def test_injected_output_of_a_failed_command_goes(
+    root: Path, own_home: Path, store: Store, run: Import
+) -> None:
     """A failed command that printed our bundle stores none of it as a failure."""
     log = (
         ClaudeLog(root)
@@ -130,16 +156,30 @@ def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, st
     )
     log.write(own_home)
     run()
-    assert not [text for *_, text in read_with_bodies(store.connection, "id", "true") if "RECALLED" in text]
+    assert not [
+        text for *_, text in read_with_bodies(store.connection, "id", "true") if "RECALLED" in text
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
         ("<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>", "fix it"),
-        ("# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nfix it", "fix it"),
-        ("<system-reminder>a</system-reminder>fix<system-reminder>b</system-reminder> it", "fix it"),
-        ("show me <diff> and <code> and <errors> in HTML", "show me <diff> and <code> and <errors> in HTML"),
+        (
+            (
+                "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for"
+                " Codex:\nfix it"
+            ),
+            "fix it",
+        ),
+        (
+            "<system-reminder>a</system-reminder>fix<system-reminder>b</system-reminder> it",
+            "fix it",
+        ),
+        (
+            "show me <diff> and <code> and <errors> in HTML",
+            "show me <diff> and <code> and <errors> in HTML",
+        ),
         ("what does <memory> mean?", "what does <memory> mean?"),
         ("Errors: it says no", "Errors: it says no"),
         ("see\n<environment_context>\nnever closed", "see\n\nnever closed"),
@@ -159,7 +199,14 @@ def test_it_is_stable(text: str) -> None:
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "unit", ['<memory id="m_1" score="0.5">', "<system-reminder>", "[m_0123456789abcdef0123] ", "```\n", "## \n\n"]
+    "unit",
+    [
+        '<memory id="m_1" score="0.5">',
+        "<system-reminder>",
+        "[m_0123456789abcdef0123] ",
+        "```\n",
+        "## \n\n",
+    ],
 )
 def test_it_takes_linear_time(unit: str) -> None:
     """Nested openings take linear time: eight times the CPU for eight times the text."""

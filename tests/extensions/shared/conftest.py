@@ -24,8 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", params=sorted(KINDS))
-def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOfTests]:
-    """A server of each kind for all tests; skipped if not installed. A test that kills it restarts it."""
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerOfTests]:
+    """A server of each kind for all tests; skipped if not installed.
+
+    A test that kills it restarts it.
+    """
     started = KINDS[request.param](tmp_path_factory.mktemp(request.param))
     yield started
     started.kill()

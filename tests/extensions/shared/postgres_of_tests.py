@@ -1,4 +1,7 @@
-"""A real PostgreSQL with its own folder and port. Root starts it as another user, since it refuses root."""
+"""A real PostgreSQL with its own folder and port.
+
+Root starts it as another user, since it refuses root.
+"""
 
 import atexit
 import os
@@ -23,14 +26,27 @@ class PostgresOfTests:
 
     def __init__(self, home: Path, programs: Path) -> None:
         self._home, self._programs, self._port = home, programs, free_port()
-        self._data = Path(tempfile.mkdtemp(prefix="xscore-postgres-"))  # not in `home`: another user must reach it
+        # Not in `home`: another user must reach it.
+        self._data = Path(tempfile.mkdtemp(prefix="xscore-postgres-"))
         atexit.register(shutil.rmtree, self._data, ignore_errors=True)
         self.url = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
         self._user = _user_beside_root()
         if self._user is not None:
             os.chown(self._data, self._user, -1)
-        self._run("initdb", "-D", str(self._data), "-U", "tester", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
+        self._run(
+            "initdb",
+            "-D",
+            str(self._data),
+            "-U",
+            "tester",
+            "-A",
+            "trust",
+            "-N",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        )
 
     def start(self) -> None:
         """Return once it answers. Retried while remains of a killed one prevent the start."""
@@ -64,7 +80,9 @@ class PostgresOfTests:
 
     def _processes(self) -> list[int]:
         """Return the listening process, then the answering ones; each has its own process group."""
-        listed = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)
+        listed = subprocess.run(
+            ["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False
+        )
         return [self.pid, *map(int, listed.stdout.split())]
 
     def _runs(self) -> bool:
@@ -73,7 +91,11 @@ class PostgresOfTests:
         return self._answers()
 
     def _begin(self) -> None:
-        options = {"port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
+        options = {
+            "port": self._port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+        }
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with (self._home / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -90,7 +112,12 @@ class PostgresOfTests:
 
     def _run(self, program: str, *words: str) -> None:
         ran = subprocess.run(
-            [self._programs / program, *words], user=self._user, cwd="/", capture_output=True, text=True, check=False
+            [self._programs / program, *words],
+            user=self._user,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr
 
@@ -98,7 +125,9 @@ class PostgresOfTests:
 def postgres_of_tests(home: Path) -> PostgresOfTests:
     """Start PostgreSQL in this folder; skip the test where it is not installed."""
     found = shutil.which("postgres")
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name))
+    places = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name)
+    )
     programs = places[-1] if places else Path(found).resolve().parent if found else None
     if programs is None:
         not_here("postgres", "apt-get install postgresql")

@@ -1,4 +1,5 @@
-"""What tests need to start a server: a free port, patience, and a skip if its program is missing."""
+"""What tests need to start a server: a free port, patience, and a skip if its program is
+missing."""
 
 import os
 import socket

@@ -1,7 +1,9 @@
 """Real shared servers started by the tests, each with its own folder and port.
 
-Where the program is not installed, its tests are skipped with what to install; in continuous integration they fail.
-A kind of server is one entry of `KINDS`; every test in this folder that asks for `server` runs with each.
+Where the program is not installed, its tests are skipped with what to install; in continuous
+integration they fail.
+A kind of server is one entry of `KINDS`; every test in this folder that asks for `server` runs with
+each.
 """
 
 import shutil
@@ -50,13 +52,26 @@ class RedisOfTests:
 
     def start(self) -> None:
         """Return once it answers."""
-        options = {"port": self._port, "bind": "127.0.0.1", "dir": self._home, "save": "", "daemonize": "no"}
+        options = {
+            "port": self._port,
+            "bind": "127.0.0.1",
+            "dir": self._home,
+            "save": "",
+            "daemonize": "no",
+        }
         durable = {"appendonly": "yes", "appendfsync": "always"}
-        words = [word for name, value in {**options, **durable}.items() for word in (f"--{name}", str(value))]
+        words = [
+            word
+            for name, value in {**options, **durable}.items()
+            for word in (f"--{name}", str(value))
+        ]
         with (self._home / "log").open("ab") as log:
-            self._process = subprocess.Popen(["redis-server", *words], stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                ["redis-server", *words], stdout=log, stderr=subprocess.STDOUT
+            )
         wait_until(
-            lambda: self._ping() == b"+PONG\r\n", otherwise=f"redis-server did not start: see {self._home / 'log'}"
+            lambda: self._ping() == b"+PONG\r\n",
+            otherwise=f"redis-server did not start: see {self._home / 'log'}",
         )
 
     def kill(self) -> None:
@@ -93,5 +108,8 @@ def redis_of_tests(home: Path) -> ServerOfTests:
     return server
 
 
-KINDS: dict[str, Callable[[Path], ServerOfTests]] = {"postgres": postgres_of_tests, "redis": redis_of_tests}
+KINDS: dict[str, Callable[[Path], ServerOfTests]] = {
+    "postgres": postgres_of_tests,
+    "redis": redis_of_tests,
+}
 """Kind -> a function that starts one in an empty folder."""

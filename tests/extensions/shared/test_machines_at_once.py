@@ -1,4 +1,5 @@
-"""Several machines ask the same question at once, each with its own clone and store: each candidate is paid once."""
+"""Several machines ask the same question at once, each with its own clone and store: each candidate
+is paid once."""
 
 import json
 import os
@@ -33,7 +34,9 @@ def clone(home: Path, functions: int) -> Path:
     root = home / "code"
     root.mkdir(parents=True)
     for start in range(0, functions, 50):
-        lines = (f"def f_{number}(x):\n    return x + {number}\n" for number in range(start, start + 50))
+        lines = (
+            f"def f_{number}(x):\n    return x + {number}\n" for number in range(start, start + 50)
+        )
         (root / f"part_{start:05}.py").write_text("\n\n".join(lines))
     return root
 
@@ -50,7 +53,11 @@ class Machine:
         shared: SharedSettings,
         judge: str = "openai:judge-2",
     ) -> None:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(("XSCORE_", "OPENAI_"))}
+        environ = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("XSCORE_", "OPENAI_"))
+        }
         environ |= {
             "HOME": str(home),
             "OPENAI_BASE_URL": provider.url,
@@ -61,7 +68,16 @@ class Machine:
             "XSCORE_SHARED_TENANT": shared.tenant,
             "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
         }
-        words = ["ask", "why is x wrong?", "--no-answer", "--json", "--pack-size", "1", "--judge", judge]
+        words = [
+            "ask",
+            "why is x wrong?",
+            "--no-answer",
+            "--json",
+            "--pack-size",
+            "1",
+            "--judge",
+            judge,
+        ]
         command = [
             sys.executable,
             "-m",
@@ -76,7 +92,12 @@ class Machine:
         ]
         root = clone(home, functions)
         self.process = subprocess.Popen(
-            command, cwd=root, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=root,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def receipt(self) -> dict[str, Any]:
@@ -101,7 +122,9 @@ def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
 
     def start(number: int, **terms: Any) -> list[Machine]:
         for _ in range(number):
-            started.append(Machine(tmp_path / f"machine_{len(started)}", **{"provider": provider, **terms}))
+            started.append(
+                Machine(tmp_path / f"machine_{len(started)}", **{"provider": provider, **terms})
+            )
         return started
 
     yield start
@@ -124,7 +147,9 @@ def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions:
 def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettings) -> None:
     """Requests of hundreds of questions are claimed and shared like prompts of one memory."""
     with DecisionServer(score=lambda _memory, _turn: 4, latency_s=0.3) as host:
-        started = machines(2, functions=1_600, shared=shared, provider=host, judge="systemone:jev-1.14.0")
+        started = machines(
+            2, functions=1_600, shared=shared, provider=host, judge="systemone:jev-1.14.0"
+        )
         coverage = [one.receipt()["coverage"] for one in started]
         assert [(one["candidates"], one["unjudged"]) for one in coverage] == [(1_600, 0)] * 2
         assert sum(one["judged"] for one in coverage) == host.questions == 1_600
@@ -136,10 +161,13 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
 def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid twice."""
+    """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid
+    twice."""
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
-        wait_until(lambda least=after: provider.counts.requests >= least, otherwise="they judge nothing")  # type: ignore[misc]  # the default binds this round's value
+        wait_until(
+            lambda least=after: provider.counts.requests >= least, otherwise="they judge nothing"
+        )  # type: ignore[misc]  # the default binds this round's value
         running.kill()
         running.start()
     receipts = [one.receipt() for one in started]
@@ -152,12 +180,14 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 def test_what_a_killed_machine_was_paying_for_is_taken_over(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """The others finish after its lease, and pay again for its calls in flight and unshared judgments."""
+    """The others finish after its lease, and pay again for its calls in flight and unshared
+    judgments."""
     started = machines(MACHINES, functions=600, shared=shared)
     wait_until(lambda: provider.counts.requests >= 150, otherwise="they judge nothing")
     started[0].process.kill()
     started[0].ended()
     receipts = [one.receipt() for one in started[1:]]
     assert [receipt["coverage"]["unjudged"] for receipt in receipts] == [0] * 3
-    untold = 16 * (1 + round(GATHER_S / LATENCY_S))  # in flight, and what came in since it last told the server
+    # In flight, and what came in since it last told the server.
+    untold = 16 * (1 + round(GATHER_S / LATENCY_S))
     assert 600 <= provider.counts.requests <= 600 + untold

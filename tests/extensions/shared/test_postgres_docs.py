@@ -21,8 +21,8 @@ pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, sco
 
 @pytest.fixture
 def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
-    """The SQL blocks of docs/shared.md, the first of them run; names are replaced for this test. URL without user;
-    blocks.
+    """The SQL blocks of docs/shared.md, the first of them run; names are replaced for this test.
+    URL without user; blocks.
     """
     own, text = token_hex(4), (Path(__file__).parents[3] / "docs" / "shared.md").read_text()
     for name in ("our_team", "other_team", "DATABASE judgments"):
@@ -32,7 +32,10 @@ def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
         for statement in first.strip().split("\n"):
             admin.execute(statement.encode())
         admin.execute(f"CREATE ROLE other_team_{own} LOGIN PASSWORD 'hunter2'".encode())
-        yield running.url.replace("tester", "{user}_" + own).rpartition("/")[0] + f"/judgments_{own}", others
+        yield (
+            running.url.replace("tester", "{user}_" + own).rpartition("/")[0] + f"/judgments_{own}",
+            others,
+        )
         admin.execute(f"DROP DATABASE judgments_{own} WITH (FORCE)".encode())
         admin.execute(f"DROP ROLE our_team_{own}, other_team_{own}".encode())
 
@@ -41,7 +44,9 @@ async def test_users_have_what_the_docs_give_them(docs: tuple[str, list[str]]) -
     """The owner makes the tables; another user lacks rights until given those in the docs."""
     url, (grants,) = docs
     owner = SharedServer(PostgresDriver(url.format(user="our_team"), tenant="t"))
-    other = SharedServer(PostgresDriver(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t"))
+    other = SharedServer(
+        PostgresDriver(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t")
+    )
     assert await claim(owner, "a") == "o"
     assert "permission denied" in (await refused(other.check())).message
     do(url.format(user="our_team"), grants.splitlines()[0])

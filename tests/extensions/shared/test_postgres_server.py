@@ -1,4 +1,5 @@
-"""Specific to PostgreSQL: table creation, rights, ended connections, hanging servers and clients, locks."""
+"""Specific to PostgreSQL: table creation, rights, ended connections, hanging servers and clients,
+locks."""
 
 import asyncio
 import gc
@@ -37,7 +38,9 @@ def admin(running: ServerOfTests) -> Iterator[Admin]:
 def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
     """A new database; its options are the test's parameter."""
     name = f"db_{token_hex(4)}"
-    admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 {getattr(request, 'param', '')}".encode())
+    admin.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 {getattr(request, 'param', '')}".encode()
+    )
     yield running.url.rpartition("/")[0] + f"/{name}"
     admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
@@ -64,7 +67,9 @@ def do(url: str, *statements: str) -> None:
 
 async def claim(server: SharedServer, *contents: str, runner: str = "one") -> str:
     """Claim contents one by one; return the owners by first letter."""
-    found = await server.claim(TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30)
+    found = await server.claim(
+        TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30
+    )
     return "".join(one.share.value[0] for one in found)
 
 
@@ -93,16 +98,22 @@ async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: s
 async def test_older_tables_are_migrated_once_by_many_at_once(
     machine: Machine, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step runs once, under a lock; judgments stay, and who still reads the version before is told."""
+    """A step runs once, under a lock; judgments stay, and who still reads the version before is
+    told."""
     older = machine()
     await older.store_judgments(TURN, [Judgment("a", 0.5)])
     monkeypatch.setattr(postgres_server, "VERSION", 2)
     step = "ALTER TABLE xscore.judgment ADD COLUMN note text NOT NULL DEFAULT ''"
     monkeypatch.setattr(postgres_server, "STEPS", {2: step})
-    assert await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8))) == ["o"] * 8
+    assert (
+        await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
+        == ["o"] * 8
+    )
     with closing(psycopg.connect(url)) as connection:
         assert connection.execute("SELECT number FROM xscore.version").fetchall() == [(2,)]
-        assert connection.execute("SELECT content, note FROM xscore.judgment").fetchall() == [("a", "")]
+        assert connection.execute("SELECT content, note FROM xscore.judgment").fetchall() == [
+            ("a", "")
+        ]
     monkeypatch.setattr(postgres_server, "VERSION", 1)
     assert "newer xscore (schema 2; this one reads 1)" in (await refused(machine().check())).message
 
@@ -130,7 +141,9 @@ async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: st
     assert await claim(server, "a", runner="two") == "o"
 
 
-async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine, admin: Admin) -> None:
+async def test_connections_that_were_closed_are_replaced_unseen(
+    machine: Machine, admin: Admin
+) -> None:
     """After a restart, or behind a firewall that drops connections, no request fails."""
     server = machine()
     await asyncio.gather(*(claim(server, str(number)) for number in range(8)))
@@ -147,8 +160,11 @@ def ended(admin: Admin, server: SharedServer) -> int:
 
 
 @pytest.mark.parametrize("kept", [0, 3])
-async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, machine: Machine, kept: int) -> None:
-    """No call waits on, no connection is left behind, and once it answers again it is used again."""
+async def test_a_server_that_hangs_is_given_up_in_time(
+    running: ServerOfTests, machine: Machine, kept: int
+) -> None:
+    """No call waits on, no connection is left behind, and once it answers again it is used
+    again."""
     server = machine()
     await asyncio.gather(*(claim(server, str(number)) for number in range(kept)))
     running.hang()
@@ -166,16 +182,25 @@ async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, m
         assert await claim(server, "b") == "o"
 
 
-async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine: Machine, admin: Admin) -> None:
-    """Eight claim, keep and release in any order: each content has one owner at a time, without deadlock."""
+async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(
+    machine: Machine, admin: Admin
+) -> None:
+    """Eight claim, keep and release in any order: each content has one owner at a time, without
+    deadlock."""
     owners: dict[str, str] = {}
 
     async def run(number: int) -> None:
         server, order, runner = machine(), random.Random(number), f"r{number}"
         for _ in range(12):
             contents = order.sample([str(content) for content in range(40)], 10)
-            found = await server.claim(TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30)
-            mine = [c for c, one in zip(contents, found, strict=True) if one.share is ClaimState.OURS and not one.known]
+            found = await server.claim(
+                TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30
+            )
+            mine = [
+                c
+                for c, one in zip(contents, found, strict=True)
+                if one.share is ClaimState.OURS and not one.known
+            ]
             for content in mine:
                 assert owners.setdefault(content, runner) == runner
             await server.heartbeat(runner, lease_s=30)
@@ -196,13 +221,19 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
     assert await claim(server, "a", runner="two") == "o"
     await server.release_runner("three")
     with closing(psycopg.connect(url)) as connection:
-        assert connection.execute("SELECT content, runner FROM xscore.claim").fetchall() == [("a", "two")]
+        assert connection.execute("SELECT content, runner FROM xscore.claim").fetchall() == [
+            ("a", "two")
+        ]
         assert connection.execute("SELECT name FROM xscore.runner").fetchall() == [("two",)]
 
 
-async def reserve(server: SharedServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
+async def reserve(
+    server: SharedServer, name: str, usd: str, *, cap: str = "1", day: str = DAY
+) -> Decimal:
     """Let a reservation hold dollars of a capped day."""
-    return await server.reserve(name, day, Decimal(usd), Decimal(0), cap_usd=Decimal(cap), lease_s=30)
+    return await server.reserve(
+        name, day, Decimal(usd), Decimal(0), cap_usd=Decimal(cap), lease_s=30
+    )
 
 
 async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
@@ -222,4 +253,6 @@ async def test_transactions_that_read_an_old_state_are_refused(machine: Machine,
     await claim(machine(), "a")
     name = url.rpartition("/")[2]
     do(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
-    assert "default_transaction_isolation" in (await refused(reserve(machine(), "one", "1"))).message
+    assert (
+        "default_transaction_isolation" in (await refused(reserve(machine(), "one", "1"))).message
+    )

@@ -1,4 +1,5 @@
-"""The local store with a server behind it: paid once over all stores, stored locally first, and outages."""
+"""The local store with a server behind it: paid once over all stores, stored locally first, and
+outages."""
 
 import asyncio
 import sqlite3
@@ -51,7 +52,9 @@ class Place(Struct):
         with closing(connect_store(self.path)) as connection:
             known = read_judgments(connection, (TURN, judge_key(JUDGE), 0))
             return {
-                content: read_reasons(connection, (TURN, judge_key(JUDGE), 0), [content]).get(content, "")
+                content: read_reasons(connection, (TURN, judge_key(JUDGE), 0), [content]).get(
+                    content, ""
+                )
                 for content in sorted(known)
             }
 
@@ -103,9 +106,13 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
     async with there.claims() as others:
         async with here.claims() as claims:
             await claims.claim([["a"], ["b"]], at_most=2)
-            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [ClaimState.THEIRS] * 2
+            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [
+                ClaimState.THEIRS
+            ] * 2
             with closing(sqlite3.connect(there.path)) as connection:
-                await until(lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,))
+                await until(
+                    lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,)
+                )
         assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
 
 
@@ -159,7 +166,9 @@ async def test_without_the_server_the_local_store_goes_on(
     said: list[str] = []
     link = link_of(no_server, note=said.append, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        place = Place(tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link))
+        place = Place(
+            tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
+        )
         async with place.claims() as claims:
             for content in "abc":
                 (found,) = await claims.claim([[content]], at_most=1)
@@ -170,13 +179,16 @@ async def test_without_the_server_the_local_store_goes_on(
     (once,) = said
     assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1
-    assert place.through.warnings() == ("only in the local store, since the shared server was away: 3 judgments",)
+    assert place.through.warnings() == (
+        "only in the local store, since the shared server was away: 3 judgments",
+    )
 
 
 async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_up(
     tmp_path: Path, link_of: Callable[..., ServerLink]
 ) -> None:
-    """If 3,000 nested arrays come as an answer, every candidate is still claimed and judged locally."""
+    """If 3,000 nested arrays come as an answer, every candidate is still claimed and judged
+    locally."""
     sane_left = 1
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -196,7 +208,9 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
     url = NOBODY.format(port=serving.sockets[0].getsockname()[1])
     link = link_of(SharedSettings(url=Secret(url)), note=said.append, timeout_s=2)
     async with GroupCommit(tmp_path / "memory.db") as commits, serving:
-        place = Place(tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link))
+        place = Place(
+            tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
+        )
         async with place.claims() as claims:
             for content in "abc":
                 (found,) = await claims.claim([[content]], at_most=1)
@@ -237,7 +251,9 @@ async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
         yield make
 
 
-async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlace, running: ServerOfTests) -> None:
+async def test_what_was_judged_meanwhile_is_told_when_it_is_back(
+    place: MakePlace, running: ServerOfTests
+) -> None:
     """An outage loses nothing: earlier judgments are there, and those made during it arrive."""
     said: list[str] = []
     here = await place("here", note=said.append, timeout_s=0.3, look_again_s=0.1)

@@ -1,4 +1,5 @@
-"""A tenant's daily dollars: never beyond the cap over all processes, and dead processes return theirs."""
+"""A tenant's daily dollars: never beyond the cap over all processes, and dead processes return
+theirs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,10 +43,14 @@ async def own(tmp_path: Path) -> AsyncIterator[Budget]:
 
 async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
     """Return what the cap leaves."""
-    return await server.reserve("look", day, Decimal(0), Decimal(0), cap_usd=Decimal(cap), lease_s=1)
+    return await server.reserve(
+        "look", day, Decimal(0), Decimal(0), cap_usd=Decimal(cap), lease_s=1
+    )
 
 
-async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSettings, server: SharedServer) -> None:
+async def test_four_processes_never_pass_the_cap(
+    own: Budget, shared: SharedSettings, server: SharedServer
+) -> None:
     """All of it can be spent and not a call more, with far fewer round trips than calls."""
     counted = [Relay(server_factory(shared)()) for _ in range(4)]
     bound, actual = Decimal("0.01"), Decimal("0.004")
@@ -79,7 +84,8 @@ async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSett
 async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
     own: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
-    """An unknown cost counts in full; an overestimate is returned, and an underestimate is added."""
+    """An unknown cost counts in full; an overestimate is returned, and an underestimate is
+    added."""
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock())
     for actual in (None, Decimal("0.05"), Decimal("0.15")):
         await dollars.settle(await dollars.reserve(Decimal("0.1")), actual)

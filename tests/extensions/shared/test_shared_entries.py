@@ -23,7 +23,9 @@ ONE = Judgment("a" * 32, 0.7, "because – 見 \udce9", "p1", 3, 0.25)
 
 def test_what_was_encoded_comes_back() -> None:
     """Every field, also with a reason that is not UTF-8."""
-    assert decode_judgments(TURN, encode_judgments(TURN, [ONE, ONE._replace(content_hash="b", reason="")])) == {
+    assert decode_judgments(
+        TURN, encode_judgments(TURN, [ONE, ONE._replace(content_hash="b", reason="")])
+    ) == {
         ONE.content_hash: ONE,
         "b": ONE._replace(content_hash="b", reason=""),
     }
@@ -41,7 +43,9 @@ def test_a_changed_field_is_damage(changed: tuple[int, object]) -> None:
         decode_judgments(TURN, [(content, json.dumps(fields))])
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", "null", "[" * 9_000, '["a","b","c","d","e","f"]', b"\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "[1]", "null", "[" * 9_000, '["a","b","c","d","e","f"]', b"\xff"]
+)
 def test_what_is_no_judgment_is_damage(text: str | bytes) -> None:
     """No fault escapes except as the one error."""
     with pytest.raises(StoreDamaged):
@@ -51,7 +55,11 @@ def test_what_is_no_judgment_is_damage(text: str | bytes) -> None:
 def test_a_judgment_of_another_turn_is_damage() -> None:
     """A row moved to another turn, judge, sample or content does not match."""
     ((content, text),) = encode_judgments(TURN, [ONE])
-    for names, named in [(("t", "judge", 0), content), (("turn", "j", 0), content), (("turn", "judge", 1), content)]:
+    for names, named in [
+        (("t", "judge", 0), content),
+        (("turn", "j", 0), content),
+        (("turn", "judge", 1), content),
+    ]:
         with pytest.raises(StoreDamaged):
             decode_judgments(names, [(named, text)])
     with pytest.raises(StoreDamaged):
@@ -73,7 +81,9 @@ async def test_damage_at_the_server_is_not_believed(
     await meddler.aclose()
     said: list[str] = []
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = SharedJudgmentStore(StoredJudgments(commits), link_to(note=said.append, look_again_s=0.01))
+        through = SharedJudgmentStore(
+            StoredJudgments(commits), link_to(note=said.append, look_again_s=0.01)
+        )
         async with through.claims("turn", JUDGE) as claims:
             for content in ("a", "b"):
                 (found,) = await claims.claim([[content]], at_most=1)

@@ -35,7 +35,9 @@ BOTH = [Judgment("a" * 32, 0.5, "of a"), Judgment("b" * 32, 0.6, "of b")]
 
 async def known(server: SharedServer, names: tuple[str, str, int]) -> str:
     """Return which of two contents are judged in a turn, by first letter."""
-    (found,) = await server.claim(names, [["a" * 32, "b" * 32]], at_most=0, runner="one", lease_s=30)
+    (found,) = await server.claim(
+        names, [["a" * 32, "b" * 32]], at_most=0, runner="one", lease_s=30
+    )
     return "".join(sorted(content[0] for content in found.known))
 
 
@@ -70,20 +72,25 @@ async def test_many_turns_are_erased_in_steps(server: SharedServer) -> None:
 def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
     make_repo: MakeRepo, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """Scores and reasons of the erased content are gone, checked by a second request; all others stay."""
+    """Scores and reasons of the erased content are gone, checked by a second request; all others
+    stay."""
     root = make_repo(FILES)
 
     async def ask(settings: Settings) -> str:
         async with Pipeline.open(root, settings) as pipeline:
             say(pipeline.store, WORDS)
-            return (await pipeline.ask(Turn(task="where is the discount taken?"), answer=False)).turn_id
+            return (
+                await pipeline.ask(Turn(task="where is the discount taken?"), answer=False)
+            ).turn_id
 
     with OpenAIServer() as host:
         settings = replace(settings_for(host), shared=shared)
         asyncio.run(ask(settings))
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
         assert shared_servers(store.connection) == (shared_server_name(shared),)
-        (memory,) = (one for one in store.memories(c.id for c in store.pool()).values() if one.text == WORDS)
+        (memory,) = (
+            one for one in store.memories(c.id for c in store.pool()).values() if one.text == WORDS
+        )
         (names,) = store.connection.execute("SELECT turn_key, judge, sample FROM query").fetchall()
         others = [c.content_hash for c in store.pool() if c.id != memory.id]
         erasure.erase_memories(store, [memory.id], now=1.0)
@@ -102,7 +109,8 @@ def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
 
 
 def test_what_a_server_could_not_be_told_is_owed_to_it(tmp_path: Path) -> None:
-    """Hashes outlive the text: by content unless another memory shows it, by turn if a question is erased."""
+    """Hashes outlive the text: by content unless another memory shows it, by turn if a question is
+    erased."""
     (tmp_path / "project").mkdir()
     with Store.open(find_root(tmp_path / "project"), user_data_dir=tmp_path / "user") as store:
         gone, twin, same = (
@@ -114,7 +122,8 @@ def test_what_a_server_could_not_be_told_is_owed_to_it(tmp_path: Path) -> None:
         judge(store.connection, twin, f"as the note says: {WORDS}")
         turn = play(store, "why is the umber walrus late?", "It is low tide.")
         store.connection.execute(
-            "INSERT INTO query (turn_key, judge) VALUES (?, 'j')", (digest("why is the umber walrus late?"),)
+            "INSERT INTO query (turn_key, judge) VALUES (?, 'j')",
+            (digest("why is the umber walrus late?"),),
         )
         erasure.erase_memories(store, [twin.id], now=1.0)
         assert owed_erasures(store.connection) == {}, "nothing was ever shared"
@@ -129,4 +138,6 @@ def test_what_a_server_could_not_be_told_is_owed_to_it(tmp_path: Path) -> None:
         put(store.connection, later := said("Another one that goes later", ordinal=3))
         erasure.erase_memories(store, [later.id], now=2.0)
         (owed,) = owed_erasures(store.connection).values()
-        assert {gone.content_hash, later.content_hash} <= set(owed.contents), "it adds up until it is told"
+        assert {gone.content_hash, later.content_hash} <= set(owed.contents), (
+            "it adds up until it is told"
+        )

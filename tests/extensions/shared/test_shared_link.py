@@ -23,23 +23,34 @@ async def life(server: SharedServer) -> bool:
 
 
 async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
-    """In pairs, so that the latest line shows the state; many requests in one outage report it once."""
+    """In pairs, so that the latest line shows the state; many requests in one outage report it
+    once."""
     flapping, said = Relay(server), list[str]()
     link = flapping.link(require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)
     for outage in (1, 2):
         flapping.is_unavailable = True
-        assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
+        assert (
+            await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3)))
+            == [False] * 3
+        )
         flapping.is_unavailable = False
         await link.wait_until_back()
         assert await link.ask(life, otherwise=False)
-        assert ["goes on" if "continuing" in line else "back" for line in said] == ["goes on", "back"] * outage
-    assert said[0] == "the shared server is away (it said so, 1); continuing with only the local store"
+        assert ["goes on" if "continuing" in line else "back" for line in said] == [
+            "goes on",
+            "back",
+        ] * outage
+    assert (
+        said[0] == "the shared server is away (it said so, 1); continuing with only the local store"
+    )
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False
     await link.aclose()
 
 
-async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
+async def test_a_required_server_that_dies_at_the_end_ends_the_run(
+    server: SharedServer, tmp_path: Path
+) -> None:
     """What was not sent is in the local store, and the run does not count as fully shared."""
     flapping = Relay(server)
     link = flapping.link(timeout_s=1)
@@ -53,5 +64,7 @@ async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: Share
         with pytest.raises(SharedUnavailable):  # without waiting
             await link.wait_until_back()
         await through.aclose()
-    assert through.warnings() == ("only in the local store, since the shared server was away: 1 judgment",)
+    assert through.warnings() == (
+        "only in the local store, since the shared server was away: 1 judgment",
+    )
     await link.aclose()

@@ -1,4 +1,5 @@
-"""Per-minute limits over several processes: held in every second, with less than one request a call."""
+"""Per-minute limits over several processes: held in every second, with less than one request a
+call."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,9 @@ class Watched(Relay):
         super().__init__(server)
         self.grants: list[Grant] = []
 
-    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+    async def take(
+        self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]
+    ) -> float:
         """Pass it on."""
         now = asyncio.get_running_loop().time
         asked = now()
@@ -48,14 +51,19 @@ class Watched(Relay):
 def most_in_a_second(grants: Sequence[Grant]) -> float:
     """Count the requests certain to be in the busiest second, however long answers took."""
     seconds = (
-        sum(one.requests for one in grants if one.earliest >= first.earliest and one.latest < first.earliest + 1.0)
+        sum(
+            one.requests
+            for one in grants
+            if one.earliest >= first.earliest and one.latest < first.earliest + 1.0
+        )
         for first in grants
     )
     return max(seconds, default=0.0)  # 0 on a machine too slow for any wait
 
 
 async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
-    """After the burst no second exceeds 1.05 times the rate over all processes, and each gets its share."""
+    """After the burst no second exceeds 1.05 times the rate over all processes, and each gets its
+    share."""
     rpm, processes, calls = 12_000, 4, 250
     watched = [Watched(server_factory(shared)()) for _ in range(processes)]
     began = asyncio.get_running_loop().time()
@@ -69,7 +77,9 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
 
     await asyncio.gather(*map(process, watched))
     took_s = asyncio.get_running_loop().time() - began
-    grants = sorted((grant for one in watched for grant in one.grants), key=lambda one: one.earliest)
+    grants = sorted(
+        (grant for one in watched for grant in one.grants), key=lambda one: one.earliest
+    )
     assert sum(one.requests for one in grants) >= processes * calls
     assert processes * calls <= rpm / 60 * BURST_S + rpm / 60 * took_s + 1
     assert most_in_a_second([one for one in grants if one.waits]) <= 1.05 * rpm / 60
@@ -85,16 +95,22 @@ async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: Shared
     assert await server.take("h", {"tokens": 2_900}, {"tokens": 60_000}) == 0
 
 
-async def test_what_is_used_beyond_the_bound_is_owed(link_to: NewLink, server: SharedServer) -> None:
+async def test_what_is_used_beyond_the_bound_is_owed(
+    link_to: NewLink, server: SharedServer
+) -> None:
     """A reply longer than its bound is paid off by later ones."""
     rates = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     await rates.take(CALL)
     rates.settle(CALL, RateShare(1, 4_000, 0, 0))
     await rates.aclose()
-    assert await server.take("h", {"tokens": 1_000}, {"tokens": 60_000}) == pytest.approx(2, abs=0.8)
+    assert await server.take("h", {"tokens": 1_000}, {"tokens": 60_000}) == pytest.approx(
+        2, abs=0.8
+    )
 
 
-async def test_a_call_that_is_given_up_leaves_its_share(link_to: NewLink, server: SharedServer) -> None:
+async def test_a_call_that_is_given_up_leaves_its_share(
+    link_to: NewLink, server: SharedServer
+) -> None:
     """A caller cancelled while waiting for its share gives it to the next."""
     rates = SharedRates(LocalRates(rpm=60), link_to(), bucket="h")
     for _ in range(3):
@@ -133,7 +149,9 @@ async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
     await link.aclose()
     strict = SharedRates(
-        LocalRates(rpm=60), ServerLink(server_factory(nobody), require=True, timeout_s=0.1), bucket="h"
+        LocalRates(rpm=60),
+        ServerLink(server_factory(nobody), require=True, timeout_s=0.1),
+        bucket="h",
     )
     with pytest.raises(SharedUnavailable):
         await strict.take(CALL)

@@ -1,4 +1,5 @@
-"""The interface to a shared server, on real ones: judgments, claims, rates, dollars; tenants apart."""
+"""The interface to a shared server, on real ones: judgments, claims, rates, dollars; tenants
+apart."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -19,7 +20,11 @@ SECOND = Judgment("b" * 32, 0.0)
 
 
 async def claim(
-    server: SharedServer, runner: str, *packs: Sequence[str], at_most: int = 9, lease_s: float = 30.0
+    server: SharedServer,
+    runner: str,
+    *packs: Sequence[str],
+    at_most: int = 9,
+    lease_s: float = 30.0,
 ) -> list[ClaimResult]:
     """Claim some packs of `TURN`."""
     return await server.claim(TURN, packs, at_most=at_most, runner=runner, lease_s=lease_s)
@@ -31,7 +36,8 @@ def shares(found: Sequence[ClaimResult]) -> str:
 
 
 async def test_the_first_to_claim_pays(server: SharedServer) -> None:
-    """A pack with one content claimed by another belongs to that one; its other contents stay unclaimed."""
+    """A pack with one content claimed by another belongs to that one; its other contents stay
+    unclaimed."""
     assert shares(await claim(server, "one", ["a", "b"], ["c"])) == "oo"
     assert shares(await claim(server, "two", ["b", "d"], ["e"])) == "to"
     assert shares(await claim(server, "three", ["d"])) == "o"
@@ -58,7 +64,9 @@ async def test_turns_do_not_meet(server: SharedServer) -> None:
     """Judgments and claims of another turn, judge or sample are not visible."""
     await server.store_judgments(TURN, [FIRST])
     await claim(server, "one", ["c"])
-    found = await server.claim(OTHER, [[FIRST.content_hash], ["c"]], at_most=9, runner="two", lease_s=30)
+    found = await server.claim(
+        OTHER, [[FIRST.content_hash], ["c"]], at_most=9, runner="two", lease_s=30
+    )
     assert found == [ClaimResult(ClaimState.OURS, {}), ClaimResult(ClaimState.OURS, {})]
 
 
@@ -76,8 +84,12 @@ async def test_buckets_go_into_debt(server: SharedServer) -> None:
     """A bucket holds three seconds' worth; more can be taken and is usable once earned."""
     limits = {"requests": 600.0, "tokens": 60_000.0}
     assert await server.take("h", {"requests": 30, "tokens": 10}, limits) == 0
-    assert await server.take("h", {"requests": 10, "tokens": 10}, limits) == pytest.approx(1, abs=0.5)
-    assert await server.take("h", {"requests": 10, "tokens": 10}, limits) == pytest.approx(2, abs=0.5)
+    assert await server.take("h", {"requests": 10, "tokens": 10}, limits) == pytest.approx(
+        1, abs=0.5
+    )
+    assert await server.take("h", {"requests": 10, "tokens": 10}, limits) == pytest.approx(
+        2, abs=0.5
+    )
     await server.take("h", {"requests": -50}, limits)
     assert await server.take("h", {"requests": 1, "tokens": 10}, limits) == 0
     assert await server.take("other", {"requests": 30}, limits) == 0
@@ -86,14 +98,24 @@ async def test_buckets_go_into_debt(server: SharedServer) -> None:
 async def test_a_share_larger_than_its_bucket_waits_until_it_is_full(server: SharedServer) -> None:
     """It is granted at once if the bucket is full, and the next waits until the debt is paid."""
     assert await server.take("h", {"requests": 600}, {"requests": 600}) == 0
-    assert await server.take("h", {"requests": 1}, {"requests": 600}) == pytest.approx(57.1, abs=0.5)
+    assert await server.take("h", {"requests": 1}, {"requests": 600}) == pytest.approx(
+        57.1, abs=0.5
+    )
 
 
 async def reserve(
-    server: SharedServer, name: str, usd: str, *, spent: str = "0", day: str = DAY, lease_s: float = 30.0
+    server: SharedServer,
+    name: str,
+    usd: str,
+    *,
+    spent: str = "0",
+    day: str = DAY,
+    lease_s: float = 30.0,
 ) -> Decimal:
     """Let a reservation hold dollars of a day capped at one dollar."""
-    return await server.reserve(name, day, Decimal(usd), Decimal(spent), cap_usd=Decimal(1), lease_s=lease_s)
+    return await server.reserve(
+        name, day, Decimal(usd), Decimal(spent), cap_usd=Decimal(1), lease_s=lease_s
+    )
 
 
 async def report(server: SharedServer, usd: str, *, spent: str) -> None:
@@ -124,11 +146,15 @@ HOSTILE = ["default", "default:judged", "a}:{b", "a%", "*", "A", "a", "x'; --", 
 
 
 async def test_tenants_see_nothing_of_each_other(shared: SharedSettings, tenant: str) -> None:
-    """Judgments, claims, buckets and dollars of one tenant are invisible to another, whatever the names."""
+    """Judgments, claims, buckets and dollars of one tenant are invisible to another, whatever the
+    names."""
     for name in HOSTILE:
         mine = server_factory(replace(shared, tenant=f"{tenant}{name}"))()
         try:
-            assert await claim(mine, "one", [FIRST.content_hash], ["c"]) == [ClaimResult(ClaimState.OURS, {})] * 2
+            assert (
+                await claim(mine, "one", [FIRST.content_hash], ["c"])
+                == [ClaimResult(ClaimState.OURS, {})] * 2
+            )
             await mine.store_judgments(TURN, [FIRST])
             assert await mine.take("h", {"requests": 30}, {"requests": 600}) == 0
             assert await reserve(mine, "one", "1") == 0

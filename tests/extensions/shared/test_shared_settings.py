@@ -1,4 +1,5 @@
-"""`shared.url`: valid forms, who may set it and who sees it; when a server is opened; the doctor's row."""
+"""`shared.url`: valid forms, who may set it and who sees it; when a server is opened; the doctor's
+row."""
 
 import subprocess
 import sys
@@ -42,7 +43,10 @@ def settings(url: str, **more: object) -> SharedSettings:
     [
         ("redis://user:secret@host:6379/0", "redis://host:6379/0"),
         ("rediss://:secret@host/0?password=secret", "rediss://host/0"),
-        ("postgresql://secret@[::1]:5432/database?password=secret#secret", "postgresql://[::1]:5432/database"),
+        (
+            "postgresql://secret@[::1]:5432/database?password=secret#secret",
+            "postgresql://[::1]:5432/database",
+        ),
         ("postgres://host", "postgres://host"),
         ("redis://user:se/cret@host", "(unreadable)"),
         ("http://user:secret@host", "(unreadable)"),
@@ -55,7 +59,9 @@ def test_a_url_is_shown_without_what_it_keeps_secret(url: str, name: str) -> Non
     assert displayed_url(url) == name
 
 
-@pytest.mark.parametrize("url", ["secret", "http://secret@host", "redis://", "redis://u:se/cret@host", "redis://h:0"])
+@pytest.mark.parametrize(
+    "url", ["secret", "http://secret@host", "redis://", "redis://u:se/cret@host", "redis://h:0"]
+)
 def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     """The error shows the valid form and nothing of the URL."""
     with pytest.raises(UsageError, match="names no server") as caught:
@@ -88,17 +94,23 @@ def test_a_missing_extra_says_what_to_install() -> None:
     """Refused before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
     imports = (
-        "from xscore.settings import validate_group\nfrom xscore.settings.model import SharedSettings\n"
-        "from xscore.extensions.shared.connect import server_factory\n"
+        "from xscore.settings import validate_group\nfrom xscore.settings.model import"
+        " SharedSettings\nfrom xscore.extensions.shared.connect import server_factory\n"
     )
-    program = f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")
 
 
 def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
     """A clone's URL is ignored with a message."""
-    (tmp_path / ".xscore.toml").write_text('[shared]\nurl = "redis://evil.example"\nrequire = true\n')
+    (tmp_path / ".xscore.toml").write_text(
+        '[shared]\nurl = "redis://evil.example"\nrequire = true\n'
+    )
     loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert loaded.settings.shared == SharedSettings()
     assert len([warning for warning in loaded.warnings if "shared." in warning]) == 2
@@ -108,7 +120,9 @@ def test_config_show_has_no_password() -> None:
     """The setting is shown as in messages."""
     environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
     found = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
-    assert [one.value for one in found if one.name == "shared.url"] == ["redis://…@host:6379/0?password=…"]
+    assert [one.value for one in found if one.name == "shared.url"] == [
+        "redis://…@host:6379/0?password=…"
+    ]
     assert "hunter2" not in str(found)
 
 
@@ -130,7 +144,9 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
     assert again.warnings == first.warnings
 
 
-async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:
+async def test_the_doctor_says_whether_it_answers(
+    shared: SharedSettings, running: ServerOfTests
+) -> None:
     """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (found,) = await checks.check_shared_server(Settings(shared=shared))
@@ -149,7 +165,8 @@ async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, runnin
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
 async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
-    """On Redis an account with the rights listed in the docs can do everything, for its tenant only."""
+    """On Redis an account with the rights listed in the docs can do everything, for its tenant
+    only."""
     admin = redis.Redis.from_url(running.url)
     await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
     await admin.aclose()

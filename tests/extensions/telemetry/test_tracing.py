@@ -25,7 +25,14 @@ from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
-LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore select", "xscore primary"]
+LIVE = [
+    "xscore index",
+    "xscore pool",
+    "xscore cache",
+    "xscore judge",
+    "xscore select",
+    "xscore primary",
+]
 
 
 class Taken:
@@ -37,7 +44,9 @@ class Taken:
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.traces = provider_sender(self.provider)
 
-    async def ask(self, shop: Path, settings: Settings, turn: Turn = TASK, *, answer: bool = True) -> Answer:
+    async def ask(
+        self, shop: Path, settings: Settings, turn: Turn = TASK, *, answer: bool = True
+    ) -> Answer:
         """Ask in a new pipeline that sends its spans here."""
         async with Pipeline.open(shop, settings, listener=trace_listener(self.traces)) as pipeline:
             return await pipeline.ask(turn, answer=answer)
@@ -55,7 +64,11 @@ class Taken:
     def below(self, above: ReadableSpan) -> list[ReadableSpan]:
         """Return the children of a span."""
         assert above.context is not None
-        return [span for span in self.spans if span.parent and span.parent.span_id == above.context.span_id]
+        return [
+            span
+            for span in self.spans
+            if span.parent and span.parent.span_id == above.context.span_id
+        ]
 
 
 @pytest.fixture
@@ -72,7 +85,11 @@ def told(span: ReadableSpan) -> dict[str, object]:
 def failed_stages(taken: Taken) -> dict[str, str | None]:
     """Stages that ended in an error -> its kind."""
     stages = taken.below(taken.named("xscore ask"))
-    return {span.name: span.status.description for span in stages if span.status.status_code is StatusCode.ERROR}
+    return {
+        span.name: span.status.description
+        for span in stages
+        if span.status.status_code is StatusCode.ERROR
+    }
 
 
 async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
@@ -83,7 +100,10 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
     answer = await taken.ask(shop, settings_for(server, pack_size=2))
     turn = taken.named("xscore ask")
     assert [span.name for span in taken.below(turn)] == LIVE
-    judging, answering = taken.below(taken.named("xscore judge")), taken.below(taken.named("xscore primary"))
+    judging, answering = (
+        taken.below(taken.named("xscore judge")),
+        taken.below(taken.named("xscore primary")),
+    )
     assert len(judging) == answer.judge_usage.attempts > 1
     assert {span.name for span in judging} == {"chat judge-2"}
     assert [span.name for span in answering] == ["chat strong-1"]
@@ -92,21 +112,33 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
     assert all((turn.start_time or 0) <= (span.start_time or 0) for span in taken.spans)
     assert all((span.end_time or 0) <= (turn.end_time or 0) for span in taken.spans)
     assert all(span.status.status_code is StatusCode.UNSET for span in taken.spans)
-    assert turn.instrumentation_scope is not None and turn.instrumentation_scope.schema_url == SCHEMA_URL
+    assert (
+        turn.instrumentation_scope is not None
+        and turn.instrumentation_scope.schema_url == SCHEMA_URL
+    )
 
 
-async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+async def test_spans_say_what_the_receipt_says(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
     """Coverage, kept, dollars and tokens of the spans match the receipt."""
     server.score = table({"shop/prices.py::total": 95})
     answer = await taken.ask(shop, settings_for(server, pack_size=2))
     turn = told(taken.named("xscore ask"))
     assert turn["xscore.turn.id"] == answer.turn_id
     assert turn["gen_ai.conversation.id"] == (answer.session.thread if answer.session else "")
-    assert turn["xscore.coverage.candidates"] == turn["xscore.coverage.judged"] == answer.coverage.candidates
+    assert (
+        turn["xscore.coverage.candidates"]
+        == turn["xscore.coverage.judged"]
+        == answer.coverage.candidates
+    )
     assert turn["xscore.kept"] == len(answer.selected) == 1
     assert turn["xscore.cost_usd"] == 0.0 and turn["xscore.exit_code"] == 0
     calls = [told(span) for span in taken.below(taken.named("xscore judge"))]
-    assert sum(int(str(call["gen_ai.usage.input_tokens"])) for call in calls) == answer.judge_usage.usage.input_tokens
+    assert (
+        sum(int(str(call["gen_ai.usage.input_tokens"])) for call in calls)
+        == answer.judge_usage.usage.input_tokens
+    )
     assert sum(int(str(call["xscore.candidates"])) for call in calls) == answer.coverage.judged
     name, _, port = server.url.partition("//")[2].partition("/")[0].partition(":")
     assert {(call["server.address"], call["server.port"]) for call in calls} == {(name, int(port))}
@@ -120,7 +152,11 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
     (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
     server.answer = "numbat"
     server.score = table({"quokka.py::wombat": 95})
-    asked = Turn(task="Where is the platypus?", errors="potoroo: line 3", scope=Scope(paths=("quokka.py", "shop/")))
+    asked = Turn(
+        task="Where is the platypus?",
+        errors="potoroo: line 3",
+        scope=Scope(paths=("quokka.py", "shop/")),
+    )
     answer = await taken.ask(shop, settings_for(server), replace(asked, file="quokka.py"))
     assert answer.answer == "numbat" and answer.selected[0].path == "quokka.py"
     assert len(taken.spans) >= 9
@@ -129,7 +165,9 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
         assert not [word for word in (*words, str(shop), "shop/") if word in written]
 
 
-async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+async def test_failed_attempts_are_spans_with_an_error(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
     """A retried 429 is an ended span with its kind; the turn itself succeeded."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
     answer = await taken.ask(shop, settings_for(server), answer=False)
@@ -140,8 +178,11 @@ async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenA
     assert taken.named("xscore ask").status.status_code is StatusCode.UNSET
 
 
-async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """A turn whose host has no such model still raises, and its turn and last stage end in that error."""
+async def test_a_turn_without_a_receipt_is_a_span_with_an_error(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
+    """A turn whose host has no such model still raises, and its turn and last stage end in that
+    error."""
     server.misbehave(Fault.UNKNOWN_MODEL, times=99)
     with pytest.raises(ProviderError) as caught:
         await taken.ask(shop, settings_for(server, probe=True))
@@ -169,7 +210,9 @@ async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
     assert all(span.end_time for span in taken.spans)
 
 
-async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path, server: OpenAIServer) -> None:
+async def test_a_turn_stands_below_the_span_of_the_program_around_it(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A program's own trace continues through a turn."""
     taken = Taken()
     tracer = get_tracer("program", tracer_provider=taken.provider)

@@ -52,7 +52,8 @@ async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answe
 async def test_a_collector_gets_every_span_of_a_turn(
     shop: Path, server: OpenAIServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OTLP over HTTP: a span for turn, stages and attempts, with our service name and the environment's attributes."""
+    """OTLP over HTTP: a span for turn, stages and attempts, with our service name and the
+    environment's attributes."""
     server.score = table({"shop/prices.py::total": 95})
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
     (answer,) = await ask(shop, server)
@@ -76,15 +77,24 @@ async def test_the_command_line_is_not_told(
 
 
 async def test_a_collector_that_is_not_there_costs_one_warning(
-    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    shop: Path,
+    server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The turn succeeds with a warning; the next one does not connect again, and warns about its spans too."""
+    """The turn succeeds with a warning; the next one does not connect again, and warns about its
+    spans too."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         free_port = free.getsockname()[1]
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port}")
         first, second = await ask(shop, server, times=2)
-    said = [warning for answer in (first, second) for warning in answer.warnings if "telemetry" in warning]
+    said = [
+        warning
+        for answer in (first, second)
+        for warning in answer.warnings
+        if "telemetry" in warning
+    ]
     where = f"the collector at 127.0.0.1:{free_port}"
     assert said == [f"telemetry: {where} {NOT_TAKEN}: ConnectionError", f"telemetry: {LEFT_ALONE}"]
     assert first.exit_code == second.exit_code == 0 and first.answer == server.answer

@@ -32,7 +32,9 @@ async def test_nobody_is_told_unless_it_is_set(
     assert server.counts.requests == answer.judge_usage.attempts + 1
 
 
-async def test_ctrl_c_while_spans_are_sent_loses_no_answer(shop: Path, server: OpenAIServer) -> None:
+async def test_ctrl_c_while_spans_are_sent_loses_no_answer(
+    shop: Path, server: OpenAIServer
+) -> None:
     """The turn is over by then: its result is returned, with a warning about the spans."""
     began, may_end = threading.Event(), threading.Event()
 
@@ -54,10 +56,13 @@ async def test_ctrl_c_while_spans_are_sent_loses_no_answer(shop: Path, server: O
 def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
     """Neither the command line nor the pipeline imports it, nor our span module."""
     program = (
-        "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build, xscore.extensions.telemetry.spans;"
-        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+        "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build,"
+        " xscore.extensions.telemetry.spans;print([name for name in sys.modules if"
+        " name.startswith('opentelemetry')])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
@@ -79,7 +84,9 @@ async def test_a_missing_extra_is_said_before_anything_is_sent(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the setting but without the packages, opening says what to install."""
-    monkeypatch.setattr("xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there")
+    monkeypatch.setattr(
+        "xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there"
+    )
     settings = replace(settings_for(server), telemetry=TelemetrySettings(otel=True))
     with pytest.raises(UsageError, match="not installed") as caught:
         async with Pipeline.open(shop, settings):

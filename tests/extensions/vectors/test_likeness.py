@@ -27,10 +27,14 @@ def embedding_server() -> Iterator[EmbeddingServer]:
         yield running
 
 
-def judging_with(server: EmbeddingServer, judge: str = "lexical", *, embedder: str = "openai:vectors-1") -> Settings:
+def judging_with(
+    server: EmbeddingServer, judge: str = "lexical", *, embedder: str = "openai:vectors-1"
+) -> Settings:
     """Return settings with this judge and an embedder."""
     plain = settings_for(server)
-    return replace(plain, judge=replace(plain.judge, model=judge), embedding=EmbeddingSettings(model=embedder))
+    return replace(
+        plain, judge=replace(plain.judge, model=judge), embedding=EmbeddingSettings(model=embedder)
+    )
 
 
 async def ask(shop: Path, settings: Settings) -> Answer:
@@ -47,7 +51,9 @@ async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set
     return set(server.counts.judgments)
 
 
-async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_server: EmbeddingServer) -> None:
+async def test_with_any_embedder_the_whole_pool_is_judged(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
     """H07: an embedder changes which memories come first, but not which are judged."""
     without = await judged(shop, settings_for(embedding_server), embedding_server)
     assert embedding_server.embedded == []
@@ -58,11 +64,26 @@ async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_
 
 def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: EmbeddingServer) -> None:
     """A turn that embeds spends no CPU second on an unused client."""
-    embedder = {"XSCORE_EMBEDDING_MODEL": "openai:vectors-1", "XSCORE_EMBEDDING_BASE_URL": embedding_server.url}
-    words = [sys.executable, "-X", "importtime", "-m", "xscore", "context", "the discount", "--judge", "lexical"]
+    embedder = {
+        "XSCORE_EMBEDDING_MODEL": "openai:vectors-1",
+        "XSCORE_EMBEDDING_BASE_URL": embedding_server.url,
+    }
+    words = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "xscore",
+        "context",
+        "the discount",
+        "--judge",
+        "lexical",
+    ]
     environ = {**os.environ, **embedder, "OPENAI_API_KEY": "sk-test"}
     done = subprocess.run(words, cwd=shop, env=environ, capture_output=True, text=True, check=False)
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()
+    }
     assert embedding_server.embedded, done.stderr[-2_000:]
     assert "aiohttp" in imported
     assert not {"openai", "anthropic"} & imported
@@ -109,7 +130,8 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
 
 
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """Embedding calls are recorded as `embed`, with tokens and price, and are in the turn's receipt."""
+    """Embedding calls are recorded as `embed`, with tokens and price, and are in the turn's
+    receipt."""
     async with Pipeline.open(shop, judging_with(embedding_server, "openai:judge-2")) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         rows = pipeline.parts.store.connection.execute(
@@ -118,15 +140,20 @@ async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: Embeddin
     assert len(rows) == len(embedding_server.batches) >= 2
     assert answer.embed_usage is not None and answer.embed_usage.calls == len(rows)
     assert answer.embed_usage.usage.input_tokens == sum(row[1] for row in rows)
-    assert all(outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows)
+    assert all(
+        outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows
+    )
 
 
 async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
-    """After `xscore index` a turn embeds only its task; if the host fails, the index is kept, with a warning."""
+    """After `xscore index` a turn embeds only its task; if the host fails, the index is kept, with
+    a warning."""
     embedding_server.statuses = [400]
-    async with Pipeline.open(shop, judging_with(embedding_server), observer=(told := EventList())) as pipeline:
+    async with Pipeline.open(
+        shop, judging_with(embedding_server), observer=(told := EventList())
+    ) as pipeline:
         report = await pipeline.index()
         assert report.memories.total > 5
         assert any("have no vector yet" in message for message in told.notes)
@@ -136,7 +163,9 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
         assert len(embedding_server.embedded) == report.memories.total + 1
 
 
-async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
+async def test_without_an_embedder_nothing_changes(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
     """`terms` is the default: no call, and the same scores and judge."""
     async with Pipeline.open(shop, judging_with(embedding_server, embedder="terms")) as pipeline:
         plain = await pipeline.ask(TASK, answer=False)

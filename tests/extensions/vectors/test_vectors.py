@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from tests.store.conftest import function
 from xscore.extensions.vectors import turn_likeness
-from xscore.extensions.vectors.turn_likeness import EndpointEmbedder, embed_missing, nearest, unit_rows
+from xscore.extensions.vectors.turn_likeness import (
+    EndpointEmbedder,
+    embed_missing,
+    nearest,
+    unit_rows,
+)
 from xscore.platform import database
 from xscore.store import memory_writer
 from xscore.store.store import Store
@@ -109,14 +114,24 @@ async def test_a_kill_between_two_batches_keeps_the_first(store: Store) -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(1, 70), st.integers(0, 1_000))
-def test_the_nearest_are_those_of_the_exact_cosine(count: int, dims: int, k: int, seed: int) -> None:
+def test_the_nearest_are_those_of_the_exact_cosine(
+    count: int, dims: int, k: int, seed: int
+) -> None:
     """B17: for any dimension, search returns the k best by cosine, best first, ties by id."""
     chance = np.random.default_rng(seed)
     rows = chance.integers(-2, 3, size=(count, dims)).astype("<f2")
     query = chance.integers(-2, 3, size=dims).astype(np.float32)
     blobs = [(f"m{at:03}", row.tobytes()) for at, row in enumerate(rows)]
     found = nearest([*blobs, ("other", np.ones(dims + 1, "<f2").tobytes())], query, k)
-    scores = dict(zip([name for name, _ in blobs], (unit_rows(rows) @ unit_rows(query)[0]).tolist(), strict=True))
-    assert np.allclose([score for _, score in found], sorted(scores.values(), reverse=True)[:k], atol=1e-6)
+    scores = dict(
+        zip(
+            [name for name, _ in blobs],
+            (unit_rows(rows) @ unit_rows(query)[0]).tolist(),
+            strict=True,
+        )
+    )
+    assert np.allclose(
+        [score for _, score in found], sorted(scores.values(), reverse=True)[:k], atol=1e-6
+    )
     assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in found)
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))

@@ -1,1 +1,2 @@
-"""What connects coding agents to xscore: prompt hooks, the MCP server, the background process, and installation."""
+"""What connects coding agents to xscore: prompt hooks, the MCP server, the background process, and
+installation."""

@@ -1,8 +1,10 @@
-"""Start the background process of a store if none runs. Hooks and servers call this and must not wait.
+"""Start the background process of a store if none runs. Hooks and servers call this and must not
+wait.
 
-The process is `xscore watch`. One transaction checks that no other one runs and writes the lease for the new one, so
-callers that ask at the same moment start only one. What it does is in `background_work`. Trade-off: while another
-process holds the write lock for longer than `CONTENDED_MS`, one is started without a lease and ends if not needed.
+The process is `xscore watch`. One transaction checks that no other one runs and writes the lease
+for the new one, so callers that ask at the same moment start only one. What it does is in
+`background_work`. Trade-off: while another process holds the write lock for longer than
+`CONTENDED_MS`, one is started without a lease and ends if not needed.
 """
 
 import os
@@ -28,26 +30,35 @@ if TYPE_CHECKING:
     from xscore.settings import Settings
 
 LEASE_VARIABLE = "_XSCORE_LEASE"
-"""Environment variable with the name of the lease; a process started with it ends when nothing is left to do."""
+"""Environment variable with the name of the lease; a process started with it ends when nothing is
+left to do."""
 CHANGES_ASKED = "background_changes"
 """Key in `worktree_meta`: someone asked for changes to be judged again."""
 PATIENCE_MS = 10
 """How long to wait for another process's transaction, in milliseconds."""
 CONTENDED_MS = 250
-"""How long to wait once more: the process holding the store may be starting the background process."""
+"""How long to wait once more: the process holding the store may be starting the background
+process."""
 
 
-def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None, judges_changes: bool = False) -> bool:
-    """Start the background process of this repository; return whether one runs now. Never raises, never waits.
+def wake_background(
+    root: RepositoryRoot, *, settings: "Settings | None" = None, judges_changes: bool = False
+) -> bool:
+    """Start the background process of this repository; return whether one runs now. Never raises,
+    never waits.
 
-    settings: the caller's; None reads them from their files. judges_changes: also judge again, for open threads, what
-    has changed. Does nothing if the store is missing or is not trusted by this user.
+    settings: the caller's; None reads them from their files.
+    judges_changes: also judge again, for open threads, what has changed. Does nothing if the store
+        is missing or is not trusted by this user.
     """
     try:
         if settings is None:
-            from xscore.settings import load_settings  # lazy: a caller that ran a turn passes its settings
+            # lazy: a caller that ran a turn passes its settings.
+            from xscore.settings import load_settings
 
-            found = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
+            found = load_settings(
+                repo_root=root.path, user_file=user_config_file(), environ=os.environ
+            )
             settings = found.settings
         data_dir = user_data_dir(settings.store.user_data_dir)
         if root.read_only or not (opening.has_store(root.store_dir) and root.path.is_dir()):
@@ -56,13 +67,16 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
         if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
         database.refuse_newer(root.store_file, opening.SCHEMA)
-        if database.has_older_header(root.store_file, opening.SCHEMA):  # it has no leases to look at yet
+        # It has no leases to look at yet.
+        if database.has_older_header(root.store_file, opening.SCHEMA):
             _spawn(random_hex(8), root.path)
             return True
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
             try:
-                with closing(opening.connect_store(root.store_file, keys, create=False)) as connection:
+                with closing(
+                    opening.connect_store(root.store_file, keys, create=False)
+                ) as connection:
                     connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
                     enter_worktree(connection, root.worktree)
                     _start_if_none_runs(connection, root.path, judges_changes=judges_changes)
@@ -76,7 +90,9 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
         return False
 
 
-def _start_if_none_runs(connection: sqlite3.Connection, root: Path, *, judges_changes: bool) -> None:
+def _start_if_none_runs(
+    connection: sqlite3.Connection, root: Path, *, judges_changes: bool
+) -> None:
     if judges_changes:
         with database.transaction(connection):
             write_index_meta(connection, CHANGES_ASKED, "1")
@@ -89,7 +105,8 @@ def _start_if_none_runs(connection: sqlite3.Connection, root: Path, *, judges_ch
 
 
 def _spawn(name: str, root: Path) -> int:
-    """Start the process in a session of its own, so that it outlives this one; return its process id."""
+    """Start the process in a session of its own, so that it outlives this one; return its process
+    id."""
     nothing = subprocess.DEVNULL
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "xscore", "watch"],
@@ -100,12 +117,14 @@ def _spawn(name: str, root: Path) -> int:
         stderr=nothing,
         start_new_session=True,
     )
-    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()  # no zombie in a long-lived caller
+    # No zombie in a long-lived caller.
+    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()
     return process.pid
 
 
 def safe_environment() -> dict[str, str]:
-    """Return the environment without relative entries in `PYTHONPATH`: through them a repository could run its code."""
+    """Return the environment without relative entries in `PYTHONPATH`: through them a repository
+    could run its code."""
     environment = dict(os.environ)
     if "PYTHONPATH" in environment:
         places = environment["PYTHONPATH"].split(os.pathsep)

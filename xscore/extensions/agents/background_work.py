@@ -1,9 +1,11 @@
-"""The work of a store's background process: index, finish turns that a deadline cut short, judge changes again.
+"""The work of a store's background process: index, finish turns that a deadline cut short, judge
+changes again.
 
-Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a day, each once per
-process. It never asks and keeps every cap; where the user set no cap on a day, a turn costs at most what it was
-forecast to cost, and all background work of a UTC day `USD_A_DAY`.
-Trade-off: a turn is finished only by the judge that began it; one asked with other packing is left to
+Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a
+day, each once per process. It never asks and keeps every cap; where the user set no cap on a day, a
+turn costs at most what it was forecast to cost, and all background work of a UTC day `USD_A_DAY`.
+Trade-off: a turn is finished only by the judge that began it; one asked with other packing is left
+to
 `xscore continue`.
 """
 
@@ -47,18 +49,21 @@ RETRY_S = 600.0
 """A turn that could not be finished is tried again after this long, if the process lives."""
 _IS_NEWEST = """
     NOT EXISTS (
-        SELECT 1 FROM turn AS later WHERE later.thread = turn.thread AND later.started_at > turn.started_at
+        SELECT 1 FROM turn AS later WHERE later.thread = turn.thread
+          AND later.started_at > turn.started_at
         AND coalesce(json_extract(later.context, '$.command'), '') <> 'background'
     )
 """
 """The turn is the newest that someone asked in its thread."""
 _CUT_SHORT = f"""
     SELECT turn.id, unjudged + coalesce(json_extract(body, '$.carried_over.left'), 0)
-    FROM turn JOIN turn_figures ON turn_figures.turn_id = turn.id JOIN receipt ON receipt.turn_id = turn.id
+    FROM turn JOIN turn_figures ON turn_figures.turn_id = turn.id
+      JOIN receipt ON receipt.turn_id = turn.id
     WHERE worktree = :worktree AND abs(:now - started_at) < 86400
     AND state IN ('partial', 'failed') AND command IN ('hook', 'mcp', 'context')
     AND (
-        json_extract(unjudged_by_cause, '$.deadline') > 0 OR json_extract(body, '$.carried_over.left') > 0
+        json_extract(unjudged_by_cause, '$.deadline') > 0
+          OR json_extract(body, '$.carried_over.left') > 0
         OR json_extract(body, '$.files_left') > 0
     ) AND {_IS_NEWEST} ORDER BY started_at DESC
 """
@@ -130,7 +135,10 @@ class BackgroundWork:
             self.done.files += (await pipeline.index()).files.indexed
 
     async def finish_turns(self) -> bool:
-        """Finish the turns that a deadline cut short; False: it was interrupted. Raises StoreError."""
+        """Finish the turns that a deadline cut short; False: it was interrupted.
+
+        Raises StoreError.
+        """
         while True:
             async with self._pipeline() as pipeline:
                 turn_id, unjudged = self._next_turn(pipeline.store.connection)
@@ -160,13 +168,17 @@ class BackgroundWork:
     def known_paths(self) -> frozenset[str]:
         """Return the paths of files that the index has read. Raises StoreError."""
         with self._reading() as connection:
-            read = connection.execute("SELECT path FROM file WHERE excluded = '' OR file_hash <> ''")
+            read = connection.execute(
+                "SELECT path FROM file WHERE excluded = '' OR file_hash <> ''"
+            )
             return frozenset(path for (path,) in read.fetchall())
 
     @contextmanager
     def _reading(self) -> "Iterator[sqlite3.Connection]":
         keys = opening.key_source(user_data_dir(self._loaded.settings.store.user_data_dir))
-        with closing(database.open_unchecked(self._root.store_file, keys, read_only=True)) as connection:
+        with closing(
+            database.open_unchecked(self._root.store_file, keys, read_only=True)
+        ) as connection:
             enter_worktree(connection, self._root.worktree)
             yield connection
 
@@ -181,7 +193,8 @@ class BackgroundWork:
         return next((row for row in rows if self._tried.get(row[0], since) <= since), ("", 0))
 
     def _asked_here(self) -> dict[str, float | str]:
-        """Return what finds the turns of this worktree: those of another would be judged with other code."""
+        """Return what finds the turns of this worktree: those of another would be judged with other
+        code."""
         return {"now": self._clock(), "worktree": self._root.worktree}
 
     async def _finish(self, turn_id: str) -> Answer:
@@ -202,7 +215,8 @@ class BackgroundWork:
         return answer
 
     async def judge_changes(self) -> bool:
-        """Judge what has changed since the latest question of each open thread; False: it was interrupted.
+        """Judge what has changed since the latest question of each open thread; False: it was
+        interrupted.
 
         Raises StoreError.
         """
@@ -231,7 +245,9 @@ class BackgroundWork:
             changed = tuple([one for one in opened.pool.misses if one.updated_at > asked_at])
             if not (changed and parts.judge.is_model):
                 return True
-            self._lease.say(f"judging {counted(len(changed), 'changed memory', 'changed memories')}")
+            self._lease.say(
+                f"judging {counted(len(changed), 'changed memory', 'changed memories')}"
+            )
             asked = replace(opened, pool=replace(opened.pool, candidates=changed, misses=changed))
             async with parts.open_resources(run_id) as resources:
                 judge = await parts.judge.open(resources, asked)
@@ -245,15 +261,22 @@ class BackgroundWork:
     async def _pipeline(self) -> "AsyncIterator[Pipeline]":
         """Open the repository, unless its store was removed or replaced. Raises StoreError."""
         async with Pipeline.open(
-            self._root.path, self._loaded, observer=_StoreWatch(self._root), clock=self._clock, make=False
+            self._root.path,
+            self._loaded,
+            observer=_StoreWatch(self._root),
+            clock=self._clock,
+            make=False,
         ) as pipeline:
             if pipeline.store.store_id != self._store_id:
-                raise StoreError("the store was removed or replaced", hint="Start `xscore watch` again.")
+                raise StoreError(
+                    "the store was removed or replaced", hint="Start `xscore watch` again."
+                )
             yield pipeline
 
 
 class _StoreWatch(Observer):
-    """Ends a turn whose store was removed while it indexed, since opening the store to write would make a new one."""
+    """Ends a turn whose store was removed while it indexed, since opening the store to write would
+    make a new one."""
 
     def __init__(self, root: RepositoryRoot) -> None:
         self._root = root
@@ -265,19 +288,27 @@ class _StoreWatch(Observer):
 
 
 def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:
-    """Return the parts with this turn's remaining budget. Raises BudgetExhausted if there is none."""
+    """Return the parts with this turn's remaining budget.
+
+    Raises BudgetExhausted if there is none.
+    """
     connection, budget = parts.store.connection, parts.settings.budget
-    caps = [cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)]
+    caps = [
+        cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)
+    ]
     if budget.max_usd_day is None:
         caps.append(USD_A_DAY - _spent_today(parts, now=now))
-        row = connection.execute("SELECT expected_cost FROM turn_figures WHERE turn_id = ?", (turn_id,)).fetchone()
+        row = connection.execute(
+            "SELECT expected_cost FROM turn_figures WHERE turn_id = ?", (turn_id,)
+        ).fetchone()
         if row and row[0]:
             caps.append(money.dollars_of_picodollars(row[0]))
     if not caps or parts.with_cap is None:
         return parts
     if min(caps) <= 0:
         raise BudgetExhausted(
-            "its cap, or the day's, is used up", hint="budget.max_usd_day sets what all work of a day may cost."
+            "its cap, or the day's, is used up",
+            hint="budget.max_usd_day sets what all work of a day may cost.",
         )
     return parts.with_cap(min(caps))
 

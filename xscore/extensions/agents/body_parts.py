@@ -1,8 +1,9 @@
 """Which bodies an agent is likely to need whole, and which lines of the others.
 
-A ranking by words is often wrong about one memory and right about its file, so a body is shown whole only where it is
-short, scores high and is named by the task; of the others stand the first line and those that have words of the task,
-with their numbers. Trade-off: what is meant but bears another name is read by the agent itself.
+A ranking by words is often wrong about one memory and right about its file, so a body is shown
+whole only where it is short, scores high and is named by the task; of the others stand the first
+line and those that have words of the task, with their numbers. Trade-off: what is meant but bears
+another name is read by the agent itself.
 """
 
 from xscore.platform.text import telling_lines
@@ -24,9 +25,12 @@ _AGREES = ("name matches", "class or module name matches", "task names")
 
 
 def is_likely_whole(one: Selected, text: str) -> bool:
-    """Whether an agent will need the whole text: a high score, a short text, and a name that the task shares."""
+    """Whether an agent will need the whole text: a high score, a short text, and a name that the
+    task shares."""
     agrees = any(said in one.reason for said in _AGREES)
-    return one.score >= WHOLE_SCORE and agrees and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
+    return (
+        one.score >= WHOLE_SCORE and agrees and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
+    )
 
 
 def is_shown(one: Selected, place: int, text: str) -> bool:
@@ -37,7 +41,8 @@ def is_shown(one: Selected, place: int, text: str) -> bool:
 
 
 def outline(text: str, task: str, *, first_line: int) -> str:
-    """Return the first line of a text and those that have most words of the task, with their numbers.
+    """Return the first line of a text and those that have most words of the task, with their
+    numbers.
 
     first_line: the number of the text's first line in its file; 0: it has none.
     """

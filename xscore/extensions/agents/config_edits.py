@@ -1,9 +1,10 @@
 """Add entries to a user's JSON or TOML file and remove them again, without touching anything else.
 
-A parser finds the place and the file is edited there as text, so comments, order and indentation stay. Removing what
-was added gives back the same bytes. For this, an entry goes right after the opening bracket, and a list or object that
-we create begins with a line break; one that the user left empty does not. This module knows no client and opens no
-file. Trade-off: an entry added to `{}` shares its line with the bracket.
+A parser finds the place and the file is edited there as text, so comments, order and indentation
+stay. Removing what was added gives back the same bytes. For this, an entry goes right after the
+opening bracket, and a list or object that we create begins with a line break; one that the user
+left empty does not. This module knows no client and opens no file. Trade-off: an entry added to
+`{}` shares its line with the bracket.
 """
 
 import codecs
@@ -37,7 +38,8 @@ class Entry(Struct, frozen=True):
     is_ours: Callable[[object], bool]
     """Recognizes an entry of ours, including one from another version."""
     gives_way: Callable[[Any], bool] = lambda _: True
-    """Whether to replace an entry of ours that differs; if not, it is kept as the user changed it."""
+    """Whether to replace an entry of ours that differs; if not, it is kept as the user changed
+    it."""
 
     @property
     def label(self) -> str:
@@ -45,11 +47,15 @@ class Entry(Struct, frozen=True):
         return ".".join(filter(None, (*self.path, self.key)))
 
 
-def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]) -> bytes:
-    """Return a JSON file with these entries; one that is already there stays. source: None if there is no file.
+def add_entries(
+    source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]
+) -> bytes:
+    """Return a JSON file with these entries; one that is already there stays. source: None if there
+    is no file.
 
-    head: members that a new file begins with and an existing one must have. Raises UsageError if the file is not JSON,
-    lacks such a member, or has a value of another type where an entry belongs.
+    head: members that a new file begins with and an existing one must have.
+    Raises UsageError if the file is not JSON, lacks such a member, or has a value of another type
+    where an entry belongs.
     """
     if source is None:
         whole: dict[str, Any] = dict(head)
@@ -63,7 +69,10 @@ def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, h
     for entry in entries:
         parsed.container(entry)
     if missing := head.keys() - parsed.pairs(parsed.root).keys():
-        raise UsageError(f"{file}: has no {', '.join(sorted(missing))}", hint=f"Add {json.dumps(head)[1:-1]} to it.")
+        raise UsageError(
+            f"{file}: has no {', '.join(sorted(missing))}",
+            hint=f"Add {json.dumps(head)[1:-1]} to it.",
+        )
     for entry in reversed(entries):  # each is inserted at the front, so this keeps their order
         parsed = _Source(source, file)
         found = parsed.own(entry)
@@ -86,14 +95,19 @@ def remove_entries(source: bytes, entries: Sequence[Entry], file: Path) -> bytes
 
 
 def has_entry(source: bytes, entry: Entry, file: Path) -> bool:
-    """Whether the file has this entry, or our entry from another version. Raises UsageError if it is not JSON."""
+    """Whether the file has this entry, or our entry from another version.
+
+    Raises UsageError if it is not JSON.
+    """
     return bool(_Source(source, file).own(entry))
 
 
 def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
-    """Return a TOML file with the table `name` at its end, unless it has one. body: the table's lines.
+    """Return a TOML file with the table `name` at its end, unless it has one. body: the table's
+    lines.
 
-    Raises UsageError if the file is not TOML, or if the parent of the table is written as an inline table.
+    Raises UsageError if the file is not TOML, or if the parent of the table is written as an inline
+    table.
     """
     block = f"[{name}]\n{body}"
     if source is None:
@@ -116,7 +130,8 @@ def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
 def remove_table(source: bytes, name: str, file: Path) -> bytes:
     """Return a TOML file without the table `name` and its sub-tables.
 
-    Raises UsageError if the file is not TOML, or if the table cannot be removed without touching others.
+    Raises UsageError if the file is not TOML, or if the table cannot be removed without touching
+    others.
     """
     if read_table(source, name, file) is None:
         return source
@@ -125,10 +140,13 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
     for number, line in enumerate(lines):
         if re.match(r"\s*\[", line):
             inside = re.match(rf"\s*\[\s*{re.escape(name)}\s*[.\]]", line) is not None
-        if inside and not re.match(r"\s*(#|$)", line):  # a comment after the table may belong to the next one
+        # A comment after the table may belong to the next one.
+        if inside and not re.match(r"\s*(#|$)", line):
             ours.add(number)
     if not ours:
-        raise UsageError(f"{file}: `{name}` has no line [{name}] of its own", hint="Remove it by hand.")
+        raise UsageError(
+            f"{file}: `{name}` has no line [{name}] of its own", hint="Remove it by hand."
+        )
     first, last = min(ours), max(ours)
     bare_end = not lines[last].endswith("\n")
     for _ in range(2 if bare_end else 1):
@@ -141,12 +159,18 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
         kept[-1] = kept[-1].rstrip("\r\n")
     after = "".join(kept).encode()
     if _without(_toml(source, file), name) != _toml(after, file):
-        raise UsageError(f"{file}: cannot remove [{name}] without changing other tables", hint="Remove it by hand.")
+        raise UsageError(
+            f"{file}: cannot remove [{name}] without changing other tables",
+            hint="Remove it by hand.",
+        )
     return after
 
 
 def read_table(source: bytes, name: str, file: Path) -> Any:
-    """Return the value under a dotted name in a TOML file; None if it has none. Raises UsageError if it is not TOML."""
+    """Return the value under a dotted name in a TOML file; None if it has none.
+
+    Raises UsageError if it is not TOML.
+    """
     found: Any = _toml(source, file)
     for part in name.split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -158,7 +182,9 @@ def _toml(source: bytes, file: Path) -> dict[str, Any]:
         return parse_toml(source.decode("utf-8-sig"))
     except ValueError as error:
         line = re.search(r"line (\d+)", str(error))
-        raise UsageError(f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED) from error
+        raise UsageError(
+            f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED
+        ) from error
 
 
 def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -172,24 +198,29 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
 class _Source:
     """A JSON file, parsed so that the byte range of each value is known.
 
-    A repository may bring the file, and a grammar takes memory by the square to recover from some errors: it reads only
-    what the standard parser has accepted. Within comments, of which that one sees nothing, a NUL or bytes that are not
-    UTF-8 would end them for the grammar.
+    A repository may bring the file, and a grammar takes memory by the square to recover from some
+    errors: it reads only what the standard parser has accepted. Within comments, of which that one
+    sees nothing, a NUL or bytes that are not UTF-8 would end them for the grammar.
     """
 
     def __init__(self, data: bytes, file: Path) -> None:
         import tree_sitter_json
         from tree_sitter import Language, Parser
 
-        self.data, self.file = data, file  # places are counted in bytes: a byte order mark is read as spaces
-        read = data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
+        # Places are counted in bytes: a byte order mark is read as spaces.
+        self.data, self.file = data, file
+        read = (
+            data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
+        )
         self.plain = without_comments(read)
         try:
             if "\0" in read.decode():
                 raise ValueError("it holds a NUL")
             value = json.loads(self.plain.decode(), parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
-            raise UsageError(f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED) from error
+            raise UsageError(
+                f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED
+            ) from error
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED) from error
         if not isinstance(value, dict):
@@ -202,12 +233,14 @@ class _Source:
         return json.loads(self._text(node.child_by_field_name("value") or node))
 
     def pairs(self, node: "Node") -> dict[str, "Node"]:
-        """Return the members of an object by key; for a repeated key the last, as JSON parsers do."""
+        """Return the members of an object by key; for a repeated key the last, as JSON parsers
+        do."""
         members = (child for child in node.named_children if child.type == "pair")
         return {json.loads(self._text(pair.child(0))): pair for pair in members}
 
     def container(self, entry: Entry) -> tuple["Node", int]:
-        """Return the innermost existing object or list on an entry's path, and how many keys of the path lead to it."""
+        """Return the innermost existing object or list on an entry's path, and how many keys of the
+        path lead to it."""
         node = self.root
         for depth, key in enumerate(entry.path):
             pair = self.pairs(node).get(key)
@@ -232,14 +265,23 @@ class _Source:
         if depth < len(entry.path):
             return []
         members = [self.pairs(node).get(entry.key)] if entry.key else node.named_children
-        return [own for one in members if one and one.type != "comment" for own in self._own_within(one, entry)]
+        return [
+            own
+            for one in members
+            if one and one.type != "comment"
+            for own in self._own_within(one, entry)
+        ]
 
     def _own_within(self, node: "Node", entry: Entry) -> list["Node"]:
         """Return a member if it is all ours; otherwise the parts of it that are ours."""
         if entry.is_ours(self.value(node)):
             return [node]
         pairs = self.pairs(node).values() if node.type == "object" else ()
-        lists = [value for pair in pairs if (value := pair.child_by_field_name("value")) and value.type == "array"]
+        lists = [
+            value
+            for pair in pairs
+            if (value := pair.child_by_field_name("value")) and value.type == "array"
+        ]
         parts = (part for one in lists for part in one.named_children if part.type != "comment")
         return [part for part in parts if entry.is_ours(self.value(part))]
 
@@ -249,7 +291,8 @@ class _Source:
         return line[: len(line) - len(line.lstrip(b" \t"))].decode()
 
     def insert(self, entry: Entry) -> bytes:
-        """Return the file with an entry right after the bracket of its innermost existing object or list."""
+        """Return the file with an entry right after the bracket of its innermost existing object or
+        list."""
         node, depth = self.container(entry)
         names = [*entry.path, *filter(None, [entry.key])][depth:]
         value = entry.value if entry.key or not names else [entry.value]
@@ -262,7 +305,9 @@ class _Source:
         body = (f"{json.dumps(names[0])}: " if names else "") + json.dumps(value, indent=step)
         text = body.replace("\n", f"\n{indent}")
         if first is not None:
-            text = f"\n{indent}{text}" + ("" if first.type == "comment" and node.named_child_count == 1 else ",")
+            text = f"\n{indent}{text}" + (
+                "" if first.type == "comment" and node.named_child_count == 1 else ","
+            )
         if b"\r\n" in self.data:
             text = text.replace("\n", "\r\n")
         at = node.start_byte + 1
@@ -275,12 +320,15 @@ class _Source:
         return (self.indent_of(first) if first and own_line else "") or "  "
 
     def cut(self, node: "Node") -> bytes:
-        """Return the file without a member, its comma, and each object or list that we created for it alone."""
+        """Return the file without a member, its comma, and each object or list that we created for
+        it alone."""
         parent = node.parent
         assert parent is not None
         around = [child for child in parent.children if child.type != "comment"]
         at = around.index(node)
-        start = max(child.end_byte for child in parent.children if child.end_byte <= node.start_byte)
+        start = max(
+            child.end_byte for child in parent.children if child.end_byte <= node.start_byte
+        )
         spans = [(start, node.end_byte)]
         if around[at + 1].type == ",":
             spans.append((around[at + 1].start_byte, around[at + 1].end_byte))
@@ -294,7 +342,8 @@ class _Source:
         return data
 
     def made_for_it(self, parent: "Node", start: int, node: "Node") -> bool:
-        """Whether we created this object or list, whose last member is `node`: then it begins with a line break."""
+        """Whether we created this object or list, whose last member is `node`: then it begins with
+        a line break."""
         comments = any(child.type == "comment" for child in parent.children)
         inside = parent.parent is not None and parent.parent.type == "pair"
         return inside and not comments and b"\n" in self.data[start : node.start_byte]

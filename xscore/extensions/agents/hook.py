@@ -10,11 +10,14 @@ from xscore.extensions.agents.hook_run import answer_hook
 
 @command()
 @click.argument("event", metavar="|".join(EVENTS))
-@click.option("--client", type=click.Choice(CLIENTS), help="The agent; default: detected from its JSON.")
+@click.option(
+    "--client", type=click.Choice(CLIENTS), help="The agent; default: detected from its JSON."
+)
 def hook(*, event: str, client: str | None, flags: Flags) -> int:
-    """Answer a coding agent's hook: read its JSON from standard input, write ours to standard output. Agents run this.
+    """Answer a coding agent's hook: read its JSON from standard input, write ours to standard
+    output. Agents run this.
 
-    prompt: add what is relevant. session-start: say what was worked on. stop: remember the exchange. post-edit: update
-    the memories of the edited file. The exit code is always 0.
+    prompt: add what is relevant. session-start: say what was worked on. stop: remember the
+    exchange. post-edit: update the memories of the edited file. The exit code is always 0.
     """
     return answer_hook(event, client or "", flags.overrides, flags.names)

@@ -1,7 +1,9 @@
-"""The work of each hook event: before a prompt, at the start of a session, at the end of an exchange, after an edit.
+"""The work of each hook event: before a prompt, at the start of a session, at the end of an
+exchange, after an edit.
 
-An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot be done in time is
-left to the background process. Trade-off: each event opens the store anew, since a hook is a process of its own.
+An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
+be done in time is left to the background process. Trade-off: each event opens the store anew, since
+a hook is a process of its own.
 """
 
 import os
@@ -74,7 +76,8 @@ class HookCall(Struct):
 
     def wake(self, *, judges_changes: bool = False) -> None:
         """Let the background process finish the rest, and judge changes again if asked to."""
-        from xscore.extensions.agents.background import wake_background  # most prompts leave nothing
+        # Most prompts leave nothing.
+        from xscore.extensions.agents.background import wake_background
 
         wake_background(self.root, settings=self.settings, judges_changes=judges_changes)
 
@@ -108,21 +111,32 @@ def _run_turn(call: HookCall, task: str) -> Answer | None:
     from xscore.pipeline.turn import run_turn
 
     async def work() -> Answer | None:
-        async with Pipeline.open(call.root.path, _hurried(call), observer=_StageNotice(call)) as pipeline:
+        async with Pipeline.open(
+            call.root.path, _hurried(call), observer=_StageNotice(call)
+        ) as pipeline:
             if not read_index_meta(pipeline.store.connection, "index_profile"):
                 return None
 
             def deliver(answer: Answer) -> None:
-                call.add(render_from_store(pipeline.store, answer, max_chars=call.settings.agents.hook_max_chars))
+                call.add(
+                    render_from_store(
+                        pipeline.store, answer, max_chars=call.settings.agents.hook_max_chars
+                    )
+                )
 
-            options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(STARTED_AT)
+            options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(
+                STARTED_AT
+            )
             return await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
 
-    return run_interruptible(work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True)
+    return run_interruptible(
+        work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True
+    )
 
 
 def _hurried(call: HookCall) -> LoadedSettings:
-    """Return the settings with the hook's deadline, and without the call that gives reasons to a decision model."""
+    """Return the settings with the hook's deadline, and without the call that gives reasons to a
+    decision model."""
     settings, seconds = call.settings, call.settings.agents.hook_deadline_s
     deadline_s = min(seconds, settings.budget.deadline_s or seconds)
     changed = replace(
@@ -148,7 +162,10 @@ class _StageNotice(Observer):
 def _problem_of(answer: Answer) -> str:
     if not (answer.ranked_by or answer.exit_code in _NOTHING_JUDGED):
         return ""
-    return next(iter(answer.warnings), "") or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
+    return (
+        next(iter(answer.warnings), "")
+        or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
+    )
 
 
 def at_session_start(call: HookCall) -> str:
@@ -178,7 +195,8 @@ def at_stop(call: HookCall) -> str:
 
 
 def _remember_exchange(call: HookCall) -> str:
-    """Remember the exchange from the agent's message if it holds one, else from its log; return why it could not."""
+    """Remember the exchange from the agent's message if it holds one, else from its log; return why
+    it could not."""
     message, problem, now = call.message, "", time.time()
     if not (message.prompt_response or message.transcript_path):
         return ""
@@ -186,7 +204,14 @@ def _remember_exchange(call: HookCall) -> str:
         if message.prompt_response:
             words = (message.prompt, message.prompt_response)
             for remember in implementations("remember_exchange", call.settings):
-                remember(store, *words, origin=call.client, session=message.session_id, thread=call.thread, now=now)
+                remember(
+                    store,
+                    *words,
+                    origin=call.client,
+                    session=message.session_id,
+                    thread=call.thread,
+                    now=now,
+                )
         elif message.transcript_path:
             log = Path(message.transcript_path)
             for remember in implementations("import_session", call.settings):
@@ -197,7 +222,11 @@ def _remember_exchange(call: HookCall) -> str:
 def after_edit(call: HookCall) -> str:
     """Have the background process read the edited file, if it is one of this repository."""
     folder = Path(call.message.folder or call.root.path)
-    inside = [path for path in call.message.edited_paths if (folder / path).resolve().is_relative_to(call.root.path)]
+    inside = [
+        path
+        for path in call.message.edited_paths
+        if (folder / path).resolve().is_relative_to(call.root.path)
+    ]
     if inside and has_store(call.root.store_dir):
         call.wake()
     return ""

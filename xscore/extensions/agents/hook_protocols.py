@@ -1,10 +1,12 @@
-"""The hook protocols of coding agents: what arrives on standard input, and what goes to standard output.
+"""The hook protocols of coding agents: what arrives on standard input, and what goes to standard
+output.
 
-Claude Code, Codex and Gemini CLI share field names and expect the added text in `hookSpecificOutput`; Cursor has flat
-fields of its own. An agent adds at most 10,000 characters to a prompt (Claude Code, Cursor), or 2,500 tokens counted as
-4 bytes of UTF-8 each (Codex), and replaces a longer text by a preview. Exit code 2 would veto the prompt; any other
-code but 0 discards the output. Trade-off: a client is recognized by fields that only it sends. If those change, the
-user has to name it with `--client`.
+Claude Code, Codex and Gemini CLI share field names and expect the added text in
+`hookSpecificOutput`; Cursor has flat fields of its own. An agent adds at most 10,000 characters to
+a prompt (Claude Code, Cursor), or 2,500 tokens counted as 4 bytes of UTF-8 each (Codex), and
+replaces a longer text by a preview. Exit code 2 would veto the prompt; any other code but 0
+discards the output. Trade-off: a client is recognized by fields that only it sends. If those
+change, the user has to name it with `--client`.
 """
 
 import json
@@ -43,10 +45,10 @@ _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 """Matches a command such as `/loop 5m check it`, but not a path such as `/etc/hosts is wrong`."""
 _GO_ON = frozenset(
     """
-    a again ahead all alright and are as continue correct do done exactly fine go good great i it keep lgtm me n nah
-    next nice no nope not now ok okay on one perfect please proceed resume retry right same so stop sure thank thanks
-    that the then this try up wait well y yeah yep yes you
-    """.split()  # noqa: SIM905  read as a list of words
+    a again ahead all alright and are as continue correct do done exactly fine go good great i it
+    keep lgtm me n nah next nice no nope not now ok okay on one perfect please proceed resume retry
+    right same so stop sure thank thanks that the then this try up wait well y yeah yep yes you
+    """.split()
 )
 """Words of prompts that only tell the agent to go on."""
 
@@ -77,11 +79,17 @@ class HookMessage(Struct, frozen=True):
     @property
     def client(self) -> str:
         """The agent, recognized by the fields that it sent."""
-        if self.cursor_version is not None or self.workspace_roots is not None or self.conversation_id:
+        if (
+            self.cursor_version is not None
+            or self.workspace_roots is not None
+            or self.conversation_id
+        ):
             return "cursor"
         if self.hook_event_name in _GEMINI:
             return "gemini"
-        if self.turn_id is not None or PurePath(self.transcript_path or "").name.startswith("rollout-"):
+        if self.turn_id is not None or PurePath(self.transcript_path or "").name.startswith(
+            "rollout-"
+        ):
             return "codex"
         return "claude-code"
 
@@ -106,11 +114,14 @@ def read_message(data: bytes) -> HookMessage:
         return decode_agent_json(data, HookMessage)
     except (ValueError, RecursionError) as error:
         why = without_values(error)
-        raise UsageError(f"standard input is not an agent's hook message: {why}", hint=_WHO_WRITES) from error
+        raise UsageError(
+            f"standard input is not an agent's hook message: {why}", hint=_WHO_WRITES
+        ) from error
 
 
 def thread_name(client: str, session_id: str) -> str:
-    """Name the thread of an agent's session: safe characters, bounded length, one name per session."""
+    """Name the thread of an agent's session: safe characters, bounded length, one name per
+    session."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", session_id)
     if safe != session_id or len(safe) > SESSION_CHARS:
         safe = f"{safe[: SESSION_CHARS - 13]}-{digest('session', session_id)[:12]}"
@@ -118,12 +129,15 @@ def thread_name(client: str, session_id: str) -> str:
 
 
 def spoken_task(message: HookMessage) -> str:
-    """Return what the user asks; "" for a prompt that a program wrote, or that only says to go on."""
+    """Return what the user asks; "" for a prompt that a program wrote, or that only says to go
+    on."""
     typed = message.prompt.strip()
     if message.agent_id or _COMMAND.match(typed):
         return ""
     words = spoken_text(typed)
-    return "" if _says_nothing(words) or _COMMAND.match(words) else shorten_middle(words, TASK_CHARS)
+    return (
+        "" if _says_nothing(words) or _COMMAND.match(words) else shorten_middle(words, TASK_CHARS)
+    )
 
 
 def _says_nothing(text: str) -> bool:
@@ -134,7 +148,8 @@ def _says_nothing(text: str) -> bool:
 
 
 def read_input() -> bytes:
-    """Read one JSON object from standard input; do not wait for its end, which some agents leave open.
+    """Read one JSON object from standard input; do not wait for its end, which some agents leave
+    open.
 
     Raises UsageError if nothing is connected to it, or if it is too long.
     """
@@ -144,7 +159,9 @@ def read_input() -> bytes:
     while chunk := os.read(sys.stdin.fileno(), _CHUNK):
         found += chunk
         if len(found) > MAX_MESSAGE_BYTES:
-            raise UsageError(f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES)
+            raise UsageError(
+                f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES
+            )
         if chunk.rstrip().endswith(b"}") and _is_whole(bytes(found)):
             break
     return bytes(found)
@@ -163,7 +180,9 @@ def addition(text: str, *, event: str, client: str) -> bytes:
     if not text:
         return b"{}\n" if client == "gemini" else b""
     name = _EVENTS[event].get(client, _EVENTS[event][""])
-    said: dict[str, object] = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    said: dict[str, object] = {
+        "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}
+    }
     if client == "cursor":
         said = {"continue": True} if event == "prompt" else {}
         said["additional_context"] = text

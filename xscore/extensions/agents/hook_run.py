@@ -1,10 +1,12 @@
-"""One run of `xscore hook`: what coding agents run before a prompt, at the start and end of a session, after an edit.
+"""One run of `xscore hook`: what coding agents run before a prompt, at the start and end of a
+session, after an edit.
 
-It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output. The agent's streams
-are set aside, so only the answer reaches standard output, whatever a library prints. A thread ends the process when its
-time is up, even while the main thread waits for a disk, a lock or the agent. A failure is stored for `xscore status`.
-Trade-offs: a problem with a hook is shown there, not in the agent; an end in time is like `kill -9`: the store survives
-it, but a model call that is still running is paid for and lost.
+It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output.
+The agent's streams are set aside, so only the answer reaches standard output, whatever a library
+prints. A thread ends the process when its time is up, even while the main thread waits for a disk,
+a lock or the agent. A failure is stored for `xscore status`. Trade-offs: a problem with a hook is
+shown there, not in the agent; an end in time is like `kill -9`: the store survives it, but a model
+call that is still running is paid for and lost.
 """
 
 import os
@@ -19,7 +21,13 @@ from msgspec import Struct, field
 from xscore.cli.opening import read_overridden
 from xscore.cli.start import STARTED_AT, run_and_report, run_process
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
-from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, thread_name
+from xscore.extensions.agents.hook_protocols import (
+    CLIENTS,
+    addition,
+    read_input,
+    read_message,
+    thread_name,
+)
 from xscore.platform.database import has_older_header
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git
@@ -30,27 +38,32 @@ from xscore.store import opening
 from xscore.store.hook_state import describe_failure, hook_state_file, may_advise, note_end
 
 GRACE_S = 0.7
-"""Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
+"""Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank
+and render."""
 LATEST_S = 8.0
-"""Seconds after which it ends however busy the machine is. Agents wait 10 s, the start of Python included."""
+"""Seconds after which it ends however busy the machine is. Agents wait 10 s, the start of Python
+included."""
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
 _ADVISED = ("prompt", "session-start")
 """Events whose answer reaches the agent."""
-# The commands are for the user: who plants a store can also plant a text that talks the agent into trusting it.
+# The commands are for the user: who plants a store can also plant a text that talks the agent into
+# trusting it.
 REFUSED = (
-    "xscore adds nothing here: the store of this repository was not made at this place; the folder was moved or"
-    " renamed, or the store came with a copy. Tell the user, who decides in a terminal and not you:"
-    " `xscore store trust` keeps it, `xscore store rebuild` makes a new one."
+    "xscore adds nothing here: the store of this repository was not made at this place; the folder"
+    " was moved or renamed, or the store came with a copy. Tell the user, who decides in a terminal"
+    " and not you: `xscore store trust` keeps it, `xscore store rebuild` makes a new one."
 )
 
 
 def end_if_installed(arguments: Sequence[str]) -> None:
-    """Answer a hook and end the process, if the arguments are those that `xscore agent install` writes.
+    """Answer a hook and end the process, if the arguments are those that `xscore agent install`
+    writes.
 
-    They are compared, not parsed: everything else, and every error in them, is the command line's. So the many runs
-    before prompts load no click, which takes as long as reading a pool of 5,000 memories.
+    They are compared, not parsed: everything else, and every error in them, is the command line's.
+    So the many runs before prompts load no click, which takes as long as reading a pool of 5,000
+    memories.
     """
     match arguments:
         case ["hook", event, "--client", client] if event in EVENTS and client in CLIENTS:
@@ -63,9 +76,13 @@ def end_if_installed(arguments: Sequence[str]) -> None:
 
 
 def answer_hook(
-    event: str, client: str, overrides: Mapping[str, object] | None = None, names: Mapping[str, str] | None = None
+    event: str,
+    client: str,
+    overrides: Mapping[str, object] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a hook, whatever happens in it; return the exit code. overrides and names: those of the command's flags."""
+    """Run a hook, whatever happens in it; return the exit code. overrides and names: those of the
+    command's flags."""
     run = _HookRun(event, client, overrides or {}, names or {})
     error = _error_of(run.answer)
     run.watchdog.stop()
@@ -99,7 +116,8 @@ def _find_agents_root(folder: str) -> RepositoryRoot:
 
 
 class AgentStreams:
-    """The agent's standard output and error; once this is created, nothing else in the process can write to them."""
+    """The agent's standard output and error; once this is created, nothing else in the process can
+    write to them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -134,7 +152,8 @@ class Watchdog:
     """Ends the process with exit code 0 when its time is up."""
 
     def __init__(self, until: float, last_words: Callable[[], None]) -> None:
-        """until: `time.monotonic` seconds. last_words: writes the answer and stores why; abandoned if it hangs."""
+        """until: `time.monotonic` seconds. last_words: writes the answer and stores why; abandoned
+        if it hangs."""
         self.until = until
         """May change while the thread waits."""
         self._last_words = last_words
@@ -149,7 +168,8 @@ class Watchdog:
         while (left := self.until - time.monotonic()) > 0:
             if self._over.wait(min(left, 0.5)):
                 return
-        ending = Thread(target=self._last_words, daemon=True)  # an agent may not read, or a disk may hang
+        # An agent may not read, or a disk may hang.
+        ending = Thread(target=self._last_words, daemon=True)
         ending.start()
         ending.join(RECORDING_S)
         kill_git()
@@ -157,7 +177,8 @@ class Watchdog:
 
 
 class _HookRun(Struct):
-    """One run of a hook, with what is known so far: the watchdog may have to end it at any point."""
+    """One run of a hook, with what is known so far: the watchdog may have to end it at any
+    point."""
 
     event: str
     client: str
@@ -180,7 +201,9 @@ class _HookRun(Struct):
         self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
         work = EVENTS.get(self.event)
         if work is None:
-            raise UsageError(f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}.")
+            raise UsageError(
+                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
+            )
         asked_at = time.monotonic()
         message = read_message(read_input())
         idle_s = time.monotonic() - asked_at
@@ -195,14 +218,16 @@ class _HookRun(Struct):
         thread = thread_name(self.client, session) if session else ""
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
         if has_older_header(root.store_file, opening.SCHEMA):
-            self.call.wake()  # first: should the time be up in the middle of the migration, it is finished there
+            # first: should the time be up in the middle of the migration, it is finished there.
+            self.call.wake()
         problem = work(self.call)
         self.add("")
         failure = describe_failure(self.event, problem, at=time.time()) if problem else None
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def advice(self, error: BaseException | None) -> str:
-        """Return what to tell the agent about a store that is refused, once a day; empty for any other error."""
+        """Return what to tell the agent about a store that is refused, once a day; empty for any
+        other error."""
         if error is None or self.event not in _ADVISED or self.state_file is None:
             return ""
         from xscore.cli.failures import find_xscore_error  # few hooks fail
@@ -215,17 +240,23 @@ class _HookRun(Struct):
         if isinstance(error, KeyboardInterrupt):  # the agent cancelled the hook
             return
         self._write_failure(error)
-        self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
+        self.streams.complain(
+            f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}"
+        )
 
     def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
-        # On a busy machine ranking takes longer, too: the grace grows as much as the start took longer.
+        # On a busy machine ranking takes longer, too: the grace grows as much as the start took
+        # longer.
         slowness = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
         self.slowness = max(self.slowness, slowness)
         latest = max(LATEST_S, agents.hook_deadline_s + GRACE_S)
         return STARTED_AT + min(latest, agents.hook_deadline_s + GRACE_S * self.slowness)
 
     def add(self, text: str) -> None:
-        """Answer with a text that joins the agent's context; later answers are ignored. An empty one adds nothing."""
+        """Answer with a text that joins the agent's context; later answers are ignored.
+
+        An empty one adds nothing.
+        """
         self.streams.answer(addition(text, event=self.event, client=self.client))
 
     def _end_in_time(self) -> None:

@@ -1,9 +1,10 @@
-"""`xscore agent`: add xscore to a coding agent's own files, show what that would change, remove it, list where it is.
+"""`xscore agent`: add xscore to a coding agent's own files, show what that would change, remove it,
+list where it is.
 
-All changes are planned before the first file is written. The agent's files keep everything else in them. Nothing is
-written outside the home folder or the project, not even through a link, and no key is ever written. `clients` says
-which files and entries, `config_edits` edits them. Trade-off: files are replaced one at a time, so an interrupted
-installation has to be run again.
+All changes are planned before the first file is written. The agent's files keep everything else in
+them. Nothing is written outside the home folder or the project, not even through a link, and no key
+is ever written. `clients` says which files and entries, `config_edits` edits them. Trade-off: files
+are replaced one at a time, so an interrupted installation has to be run again.
 """
 
 import codecs
@@ -56,7 +57,8 @@ SCOPES: tuple[Scope, ...] = ("user", "project")
 NAME = "xscore"
 """The program, where it is found on the PATH."""
 MAX_BYTES = 32_000_000
-"""Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its history."""
+"""Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its
+history."""
 _TABLE = f"mcp_servers.{SERVER}"
 _WITH_ENVIRONMENT = re.compile(rf'"{SERVER}"\s*:\s*\{{[^{{}}]*"env"\s*:'.encode())
 _PRIVATE = 0o600
@@ -72,13 +74,18 @@ class Target(Struct, frozen=True):
     """The home folder or the project's root."""
 
     def place(self, name: str) -> Path:
-        """Return the path of a client's file. Raises UsageError if a link leads out of the base folder."""
+        """Return the path of a client's file.
+
+        Raises UsageError if a link leads out of the base folder.
+        """
         base, folder = self.base, os.environ.get(self.client.folder_variable or " ", "").strip()
         if self.scope == "user" and folder:
             base, name = self._expanded(folder), name.removeprefix(f"{self.client.folder}/")
         path, real = base / name, os.path.realpath(base)
         if not Path(os.path.realpath(path)).is_relative_to(real):
-            raise UsageError(f"{path} leads out of {base} through a link", hint="Nothing was changed.")
+            raise UsageError(
+                f"{path} leads out of {base} through a link", hint="Nothing was changed."
+            )
         return path
 
     def _expanded(self, folder: str) -> Path:
@@ -92,9 +99,11 @@ class Target(Struct, frozen=True):
     def program(self) -> str:
         """The command that the agent runs.
 
-        A user's files name the full path, since agents started from a desktop do not have a shell's PATH. A project's
-        files are shared with other machines, where the path differs, so they name the program alone; but not where
-        it is found only in shells in which its virtual environment is active: hooks would fail there in silence.
+        A user's files name the full path, since agents started from a desktop do not have a shell's
+        PATH. A project's files are shared with other machines, where the path differs, so they name
+        the program alone; but not where
+        it is found only in shells in which its virtual environment is active: hooks would fail
+        there in silence.
         """
         is_found = self.scope == "project" and is_on_every_path()
         beside = _program_beside_python()
@@ -108,7 +117,8 @@ class Target(Struct, frozen=True):
 
 
 def is_on_every_path() -> bool:
-    """Whether `xscore` is found on the PATH, also in shells in which no virtual environment is active."""
+    """Whether `xscore` is found on the PATH, also in shells in which no virtual environment is
+    active."""
     program = shutil.which(NAME)
     return program is not None and not is_there(Path(program).parent.parent / "pyvenv.cfg")
 
@@ -150,13 +160,19 @@ class _Form(Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(entry.label for entry in self.entries) or ((_TABLE,) if self.table else ("whole file",))
+        return tuple(entry.label for entry in self.entries) or (
+            (_TABLE,) if self.table else ("whole file",)
+        )
 
     def added(self, before: bytes | None) -> bytes:
         if self.text:
             return self.text.encode() if before is None or self.present(before) else before
         if self.table:
-            if before and self.present(before) and only_moved(read_table(before, _TABLE, self.path), self.table):
+            if (
+                before
+                and self.present(before)
+                and only_moved(read_table(before, _TABLE, self.path), self.table)
+            ):
                 before = remove_table(before, _TABLE, self.path) or None
             return add_table(before, _TABLE, toml_lines(self.table), self.path)
         return add_entries(before, self.entries, self.path, head=self.head)
@@ -174,18 +190,24 @@ class _Form(Struct, frozen=True):
         """Return the labels of our entries in a file."""
         if self.entries:
             return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
-        is_there = data.startswith(_OURS) if self.text else is_our_server(read_table(data, _TABLE, self.path))
+        is_there = (
+            data.startswith(_OURS)
+            if self.text
+            else is_our_server(read_table(data, _TABLE, self.path))
+        )
         return list(self.labels) if is_there else []
 
 
 def plan_install(target: Target) -> list[FileEdit]:
     """Plan the changes that install xscore.
 
-    Raises UsageError for a file that cannot be edited, and where there is no program that the agent could run.
+    Raises UsageError for a file that cannot be edited, and where there is no program that the agent
+    could run.
     """
     if _program_beside_python() is None and not is_on_every_path():
         raise UsageError(
-            "there is no `xscore` program that the agent could run", hint="Install xscore, as docs/agents.md shows."
+            "there is no `xscore` program that the agent could run",
+            hint="Install xscore, as docs/agents.md shows.",
         )
     edits = []
     for form in _forms(target, target.program):
@@ -194,14 +216,19 @@ def plan_install(target: Target) -> list[FileEdit]:
         kept = [label for label in form.labels if label not in form.present(after)]
         note = f"your own entry was kept in place of {', '.join(kept)}" if kept else ""
         if before is not None and _sets_environment(before, form):
-            note = "the server there sets environment variables, which can redirect your key: check that you wrote them"
+            note = (
+                "the server there sets environment variables, which can redirect your key: check"
+                " that you wrote them"
+            )
         edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
 
 def _sets_environment(before: bytes, form: _Form) -> bool:
     table = read_table(before, _TABLE, form.path) if form.table else None
-    return (isinstance(table, dict) and "env" in table) or bool(form.entries and _WITH_ENVIRONMENT.search(before))
+    return (isinstance(table, dict) and "env" in table) or bool(
+        form.entries and _WITH_ENVIRONMENT.search(before)
+    )
 
 
 def plan_removal(target: Target) -> list[FileEdit]:
@@ -225,19 +252,31 @@ def plan_removal(target: Target) -> list[FileEdit]:
 
 
 def installed_entries(target: Target) -> dict[Path, list[str]]:
-    """Return the labels of our entries by file. Raises UsageError for a file that cannot be read."""
-    found = {form.path: form.present(data) for form in _forms(target, NAME) if (data := _read(form.path)) is not None}
+    """Return the labels of our entries by file.
+
+    Raises UsageError for a file that cannot be read.
+    """
+    found = {
+        form.path: form.present(data)
+        for form in _forms(target, NAME)
+        if (data := _read(form.path)) is not None
+    }
     return {path: labels for path, labels in found.items() if labels}
 
 
 def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
-    """Write planned changes. Raises UsageError for a file that changed since, or that cannot be written."""
+    """Write planned changes.
+
+    Raises UsageError for a file that changed since, or that cannot be written.
+    """
     new_mode = _PRIVATE if base == Path.home() else 0o666
     for edit in edits:
         if edit.action == "unchanged":
             continue
         if _read(edit.path) != edit.before:
-            raise UsageError(f"{edit.path} was changed by another program", hint="Run the command again.")
+            raise UsageError(
+                f"{edit.path} was changed by another program", hint="Run the command again."
+            )
         if edit.after is None:
             edit.path.unlink()
             _remove_empty_folders(edit.path.parent, base)
@@ -267,9 +306,13 @@ def _forms(target: Target, program: str) -> list[_Form]:
         Entry(("hooks", event), "", entry, is_our_hook)
         for event, entry in hook_entries(client, program, forgiving=forgiving).items()
     ]
-    servers_file = client.user_servers_file if target.scope == "user" else client.project_servers_file
+    servers_file = (
+        client.user_servers_file if target.scope == "user" else client.project_servers_file
+    )
     server = server_entry(client, program)
-    servers = [Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, wanted=server))]
+    servers = [
+        Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, wanted=server))
+    ]
     hooks_path, servers_path = target.place(client.hooks_file), target.place(servers_file)
     head = {"version": client.hooks_version} if client.hooks_version else {}
     if servers_path == hooks_path:
@@ -302,16 +345,28 @@ def _read(path: Path) -> bytes | None:
 
 @command()
 @click.option("--client", required=True, type=click.Choice(list(CLIENTS)), help="The agent.")
-@click.option("--scope", default="project", type=click.Choice(SCOPES), help="This project (default), or all of yours.")
-@click.option("--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal.")
+@click.option(
+    "--scope",
+    default="project",
+    type=click.Choice(SCOPES),
+    help="This project (default), or all of yours.",
+)
+@click.option(
+    "--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal."
+)
 @click.option("--write", is_flag=True, help="Make the change.")
 @click.option(
-    "--remove", is_flag=True, help="Remove it again, with or without --write; everything else in the files stays."
+    "--remove",
+    is_flag=True,
+    help="Remove it again, with or without --write; everything else in the files stays.",
 )
-def install(*, client: str, scope: str, only_print: bool, write: bool, remove: bool, flags: Flags) -> None:
+def install(
+    *, client: str, scope: str, only_print: bool, write: bool, remove: bool, flags: Flags
+) -> None:
     """Add hooks, the MCP server and a skill to an agent's own files; everything else in them stays.
 
-    The hooks add context to every prompt. No key is written: xscore reads keys from the environment.
+    The hooks add context to every prompt. No key is written: xscore reads keys from the
+    environment.
     """
     if write and only_print:
         raise UsageError("--write and --print exclude each other", hint="Give one.")
@@ -320,7 +375,9 @@ def install(*, client: str, scope: str, only_print: bool, write: bool, remove: b
     is_preview = only_print or not (write or remove)
     if not is_preview:
         write_edits(edits, chosen.base)
-    body = [{"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits]
+    body = [
+        {"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits
+    ]
     changed = [one for one in edits if one.action != "unchanged"]
     shown = _diff(changed) if is_preview else _summary(changed)
     none = "not installed: nothing to remove" if remove else "already installed: nothing to change"
@@ -339,12 +396,14 @@ def _warnings(client: str, scope: Scope) -> Iterator[str]:
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and not is_on_every_path():
         yield (
-            "`xscore` is on the PATH only inside its virtual environment, so the project's files name its"
-            " full path: on other machines, run this command again or use --scope user"
+            "`xscore` is on the PATH only inside its virtual environment, so the project's files"
+            " name its full path: on other machines, run this command again or use --scope user"
         )
     other: Scope = "project" if scope == "user" else "user"
     if installed_entries(_target(client, other)):
-        yield f"also installed for --scope {other}: hooks run twice per prompt until you --remove one"
+        yield (
+            f"also installed for --scope {other}: hooks run twice per prompt until you --remove one"
+        )
 
 
 @command()
@@ -359,16 +418,22 @@ def list_agents(flags: Flags) -> None:
             except UsageError as error:
                 problems.append(error.message)
                 continue
-            rows.extend((client, scope, str(path), ", ".join(labels)) for path, labels in found.items())
+            rows.extend(
+                (client, scope, str(path), ", ".join(labels)) for path, labels in found.items()
+            )
     names = ("client", "scope", "path", "entries")
     body = {"installed": [dict(zip(names, row, strict=True)) for row in rows]}
     text = render_table((), [tuple(map(one_line, row)) for row in rows])
-    flags.terminal.print_result(body, text, none="no agent has xscore: run `xscore agent install --client …`")
+    flags.terminal.print_result(
+        body, text, none="no agent has xscore: run `xscore agent install --client …`"
+    )
     flags.terminal.notes(problems)
 
 
 def _target(client: str, scope: Scope) -> Target:
-    return Target(CLIENTS[client], scope, Path.home() if scope == "user" else find_root(Path.cwd()).path)
+    return Target(
+        CLIENTS[client], scope, Path.home() if scope == "user" else find_root(Path.cwd()).path
+    )
 
 
 def _diff(edits: Sequence[FileEdit]) -> str:
@@ -377,11 +442,16 @@ def _diff(edits: Sequence[FileEdit]) -> str:
 
     lines: list[str] = []
     for edit in edits:
-        before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (edit.before, edit.after))
+        before, after = (
+            (text or b"").decode("utf-8", "replace").splitlines()
+            for text in (edit.before, edit.after)
+        )
         old = "/dev/null" if edit.before is None else str(edit.path)
         lines += difflib.unified_diff(before, after, old, str(edit.path), n=2, lineterm="")
     return redact("\n".join(lines), prose=True).text
 
 
 def _summary(edits: Sequence[FileEdit]) -> str:
-    return "\n".join(f"{one.action}: {one_line(str(one.path))} ({', '.join(one.entries)})" for one in edits)
+    return "\n".join(
+        f"{one.action}: {one_line(str(one.path))} ({', '.join(one.entries)})" for one in edits
+    )

@@ -1,14 +1,16 @@
 """Run MCP calls in worker threads (lanes), one call at a time in each, and collect their outcomes.
 
-The serving thread starts and cancels calls and reads their outcomes; a lane's thread only does the work, so everything
-sent to the client comes from one thread. Judging has one lane, since turns in one store would wait for each other
-anyway. Calls that only read have another, so they never wait for judging. Trade-off: a cancelled call that is busy
-outside its event loop (reading files, say) ends only when that is done.
+The serving thread starts and cancels calls and reads their outcomes; a lane's thread only does the
+work, so everything sent to the client comes from one thread. Judging has one lane, since turns in
+one store would wait for each other anyway. Calls that only read have another, so they never wait
+for judging. Trade-off: a cancelled call that is busy outside its event loop (reading files, say)
+ends only when that is done.
 
-For a call that is a task, the client gets a handle and fetches the result later. In 2025-11-25 the client
-asks for a task; in 2026-07-28 the server offers one to a client that accepts tasks. Tasks live in this process only:
-after a restart the server knows none, and says so. Trade-off: tasks cannot be listed, since a client that lists them
-could read results that are not its own.
+For a call that is a task, the client gets a handle and fetches the result later. In 2025-11-25 the
+client
+asks for a task; in 2026-07-28 the server offers one to a client that accepts tasks. Tasks live in
+this process only: after a restart the server knows none, and says so. Trade-off: tasks cannot be
+listed, since a client that lists them could read results that are not its own.
 """
 
 import gc
@@ -23,7 +25,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from xscore.cli.failures import find_xscore_error
-from xscore.extensions.agents.mcp_protocol import RELATED_TASK_KEY, Envelope, Message, Refusal, RequestId
+from xscore.extensions.agents.mcp_protocol import (
+    RELATED_TASK_KEY,
+    Envelope,
+    Message,
+    Refusal,
+    RequestId,
+)
 from xscore.platform.errors import XscoreError
 from xscore.platform.processes import random_hex
 
@@ -40,7 +48,9 @@ CallOutcome = dict[str, Any] | XscoreError | None
 class Call:
     """One running or queued request."""
 
-    def __init__(self, request: Message, envelope: Envelope, work: Work, lane: str = READING) -> None:
+    def __init__(
+        self, request: Message, envelope: Envelope, work: Work, lane: str = READING
+    ) -> None:
         assert request.id is not None
         self.request: Message = request
         self.request_id: RequestId = request.id
@@ -114,7 +124,9 @@ class CallLanes:
         call.wake = self._wake
         if call.lane not in self._waiting:
             self._waiting[call.lane] = SimpleQueue()
-            thread = threading.Thread(target=self._run, args=(self._waiting[call.lane],), daemon=True)
+            thread = threading.Thread(
+                target=self._run, args=(self._waiting[call.lane],), daemon=True
+            )
             self._threads.append(thread)
             thread.start()
         self._waiting[call.lane].put(call)
@@ -140,12 +152,14 @@ class CallLanes:
             self._ended.put((call, outcome))
             self._wake()
             if waiting.empty():
-                gc.collect()  # a turn leaves reference cycles, and automatic collection is rare here
+                # A turn leaves reference cycles, and automatic collection is rare here.
+                gc.collect()
 
 
 POLL_MS = 1_000
 KEEP_MS, LEAST_KEEP_MS, MOST_KEEP_MS = 600_000, 60_000, 3_600_000
-"""How long a task is kept after it began: the default, and the least and most that a client may ask for."""
+"""How long a task is kept after it began: the default, and the least and most that a client may ask
+for."""
 MOST_TASKS = 64
 
 Status = Literal["working", "completed", "failed", "cancelled"]
@@ -171,8 +185,14 @@ class TaskRecord(Struct):
         """Record its result, unless it was cancelled."""
         if self.is_over:
             return
-        failed = isinstance(result, Refusal) or (result.get("isError") and not self.call.envelope.is_modern)
-        self.status, self.result, self.changed_at = "failed" if failed else "completed", result, time.time()
+        failed = isinstance(result, Refusal) or (
+            result.get("isError") and not self.call.envelope.is_modern
+        )
+        self.status, self.result, self.changed_at = (
+            "failed" if failed else "completed",
+            result,
+            time.time(),
+        )
 
     def cancel(self) -> None:
         """Stop its call, unless it has ended."""
@@ -205,8 +225,14 @@ class TaskRecord(Struct):
         """Return the result for `tasks/result`."""
         if isinstance(self.result, Refusal):
             return self.result
-        result = self.result or {"content": [{"type": "text", "text": "The task was cancelled."}], "isError": True}
-        return {**result, "_meta": {**result.get("_meta", {}), RELATED_TASK_KEY: {"taskId": self.id}}}
+        result = self.result or {
+            "content": [{"type": "text", "text": "The task was cancelled."}],
+            "isError": True,
+        }
+        return {
+            **result,
+            "_meta": {**result.get("_meta", {}), RELATED_TASK_KEY: {"taskId": self.id}},
+        }
 
 
 class TaskTable:
@@ -222,9 +248,14 @@ class TaskTable:
         return bool(self._tasks)
 
     def add(self, call: Call, *, keep_ms: object = None) -> TaskRecord:
-        """Make a task for a call. keep_ms: how long the client wants it kept; not trusted, so of any type."""
+        """Make a task for a call. keep_ms: how long the client wants it kept; not trusted, so of
+        any type."""
         self._forget()
-        wished = keep_ms if isinstance(keep_ms, int | float) and not isinstance(keep_ms, bool) else KEEP_MS
+        wished = (
+            keep_ms
+            if isinstance(keep_ms, int | float) and not isinstance(keep_ms, bool)
+            else KEEP_MS
+        )
         kept = int(min(MOST_KEEP_MS, max(LEAST_KEEP_MS, wished)))
         now = time.time()
         task = TaskRecord(random_hex(16), call, kept, began_at=now, changed_at=now)

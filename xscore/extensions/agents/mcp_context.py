@@ -1,8 +1,8 @@
 """The `context` tool of `xscore mcp`: one turn without an answering call, as text for an agent.
 
-It sets the turn's deadline, cap and scope; the pipeline does the rest. The background process finishes what a deadline
-left. Trade-off: each call reads the settings and opens the store again, so that an idle server holds nothing open and
-notices edited settings.
+It sets the turn's deadline, cap and scope; the pipeline does the rest. The background process
+finishes what a deadline left. Trade-off: each call reads the settings and opens the store again, so
+that an idle server holds nothing open and notices edited settings.
 """
 
 import os
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
 
 DEADLINE_S = 15.0
-"""For a client that shows no progress. Clients give up after 60 s, and calls may wait for each other."""
+"""For a client that shows no progress. Clients give up after 60 s, and calls may wait for each
+other."""
 PROGRESS_DEADLINE_S = 45.0
 """For a client that shows progress."""
 TASK_DEADLINE_S = 600.0
@@ -52,15 +53,27 @@ class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
     task: Annotated[
         str,
-        Meta(min_length=1, max_length=20_000, description="What you want to do or know, as a sentence or more."),
+        Meta(
+            min_length=1,
+            max_length=20_000,
+            description="What you want to do or know, as a sentence or more.",
+        ),
     ]
     paths: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
-        Meta(max_length=100, description="Only these files, folders or globs, relative to the root."),
+        Meta(
+            max_length=100, description="Only these files, folders or globs, relative to the root."
+        ),
     ] = ()
-    errors: Annotated[str, Meta(max_length=200_000, description="Error output or a stack trace, as it was shown.")] = ""
-    max_tokens: Annotated[int, Meta(ge=200, le=50_000, description="Size of the answer.")] | None = None
-    deadline_s: Annotated[float, Meta(ge=1, le=600, description="Seconds to wait at most.")] | None = None
+    errors: Annotated[
+        str, Meta(max_length=200_000, description="Error output or a stack trace, as it was shown.")
+    ] = ""
+    max_tokens: (
+        Annotated[int, Meta(ge=200, le=50_000, description="Size of the answer.")] | None
+    ) = None
+    deadline_s: (
+        Annotated[float, Meta(ge=1, le=600, description="Seconds to wait at most.")] | None
+    ) = None
 
 
 class ToolResult(Struct, frozen=True):
@@ -68,8 +81,8 @@ class ToolResult(Struct, frozen=True):
 
     text: str
     about: dict[str, Any] = {}
-    """Sent as `_meta.xscore`, which models do not see. It is not structured content, because several agents then hide
-    the text from their model."""
+    """Sent as `_meta.xscore`, which models do not see. It is not structured content, because
+    several agents then hide the text from their model."""
     is_error: bool = False
 
     def to_wire(self) -> dict[str, Any]:
@@ -94,18 +107,26 @@ class Workplace(Struct, frozen=True):
         return read_settings(self.flags, start=self.root.path)
 
     def open_store(self, *, make: bool) -> Store:
-        """Open the store without a pipeline. make: create it if it is missing. Raises StoreError."""
+        """Open the store without a pipeline. make: create it if it is missing.
+
+        Raises StoreError.
+        """
         return Store.open_with(self.root, self.settings().settings, create=make)
 
 
 def find_workplace(flags: Flags, folder: str = "") -> Workplace:
-    """Change to `folder` if one is given, and return the repository around the working folder. Raises UsageError."""
+    """Change to `folder` if one is given, and return the repository around the working folder.
+
+    Raises UsageError.
+    """
     if folder:  # Cursor starts servers in the home folder and passes the repository as an argument
         try:
             os.chdir(folder)
         except OSError as error:
             why = f"cannot open the folder {folder}: {error.strerror}"
-            raise UsageError(why, hint="Give a folder of a repository, or none to use the current one.") from error
+            raise UsageError(
+                why, hint="Give a folder of a repository, or none to use the current one."
+            ) from error
     return Workplace(find_root(Path.cwd()), flags)
 
 
@@ -129,7 +150,8 @@ class ProgressReporter(Observer):
 
     def _tell(self, value: float, total: float | None, words: str) -> None:
         self._at = time.monotonic()
-        self._shown = max(self._shown + 0.001, value)  # the protocol requires each value to be larger than the last
+        # The protocol requires each value to be larger than the last.
+        self._shown = max(self._shown + 0.001, value)
         self._report(self._shown, total, words)
 
 
@@ -143,23 +165,28 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
     refuse_unlikely_root(place.root)
     turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
     loaded = _settings_of_call(place, given, call)
-    async with Pipeline.open(place.root.path, loaded, observer=ProgressReporter(call.report)) as pipeline:
+    async with Pipeline.open(
+        place.root.path, loaded, observer=ProgressReporter(call.report)
+    ) as pipeline:
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
         text = _text(pipeline, answer, given)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
             wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
-    # an error where nothing was judged, by a model or by words: a cap, say, had no room for a single call
+    # an error where nothing was judged, by a model or by words: a cap, say, had no room for a
+    # single call
     nothing = answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
     return ToolResult(text, _about(answer), is_error=nothing)
 
 
 def refuse_unlikely_root(root: RepositoryRoot) -> None:
-    """Raise UsageError for the home folder or the file system's root: some clients start servers there."""
+    """Raise UsageError for the home folder or the file system's root: some clients start servers
+    there."""
     if not root.is_git and root.path in (Path.home(), Path(root.path.anchor)):
         raise UsageError(
-            f"{root.path} is not a repository", hint="Start the server in one: `xscore -C FOLDER mcp`, or set its cwd."
+            f"{root.path} is not a repository",
+            hint="Start the server in one: `xscore -C FOLDER mcp`, or set its cwd.",
         )
 
 
@@ -170,7 +197,10 @@ def scope_of(paths: tuple[str, ...], root: Path) -> Scope:
     if not globs:
         return Scope(within=tuple(inside))
     return Scope(
-        paths=tuple(path if path in globs else "/" + re.sub(r"([*?\[\]\\])", r"\\\1", path) for path in inside)
+        paths=tuple(
+            path if path in globs else "/" + re.sub(r"([*?\[\]\\])", r"\\\1", path)
+            for path in inside
+        )
     )
 
 
@@ -187,7 +217,8 @@ def _confined(path: str, root: Path) -> str:
 
 
 def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
-    """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no one can confirm."""
+    """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no
+    one can confirm."""
     loaded = place.settings()
     settings, budget = loaded.settings, loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
@@ -196,7 +227,9 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     usual = max(usual, settings.agents.hook_deadline_s)
     budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":
-        budget = replace(budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd))
+        budget = replace(
+            budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd)
+        )
     return replace(loaded, settings=replace(settings, budget=budget))
 
 
@@ -204,10 +237,14 @@ def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
     from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
 
     room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
-    notes = "".join(f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
+    notes = "".join(
+        f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS]
+    )
     notes = notes if len(notes.encode()) < room // 4 else ""
     room -= len(notes.encode())
-    bundle = render_from_store(pipeline.store, answer, max_chars=room, errors=given.errors, spares=False)
+    bundle = render_from_store(
+        pipeline.store, answer, max_chars=room, errors=given.errors, spares=False
+    )
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."
     return bundle + notes
@@ -219,7 +256,12 @@ def _about(answer: Answer) -> dict[str, Any]:
         "receipt": f"xscore://turn/{answer.turn_id}",
         "coverage": msgspec.to_builtins(answer.coverage),
         "kept": [
-            {"path": one.path, "start_line": one.start_line, "end_line": one.end_line, "score": round(one.score, 4)}
+            {
+                "path": one.path,
+                "start_line": one.start_line,
+                "end_line": one.end_line,
+                "score": round(one.score, 4),
+            }
             for one in answer.selected
         ],
     }

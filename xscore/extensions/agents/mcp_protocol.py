@@ -1,9 +1,11 @@
-"""The Model Context Protocol as records: parse a line into a message or a refusal, and build responses.
+"""The Model Context Protocol as records: parse a line into a message or a refusal, and build
+responses.
 
-It supports two generations of the protocol ("eras") and detects the era of each request. Up to 2025-11-25 a client
-begins with `initialize`. Since 2026-07-28 each request names its version and capabilities in `_meta`, and each result
-states its type and how long it may be cached. This module knows no tool, sends nothing and keeps no state. Trade-off:
-it checks only what a server of tools and resources needs, and ignores unknown fields.
+It supports two generations of the protocol ("eras") and detects the era of each request. Up to
+2025-11-25 a client begins with `initialize`. Since 2026-07-28 each request names its version and
+capabilities in `_meta`, and each result states its type and how long it may be cached. This module
+knows no tool, sends nothing and keeps no state. Trade-off: it checks only what a server of tools
+and resources needs, and ignores unknown fields.
 """
 
 from collections.abc import Mapping
@@ -34,7 +36,8 @@ RESOURCE_NOT_FOUND = -32002
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 LIST_KEEPS_MS = 3_600_000
-"""How long clients may cache the lists: they are the same for everyone until the program is updated."""
+"""How long clients may cache the lists: they are the same for everyone until the program is
+updated."""
 _MOST_ID_CHARS = 256
 
 RequestId = int | str
@@ -72,7 +75,8 @@ class Envelope(Struct, frozen=True):
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether the client accepts a task in place of a result (in the handshake era it requests one itself)."""
+        """Whether the client accepts a task in place of a result (in the handshake era it requests
+        one itself)."""
         extensions = self.capabilities.get("extensions")
         return self.is_modern and isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 
@@ -97,7 +101,9 @@ def read_message(line: bytes) -> Message | Refusal | None:
     try:
         wire = msgspec.convert(value, _Wire)
     except (msgspec.ValidationError, RecursionError):
-        return Refusal(INVALID_REQUEST, "The line is not a JSON-RPC 2.0 request.", id=_readable_id(value))
+        return Refusal(
+            INVALID_REQUEST, "The line is not a JSON-RPC 2.0 request.", id=_readable_id(value)
+        )
     if not wire.method and (wire.result is not msgspec.UNSET or wire.error is not msgspec.UNSET):
         return None
     is_notification = wire.id is msgspec.UNSET
@@ -115,7 +121,8 @@ def _readable_id(value: object) -> RequestId | None:
 
 
 def read_envelope(message: Message, handshake: Envelope | None) -> Envelope | Refusal:
-    """Return the era and the client's capabilities for a request. handshake: None before `initialize`."""
+    """Return the era and the client's capabilities for a request. handshake: None before
+    `initialize`."""
     meta = message.params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     token = meta.get("progressToken")
@@ -140,25 +147,32 @@ def _modern_envelope(meta: Mapping[str, Any], token: RequestId | None) -> Envelo
 
 
 def negotiate(params: Mapping[str, Any]) -> Envelope | Refusal:
-    """Read `initialize`: agree on the client's version if it is supported, else on the latest with a handshake."""
+    """Read `initialize`: agree on the client's version if it is supported, else on the latest with
+    a handshake."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities", {})
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         return Refusal(INVALID_PARAMS, "`initialize` needs protocolVersion and capabilities.")
-    return Envelope(version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1], capabilities)
+    return Envelope(
+        version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1], capabilities
+    )
 
 
 def response(
     request_id: RequestId, result: Mapping[str, Any], envelope: Envelope, server: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the response to a request, with the fields that its era requires. server: its name and version."""
+    """Return the response to a request, with the fields that its era requires. server: its name and
+    version."""
     if envelope.is_modern:
         meta = {SERVER_KEY: server, **result.get("_meta", {})}
         result = {"resultType": "complete", **result, "_meta": meta}
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def cacheable(result: Mapping[str, Any], envelope: Envelope, *, scope: str = "public") -> dict[str, Any]:
-    """Add how long a list or resource may be cached, if the era has that. scope: `public`, or `private` to one user."""
+def cacheable(
+    result: Mapping[str, Any], envelope: Envelope, *, scope: str = "public"
+) -> dict[str, Any]:
+    """Add how long a list or resource may be cached, if the era has that. scope: `public`, or
+    `private` to one user."""
     if not envelope.is_modern:
         return dict(result)
     return {**result, "ttlMs": LIST_KEEPS_MS if scope == "public" else 0, "cacheScope": scope}
@@ -169,4 +183,8 @@ def refuse(refusal: Refusal, request_id: RequestId | None = None) -> dict[str, A
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
     if refusal.data is not None:
         error["data"] = refusal.data
-    return {"jsonrpc": "2.0", "id": refusal.id if request_id is None else request_id, "error": error}
+    return {
+        "jsonrpc": "2.0",
+        "id": refusal.id if request_id is None else request_id,
+        "error": error,
+    }

@@ -1,9 +1,11 @@
-"""`xscore mcp`: serve one repository to one client over standard input and output, in either era of the protocol.
+"""`xscore mcp`: serve one repository to one client over standard input and output, in either era of
+the protocol.
 
-One thread reads, answers simple requests, and does all the writing; worker threads (lanes) run the calls. When too many
-calls run, it stops reading until some have ended. It ends within `CLOSING_S` at the end of input, when the client is
-gone, or on SIGTERM; what was paid for is then in the store. Trade-off: a batch of requests in one line, which one old
-version allowed, is refused, as the official SDKs do.
+One thread reads, answers simple requests, and does all the writing; worker threads (lanes) run the
+calls. When too many calls run, it stops reading until some have ended. It ends within `CLOSING_S`
+at the end of input, when the client is gone, or on SIGTERM; what was paid for is then in the store.
+Trade-off: a batch of requests in one line, which one old version allowed, is refused, as the
+official SDKs do.
 """
 
 import sys
@@ -16,7 +18,14 @@ from msgspec.structs import replace
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, CallOutcome, TaskRecord, TaskTable
+from xscore.extensions.agents.mcp_calls import (
+    JUDGING,
+    Call,
+    CallLanes,
+    CallOutcome,
+    TaskRecord,
+    TaskTable,
+)
 from xscore.extensions.agents.mcp_context import Workplace, find_workplace
 from xscore.extensions.agents.mcp_protocol import (
     INTERNAL_ERROR,
@@ -77,9 +86,15 @@ class McpServer:
     """Serves one client until it leaves."""
 
     def __init__(
-        self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Envelope | None = None
+        self,
+        wire: StdioWire,
+        place: Workplace,
+        *,
+        everything: bool,
+        handshake: Envelope | None = None,
     ) -> None:
-        """everything: offer all tools, not just `context`. handshake: the one from before a renewal."""
+        """everything: offer all tools, not just `context`. handshake: the one from before a
+        renewal."""
         from importlib.metadata import version
 
         self.renews = False  # true only where the process is the server's own
@@ -104,16 +119,22 @@ class McpServer:
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "resources/list": lambda _message, envelope: cacheable({"resources": []}, envelope),
-            "resources/templates/list": lambda _, envelope: cacheable({"resourceTemplates": [TEMPLATE]}, envelope),
+            "resources/templates/list": lambda _, envelope: cacheable(
+                {"resourceTemplates": [TEMPLATE]}, envelope
+            ),
             "resources/read": self._read_resource,
             "tasks/get": self._of_task(lambda task, _, envelope: task.to_wire(envelope)),
             "tasks/result": self._of_task(self._await_task),
             "tasks/cancel": self._of_task(self._cancel_task),
-            "tasks/update": self._of_task(lambda *_: {}),  # our tasks ask for no input, so any is ignored
+            # Our tasks ask for no input, so any is ignored.
+            "tasks/update": self._of_task(lambda *_: {}),
         }
 
     def serve(self) -> None:
-        """Serve until the client leaves. On SIGTERM, stop every call and raise KeyboardInterrupt."""
+        """Serve until the client leaves.
+
+        On SIGTERM, stop every call and raise KeyboardInterrupt.
+        """
         try:
             while self._wire.is_open:
                 self._wire.wait(self._patience_s(), reading=self._has_room)
@@ -156,7 +177,11 @@ class McpServer:
                 call.cancel()
 
     def _request(self, message: Message, request_id: RequestId) -> None:
-        envelope = Envelope() if message.method == "initialize" else read_envelope(message, self._handshake)
+        envelope = (
+            Envelope()
+            if message.method == "initialize"
+            else read_envelope(message, self._handshake)
+        )
         if isinstance(envelope, Refusal):
             self._answer(request_id, envelope, Envelope())
         else:
@@ -201,17 +226,27 @@ class McpServer:
 
     def _list_tools(self, _message: Message, envelope: Envelope) -> Result:
         with_tasks = envelope.version == TASKS_VERSION
-        return cacheable({"tools": [tool.listed(with_tasks=with_tasks) for tool in self._tools.values()]}, envelope)
+        return cacheable(
+            {"tools": [tool.listed(with_tasks=with_tasks) for tool in self._tools.values()]},
+            envelope,
+        )
 
     def _call_tool(self, message: Message, envelope: Envelope) -> Result:
         name, wish = message.params.get("name"), message.params.get("task")
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
-            return Refusal(INVALID_PARAMS, f"There is no such tool. Known: {', '.join(self._tools)}.")
+            return Refusal(
+                INVALID_PARAMS, f"There is no such tool. Known: {', '.join(self._tools)}."
+            )
         as_task = envelope.version == TASKS_VERSION and isinstance(wish, dict)
         if as_task and not tool.is_long:
             return Refusal(METHOD_NOT_FOUND, f"`{tool.name}` cannot run as a task.")
-        call = Call(message, envelope, tool.work(self._place, message.params.get("arguments")), lane=tool.lane)
+        call = Call(
+            message,
+            envelope,
+            tool.work(self._place, message.params.get("arguments")),
+            lane=tool.lane,
+        )
         task = self._tasks.add(call, keep_ms=message.params["task"].get("ttl")) if as_task else None
         self._start(call)
         return {"task": task.to_wire(envelope)} if task else None
@@ -236,7 +271,9 @@ class McpServer:
 
         def method(message: Message, envelope: Envelope) -> Result:
             if envelope.is_modern and not envelope.takes_tasks:
-                data: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+                data: dict[str, object] = {
+                    "requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}
+                }
                 return Refusal(MISSING_CAPABILITY, "Missing required client capability", data)
             task = self._tasks.find(message.params.get("taskId"))
             if task is None:
@@ -262,7 +299,8 @@ class McpServer:
         return {} if envelope.is_modern else task.to_wire(envelope)
 
     def _deliver(self) -> None:
-        """Send progress and results, and turn calls that take long into tasks for clients that accept them."""
+        """Send progress and results, and turn calls that take long into tasks for clients that
+        accept them."""
         for call in self._at_work:
             token, progress = call.envelope.progress_token, call.progress
             call.progress = None
@@ -271,7 +309,9 @@ class McpServer:
                 value, total, words = progress
                 params = {"progressToken": token, "progress": value, "message": words}
                 params |= {} if total is None else {"total": total}
-                self._wire.send_if_read({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                self._wire.send_if_read(
+                    {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                )
         for call, outcome in self._lanes.collect():
             self._at_work.discard(call)
             self._idle_since = monotonic() if self.renews else None
@@ -299,16 +339,26 @@ class McpServer:
             self._answer(request_id, task.outcome(), envelope)
 
     def _waiting_for_a_task(self) -> list[Call]:
-        return [call for call in self._calls.values() if call.envelope.takes_tasks and call.lane == JUDGING]
+        return [
+            call
+            for call in self._calls.values()
+            if call.envelope.takes_tasks and call.lane == JUDGING
+        ]
 
     def _patience_s(self) -> float | None:
         """Return the seconds until something is due, if no input arrives; None: nothing is due."""
         due = [call.began + TASK_AFTER_S for call in self._waiting_for_a_task()]
-        due += [] if self._idle_since is None or self._at_work else [self._idle_since + RENEW_AFTER_S]
+        due += (
+            [] if self._idle_since is None or self._at_work else [self._idle_since + RENEW_AFTER_S]
+        )
         return max(0.0, min(due) - monotonic()) if due else None
 
     def _renew_if_idle(self) -> None:
-        if self._idle_since is None or self._at_work or monotonic() < self._idle_since + RENEW_AFTER_S:
+        if (
+            self._idle_since is None
+            or self._at_work
+            or monotonic() < self._idle_since + RENEW_AFTER_S
+        ):
             return
         workers = sys.modules.get("xscore.indexer.workers")  # loaded only if something was indexed
         if workers is not None:
@@ -319,7 +369,15 @@ class McpServer:
         self._idle_since = None  # try once: if it cannot be done now, it cannot be done later
         if can_renew():
             flags = self._place.flags.overrides
-            renew(ServerState(self._wire.in_fd, self._wire.out_fd, self._handshake, flags, len(self._tools) > 1))
+            renew(
+                ServerState(
+                    self._wire.in_fd,
+                    self._wire.out_fd,
+                    self._handshake,
+                    flags,
+                    len(self._tools) > 1,
+                )
+            )
 
 
 def _is_of_era(method: str, envelope: Envelope) -> bool:
@@ -327,7 +385,9 @@ def _is_of_era(method: str, envelope: Envelope) -> bool:
         return envelope.is_modern
     if method in {"ping", "tasks/result"}:
         return not envelope.is_modern and (method == "ping" or envelope.version == TASKS_VERSION)
-    return envelope.is_modern or envelope.version == TASKS_VERSION or not method.startswith("tasks/")
+    return (
+        envelope.is_modern or envelope.version == TASKS_VERSION or not method.startswith("tasks/")
+    )
 
 
 def _result_of(call: Call, outcome: CallOutcome) -> dict[str, Any] | Refusal:
@@ -345,16 +405,24 @@ def _result_of(call: Call, outcome: CallOutcome) -> dict[str, Any] | Refusal:
 
 @command(JUDGE, SELECTION, MAX_USD)
 @click.option(
-    "--tools", type=click.Choice(["context", "all"]), default="context", show_default=True, help="Which tools to offer."
+    "--tools",
+    type=click.Choice(["context", "all"]),
+    default="context",
+    show_default=True,
+    help="Which tools to offer.",
 )
 @click.argument("folder", default="", type=click.Path())
 def mcp(tools: str, folder: str, flags: Flags) -> None:
-    """Serve this repository, or the one of FOLDER, to an agent over standard input and output (MCP).
+    """Serve this repository, or the one of FOLDER, to an agent over standard input and output
+    (MCP).
 
-    It offers one tool, `context`; `--tools all` adds `explain` and `remember`. Your agent starts this command itself.
+    It offers one tool, `context`; `--tools all` adds `explain` and `remember`. Your agent starts
+    this command itself.
     """
     if sys.stdin.isatty():
-        flags.terminal.note("an agent starts this and speaks MCP with it; `xscore agent install` sets it up")
+        flags.terminal.note(
+            "an agent starts this and speaks MCP with it; `xscore agent install` sets it up"
+        )
     kept = take_state()
     if kept is None:
         place = find_workplace(flags, folder)

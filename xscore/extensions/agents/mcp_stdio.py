@@ -1,13 +1,16 @@
-"""The input and output of `xscore mcp`: read lines of bounded length, write whole messages, and nothing else.
+"""The input and output of `xscore mcp`: read lines of bounded length, write whole messages, and
+nothing else.
 
-While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray `print` nor a child
-process can disturb the protocol. Only the serving thread may use it, except for `wake`. Trade-off: writing blocks, so
-while a client does not read its answers, its input is not read either.
+While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray
+`print` nor a child process can disturb the protocol. Only the serving thread may use it, except for
+`wake`. Trade-off: writing blocks, so while a client does not read its answers, its input is not
+read either.
 
-An idle server frees the memory that calls have used by executing its program again in the same process: what a call
-loads (numpy, an HTTP client, grammars) cannot be unloaded and would stay for days beside an editor. The process id, the
-pipes and the result of the handshake are kept, so the client notices nothing; what it sends meanwhile waits in its
-pipe. Trade-off: the next call loads everything again, which takes about 0.3 s of CPU.
+An idle server frees the memory that calls have used by executing its program again in the same
+process: what a call loads (numpy, an HTTP client, grammars) cannot be unloaded and would stay for
+days beside an editor. The process id, the pipes and the result of the handshake are kept, so the
+client notices nothing; what it sends meanwhile waits in its pipe. Trade-off: the next call loads
+everything again, which takes about 0.3 s of CPU.
 """
 
 import fcntl
@@ -55,7 +58,8 @@ class StdioWire:
 
     @classmethod
     def claim_standard_streams(cls) -> "StdioWire":
-        """Take standard input and output for the protocol; this process and its children get substitutes."""
+        """Take standard input and output for the protocol; this process and its children get
+        substitutes."""
         in_fd, out_fd = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -73,7 +77,8 @@ class StdioWire:
         return self._lines.popleft() if self._lines else None
 
     def wait(self, timeout_s: float | None, *, reading: bool) -> None:
-        """Wait for input, for `wake`, or for the client to leave. timeout_s: None: no limit. reading: read input."""
+        """Wait for input, for `wake`, or for the client to leave. timeout_s: None: no limit.
+        reading: read input."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
         poll.register(self.in_fd, select.POLLIN if reading else 0)
@@ -169,12 +174,15 @@ def take_state() -> ServerState | None:
         for fd in (state.in_fd, state.out_fd):
             os.set_inheritable(fd, False)
     except (msgspec.DecodeError, OSError) as error:
-        raise UsageError(f"{STATE_VARIABLE} is only for the server itself", hint="Unset it.") from error
+        raise UsageError(
+            f"{STATE_VARIABLE} is only for the server itself", hint="Unset it."
+        ) from error
     return state
 
 
 def has_children() -> bool:
-    """Whether a child process still runs: the new program would not know of it and would leave a zombie."""
+    """Whether a child process still runs: the new program would not know of it and would leave a
+    zombie."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -183,11 +191,14 @@ def has_children() -> bool:
 
 
 def can_renew() -> bool:
-    """Whether a new interpreter would import this same package; if not, the server must not renew itself."""
+    """Whether a new interpreter would import this same package; if not, the server must not renew
+    itself."""
     about: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": safe_environment()}
     probe = [sys.executable, "-P", "-c", "import xscore; print(xscore.__file__)"]
     with suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(probe, check=False, capture_output=True, timeout=5, text=True, **about)
+        found = subprocess.run(
+            probe, check=False, capture_output=True, timeout=5, text=True, **about
+        )
         return bool(found.stdout.strip() == xscore.__file__)
     return False
 

@@ -50,8 +50,8 @@ def environment_warnings(root: Path, clients: Iterable[Client] = CLIENTS.values(
         for file in client.secret_files:
             if run_git(root, "ls-files", "-z", "--", file):
                 yield (
-                    f"{file} came with this repository, and {client.title} sets its variables for what"
-                    " it runs: look for one that names a host, a proxy or a key"
+                    f"{file} came with this repository, and {client.title} sets its variables for"
+                    " what it runs: look for one that names a host, a proxy or a key"
                 )
         for file, place in client.environment_files.items():
             yield from _warnings_of(root, file, place, f"for what {client.title} runs")
@@ -82,7 +82,10 @@ def _variables(root: Path, file: str, place: str) -> list[str]:
 
 
 def _parsed(data: bytes, *, is_toml: bool) -> object:
-    """Return what a settings file says; nothing for an empty one. Raises ValueError, RecursionError."""
+    """Return what a settings file says; nothing for an empty one.
+
+    Raises ValueError, RecursionError.
+    """
     if is_toml:
         return parse_toml(data.decode("utf-8-sig"))
     plain = without_comments(data).decode("utf-8-sig")

@@ -1,8 +1,9 @@
-"""Tell a new agent session what was worked on, what is left, and which failures and decisions concern those files.
+"""Tell a new agent session what was worked on, what is left, and which failures and decisions
+concern those files.
 
-It reads the store and asks git for the changed files; it calls no model and does not index. It states no ages, so the
-same state always gives the same bytes. Trade-off: only files in the branch's working session or its uncommitted change
-count as the branch's.
+It reads the store and asks git for the changed files; it calls no model and does not index. It
+states no ages, so the same state always gives the same bytes. Trade-off: only files in the branch's
+working session or its uncommitted change count as the branch's.
 """
 
 import json
@@ -33,18 +34,27 @@ _ABOUT = f"""
 
 
 def render_recap(store: Store, *, git: bool) -> str:
-    """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted changes."""
+    """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted
+    changes."""
     here = working_branch(store.root.git_dir)
     known = load_sessions(store.connection)
-    session = next((one for one in known if one.branch == here and one.task and one.closed_at is None), None)
+    session = next(
+        (one for one in known if one.branch == here and one.task and one.closed_at is None), None
+    )
     summary = summarise_session(store.connection, session.thread) if session else None
     files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
     if session and summary:
         files |= {*summary.files, *session.recent, session.file} - {""}
-    lines = [*_work(session, summary.pending if summary else ()), *_known(memories_about(store, files))]
+    lines = [
+        *_work(session, summary.pending if summary else ()),
+        *_known(memories_about(store, files)),
+    ]
     if not lines:
         return ""
-    head, tail = f"xscore remembers earlier work on this branch.\n{DATA_NOTE}\n<{FENCE}>\n", f"</{FENCE}>"
+    head, tail = (
+        f"xscore remembers earlier work on this branch.\n{DATA_NOTE}\n<{FENCE}>\n",
+        f"</{FENCE}>",
+    )
     left = MAX_CHARS - size_of(head + tail)
     shown = []
     for line in lines:
@@ -81,7 +91,11 @@ def _known(memories: list[Memory]) -> Iterator[str]:
     }
     for kind, heading in headings.items():
         found = [memory for memory in memories if memory.kind is kind][:MOST_MEMORIES]
-        yield from [heading, *(f"- [{one.id}] {quoted(_line_of(one), LINE_CHARS)}" for one in found)] if found else []
+        yield from (
+            [heading, *(f"- [{one.id}] {quoted(_line_of(one), LINE_CHARS)}" for one in found)]
+            if found
+            else []
+        )
 
 
 def _line_of(memory: Memory) -> str:

@@ -1,12 +1,15 @@
-"""`xscore watch`: the background process of a store, in the foreground, once, or as `wake_background` starts it.
+"""`xscore watch`: the background process of a store, in the foreground, once, or as
+`wake_background` starts it.
 
-After each save it indexes, then judges the changes again for open threads; between saves it finishes turns that a
-deadline cut short (`background_work`). The operating system reports saves (through `watchfiles`); if it cannot watch so
-many folders, an index run every `POLL_S` seconds finds them. A thread renews the lease, since indexing keeps the event
-loop busy, and stops the work when the store or the repository is gone or another process has taken over. Trade-offs: to
-learn whether a saved file is part of the index, the files are listed once per burst of saves; a process that lost its
-lease while the laptop was asleep goes on judging for some seconds, and claims keep it from paying twice. SIGTERM ends
-it at once, without waiting for calls in flight; Ctrl-C waits for them.
+After each save it indexes, then judges the changes again for open threads; between saves it
+finishes turns that a deadline cut short (`background_work`). The operating system reports saves
+(through `watchfiles`); if it cannot watch so many folders, an index run every `POLL_S` seconds
+finds them. A thread renews the lease, since indexing keeps the event loop busy, and stops the work
+when the store or the repository is gone or another process has taken over. Trade-offs: to learn
+whether a saved file is part of the index, the files are listed once per burst of saves; a process
+that lost its lease while the laptop was asleep goes on judging for some seconds, and claims keep it
+from paying twice. SIGTERM ends it at once, without waiting for calls in flight; Ctrl-C waits for
+them.
 """
 
 import asyncio
@@ -46,16 +49,19 @@ POLL_S = 5.0
 LOOK_EVERY_S = 0.5
 """Seconds between two looks at the lease."""
 GRACE_S = {"taken": 10.0, "gone": 1.0}
-"""Seconds for calls in flight to end and be stored; if the store is gone there is nowhere to store them."""
+"""Seconds for calls in flight to end and be stored; if the store is gone there is nowhere to store
+them."""
 
 
 @command([NO_GIT])
 @click.option("--once", is_flag=True, help="Do the pending work once, then exit.")
 def watch(once: bool, flags: Flags) -> None:
-    """Index on every save, finish turns that a deadline cut short, and judge changes again for open threads.
+    """Index on every save, finish turns that a deadline cut short, and judge changes again for open
+    threads.
 
-    Open threads are the three latest of the last four hours. All caps hold; without budget.max_usd_day it spends at
-    most $1 a day. Only one such process runs for a worktree, as `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
+    Open threads are the three latest of the last four hours. All caps hold; without
+    budget.max_usd_day it spends at most $1 a day. Only one such process runs for a worktree, as
+    `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
     """
     loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)
@@ -64,7 +70,8 @@ def watch(once: bool, flags: Flags) -> None:
     flags.terminal.notes(loaded.warnings)
     with opened_store(flags, make=not lease, settings=loaded.settings) as store:
         held = BackgroundLease(store.connection, name=lease, watches=follows)
-        if not store.store_id or not _take(held, store, flags, waits=follows):  # or the store is gone by now
+        # Or the store is gone by now.
+        if not store.store_id or not _take(held, store, flags, waits=follows):
             return
         work = BackgroundWork(store.root, store.store_id, loaded, held)
         report = _Report(work, flags)
@@ -73,24 +80,34 @@ def watch(once: bool, flags: Flags) -> None:
         else:
             job = _work_once(work) if once else _until_idle(work, held)
         try:
-            run_interruptible(_while_held(job, held, store), notify=flags.terminal.note, takes_sigterm=False)
+            run_interruptible(
+                _while_held(job, held, store), notify=flags.terminal.note, takes_sigterm=False
+            )
         except KeyboardInterrupt:
             if not follows:
                 raise
         finally:
-            held.end(_name_error(sys.exception()) or work.problem)  # the error message may have no reader
+            # The error message may have no reader.
+            held.end(_name_error(sys.exception()) or work.problem)
             report.all()
 
 
 def _take(held: BackgroundLease, store: Store, flags: Flags, *, waits: bool) -> bool:
-    """Take the lease; False: another process has it. Raises UsageError where that one stays until it is stopped."""
+    """Take the lease; False: another process has it.
+
+    Raises UsageError where that one stays until it is stopped.
+    """
     while not held.take():
         other = read_background(store.connection, now=time.time())
         doing = (
-            f"process {other.pid} is already the background process of this store: {other.doing or 'waiting for saves'}"
+            f"process {other.pid} is already the background process of this store:"
+            f" {other.doing or 'waiting for saves'}"
         )
         if waits and other.watches:
-            raise UsageError(f"`xscore watch` runs here already (process {other.pid})", hint="Stop that one first.")
+            raise UsageError(
+                f"`xscore watch` runs here already (process {other.pid})",
+                hint="Stop that one first.",
+            )
         flags.terminal.note(f"{doing}; waiting for it to end" if waits else doing)
         if not waits:
             return False
@@ -107,9 +124,14 @@ async def _while_held(job: Coroutine[Any, Any, None], held: BackgroundLease, sto
             if not keeper.lost:
                 raise
     if keeper.lost == "gone":
-        raise StoreError("the store or the repository was removed or replaced", hint="Start it again where it is now.")
+        raise StoreError(
+            "the store or the repository was removed or replaced",
+            hint="Start it again where it is now.",
+        )
     if keeper.lost:
-        raise StoreError("another process has taken this work over", hint="`xscore status` says which.")
+        raise StoreError(
+            "another process has taken this work over", hint="`xscore status` says which."
+        )
 
 
 async def _work_once(work: BackgroundWork) -> None:
@@ -130,8 +152,8 @@ class _Report:
         """Print what was done so far, and what went wrong, if that is new."""
         done, problem = self._work.done, self._work.problem
         words = (
-            f"{counted(done.files, 'file')} read · {counted(done.judged, 'memory', 'memories')} judged"
-            f" · {counted(done.turns, 'turn')} finished · {format_dollars(done.cost_usd)}"
+            f"{counted(done.files, 'file')} read · {counted(done.judged, 'memory', 'memories')}"
+            f" judged · {counted(done.turns, 'turn')} finished · {format_dollars(done.cost_usd)}"
         )
         if problem != self._problem:
             self._flags.terminal.lines(problem)
@@ -148,7 +170,9 @@ class _Report:
 def _name_error(error: BaseException | None) -> str:
     if isinstance(error, XscoreError):
         return error.message
-    return f"internal error: {type(error).__name__}: {error}" if isinstance(error, Exception) else ""
+    return (
+        f"internal error: {type(error).__name__}: {error}" if isinstance(error, Exception) else ""
+    )
 
 
 def require_watchfiles() -> None:
@@ -156,11 +180,17 @@ def require_watchfiles() -> None:
     try:
         import watchfiles  # noqa: F401  imported only to check that it is installed
     except ImportError as error:
-        raise UsageError("`xscore watch` needs the package watchfiles", hint=install_hint("watch")) from error
+        raise UsageError(
+            "`xscore watch` needs the package watchfiles", hint=install_hint("watch")
+        ) from error
 
 
 async def follow_files(
-    work: BackgroundWork, root: RepositoryRoot, *, note: Callable[[str], None], report: Callable[[], None]
+    work: BackgroundWork,
+    root: RepositoryRoot,
+    *,
+    note: Callable[[str], None],
+    report: Callable[[], None],
 ) -> None:
     """Work until it is interrupted. report: called after each piece of work. Raises StoreError."""
     saves: asyncio.Queue[set[str] | None] = asyncio.Queue()
@@ -178,7 +208,8 @@ async def follow_files(
 
 
 async def _next_saves(saves: "asyncio.Queue[set[str] | None]") -> set[str] | None:
-    """Return the next burst, or an empty set at the next tick, so that turns are finished even without saves."""
+    """Return the next burst, or an empty set at the next tick, so that turns are finished even
+    without saves."""
     try:
         return await asyncio.wait_for(saves.get(), TICK_S)
     except TimeoutError:
@@ -191,8 +222,11 @@ async def _follow(saved: set[str] | None, work: BackgroundWork, root: Repository
     return not work.has_turns() or await work.finish_turns()
 
 
-async def _listen(root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]", note: Callable[[str], None]) -> None:
-    """Queue the paths of each burst of saves; if the system cannot report saves, queue None every `POLL_S` seconds."""
+async def _listen(
+    root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]", note: Callable[[str], None]
+) -> None:
+    """Queue the paths of each burst of saves; if the system cannot report saves, queue None every
+    `POLL_S` seconds."""
     from watchfiles import awatch
 
     outside = (str(root.path / ".git"), str(root.store_dir))
@@ -206,7 +240,10 @@ async def _listen(root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]",
         ):
             saves.put_nowait({path for _, path in changes})
     except (OSError, RuntimeError) as error:
-        note(f"the system cannot watch this repository ({error}); looking for changes every {POLL_S:g} s instead")
+        note(
+            f"the system cannot watch this repository ({error}); looking for changes every"
+            f" {POLL_S:g} s instead"
+        )
     while True:
         await asyncio.sleep(POLL_S)
         saves.put_nowait(None)
@@ -224,7 +261,8 @@ def _is_indexed(saved: Collection[str], root: RepositoryRoot, known: Collection[
 
 
 class LeaseKeeper:
-    """A context manager for the event loop: it cancels the task that entered it when the lease is lost."""
+    """A context manager for the event loop: it cancels the task that entered it when the lease is
+    lost."""
 
     def __init__(self, lease: BackgroundLease, *, database: Path, root: Path) -> None:
         self._lease, self._database, self._root = lease, database, root
@@ -232,7 +270,8 @@ class LeaseKeeper:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="xscore-lease", daemon=True)
         self.lost: str = ""
-        """`taken`: another process has the lease. `gone`: the store or the repository is. Empty: it is still held."""
+        """`taken`: another process has the lease. `gone`: the store or the repository is. Empty: it
+        is still held."""
 
     def __enter__(self) -> Self:
         task = asyncio.current_task()
@@ -261,7 +300,8 @@ class LeaseKeeper:
     def _beat(self) -> bool:
         try:
             return self._lease.beat()
-        except (StoreError, sqlite3.Error):  # a full disk or a long transaction: the next heartbeat may succeed
+        # A full disk or a long transaction: the next heartbeat may succeed.
+        except (StoreError, sqlite3.Error):
             return True
 
 

@@ -1,10 +1,11 @@
 """`ask --batch`: the questions of a list asked in one working session, sharing packs if possible.
 
-Packs that questions can share are judged first. Then each question is an ordinary turn, which judges what is left; it
-uses the same judge, that of the shared layout. If a model gives no usable score in that layout, its questions are
-judged as by `xscore ask`, and the store remembers this for later lists. A decision model is always asked so, since it
-has no packs to share. Trade-off: questions are handled 32 at a time, so that the first answers do not wait for the
-last question; packs are shared within these 32 only.
+Packs that questions can share are judged first. Then each question is an ordinary turn, which
+judges what is left; it uses the same judge, that of the shared layout. If a model gives no usable
+score in that layout, its questions are judged as by `xscore ask`, and the store remembers this for
+later lists. A decision model is always asked so, since it has no packs to share. Trade-off:
+questions are handled 32 at a time, so that the first answers do not wait for the last question;
+packs are shared within these 32 only.
 """
 
 import time
@@ -63,7 +64,8 @@ from xscore.records.receipt import Answer, StageUsage, add_costs
 from xscore.records.turn import Turn
 
 NO_SHARED_SCORE = (
-    "the model gave no usable score in the form that questions share, so each is judged alone, as by `xscore ask`"
+    "the model gave no usable score in the form that questions share, so each is judged alone, as"
+    " by `xscore ask`"
 )
 QUESTIONS_AT_ONCE = 32
 """Questions handled together, and so the number of pools in memory."""
@@ -85,14 +87,17 @@ async def ask_list(
     """Ask every question, call back with each answer, and report on the whole list.
 
     like: what all their turns share: the scope, the checkpoint, and `fresh` for the first of them.
-    Raises UsageError where the estimate is declined, and what the first turn raises where nothing was asked yet.
+    Raises UsageError where the estimate is declined, and what the first turn raises where nothing
+    was asked yet.
     """
     identity = parts.judge.identity
     options = replace(options, started=options.started or time.monotonic())
     failed = _shared_form_failed(parts)
     shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
     turns = TurnList(parts, shares)
-    cost = SeparatePromptsCost(identity.provider, identity.host, PriceList(parts.settings.provider.price))
+    cost = SeparatePromptsCost(
+        identity.provider, identity.host, PriceList(parts.settings.provider.price)
+    )
     run = _AskListRun(parts, turns, questions.all, options, like, on_answer, cost)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
@@ -125,7 +130,9 @@ class _AskListRun(Struct):
 
     async def go(self) -> None:
         parts = self.turns.parts
-        opened = open_turn(parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False)
+        opened = open_turn(
+            parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False
+        )
         found = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
         if parts.observer.can_confirm:
             self._confirm(found)
@@ -148,12 +155,15 @@ class _AskListRun(Struct):
     def _can_share(self, some: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
         wanted = (
-            self.turns.shares_prompts and not parts.settings.judge.replay and parts.settings.batch.questions_a_call > 1
+            self.turns.shares_prompts
+            and not parts.settings.judge.replay
+            and parts.settings.batch.questions_a_call > 1
         )
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
     async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
-        """Judge what these questions can share; None: the host cannot be asked so, and each is asked alone."""
+        """Judge what these questions can share; None: the host cannot be asked so, and each is
+        asked alone."""
         parts = self.turns.parts_within_cap()
         assert isinstance(parts.judge, ModelJudgeFactory)
         assert self.options.started is not None
@@ -167,7 +177,8 @@ class _AskListRun(Struct):
         except NoUsableModel:  # its first contact was in the form that questions share
             self._stop_sharing()
             return None
-        except ProviderError:  # each question's own turn says so, and has other judges or words take over
+        # Each question's own turn says so, and has other judges or words take over.
+        except ProviderError:
             return None
         finally:
             self.turns.charge(self.id)
@@ -210,14 +221,19 @@ class _AskListRun(Struct):
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
         fresh = self.like.fresh and is_first
-        return replace(self.like, task=question.task, errors=question.errors, file=question.file, fresh=fresh)
+        return replace(
+            self.like, task=question.task, errors=question.errors, file=question.file, fresh=fresh
+        )
 
     def _confirm(self, found: ListMemories) -> None:
         parts, count = self.turns.parts, len(self.questions)
-        judging = reduce(add, (forecast_shared(parts, some) for some in self._some_at_a_time(found)))
+        judging = reduce(
+            add, (forecast_shared(parts, some) for some in self._some_at_a_time(found))
+        )
         primary = None
         if self._answers and parts.answerer is not None:
-            judging = replace(judging, calls=judging.calls + count - 1)  # the confirmation counts one answer more
+            # The confirmation counts one answer more.
+            judging = replace(judging, calls=judging.calls + count - 1)
             one = answer_estimate(parts.answerer, parts.settings)
             primary = replace(
                 one,
@@ -255,13 +271,16 @@ class _AskListRun(Struct):
 
 
 def _is_in_vain(answer: Answer) -> bool:
-    """Return whether the model scored nothing at all for a question, or a probe, that it replied to."""
+    """Return whether the model scored nothing at all for a question, or a probe, that it replied
+    to."""
     cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
     if not cover.unjudged == cover.candidates > 0:
         return False
     probe = answer.probe_usage
     only_probed = probe is not None and probe.calls > 0 and not answer.judge_usage.attempts
-    return causes <= {UnjudgedCause.UNREADABLE} or (only_probed and causes <= {UnjudgedCause.PROVIDER})
+    return causes <= {UnjudgedCause.UNREADABLE} or (
+        only_probed and causes <= {UnjudgedCause.PROVIDER}
+    )
 
 
 OF_ONE = {
@@ -280,7 +299,8 @@ def ask_batch(path: Path, flags: Flags) -> int:
     for name, flag in OF_ONE.items():
         if flags.given.get(name):
             raise UsageError(
-                f"{flag} is for one question, and --batch asks many", hint='A line may hold "file" and "errors".'
+                f"{flag} is for one question, and --batch asks many",
+                hint='A line may hold "file" and "errors".',
             )
     questions = read_question_file(path)
     terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
@@ -321,23 +341,40 @@ def _render_shared_account(found: AskListReport) -> str:
     took, alone, saved = found.took, found.alone, found.saved
     asked = f"asked {found.asked} of {counted(found.questions, 'question')}"
     if found.ended:
-        asked += f", then it ended: {found.ended}. What was judged is kept: run the same command to continue."
+        asked += (
+            f", then it ended: {found.ended}. What was judged is kept: run the same command to"
+            " continue."
+        )
     if not took.calls:
         return f"{asked}\n{faint('nothing was sent to the judge')}"
     sharing = min(found.questions_a_call, found.questions)
     cost = format_dollars(took.cost_usd, estimated=found.shared.estimated)
-    calls = f"{counted(took.calls, 'call')} ({found.shared.calls:,} of them shared by up to {sharing} questions)"
-    lines = [asked, faint(f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)}, {cost}")]
+    calls = (
+        f"{counted(took.calls, 'call')} ({found.shared.calls:,} of them shared by up to {sharing}"
+        " questions)"
+    )
+    lines = [
+        asked,
+        faint(
+            f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)},"
+            f" {cost}"
+        ),
+    ]
     if not found.shared.calls:
         return "\n".join(lines)
     best = found.alone_at_best_usd
     cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
-    tokens, calls = describe_tokens(alone.input_tokens, alone.output_tokens), counted(alone.calls, "call")
+    tokens, calls = (
+        describe_tokens(alone.input_tokens, alone.output_tokens),
+        counted(alone.calls, "call"),
+    )
     part = format_share(saved.input_tokens, alone.input_tokens)
     return "\n".join(
         [
             *lines,
-            faint(f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"),
+            faint(
+                f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"
+            ),
             f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(found)}",
         ]
     )

@@ -1,11 +1,13 @@
-r"""Rows of batches and their requests: each function is one step of the machine, within its caller's transaction.
+r"""Rows of batches and their requests: each function is one step of the machine, within its
+caller's transaction.
 
     marked -> created -> ended -> collected          planned -> sent -> answered
        \-> failed   \-> failed                           ^------/ \--> lost
 
-A request belongs to one batch at a time, and is planned again when that batch did not answer it. Every statement names
-the states it leaves, so that repeating a step changes nothing. In the status of a job judged = asked - waiting - lost,
-so the figures always add up. Trade-off: a memory in parts counts as waiting while one of its parts does.
+A request belongs to one batch at a time, and is planned again when that batch did not answer it.
+Every statement names the states it leaves, so that repeating a step changes nothing. In the status
+of a job judged = asked - waiting - lost, so the figures always add up. Trade-off: a memory in parts
+counts as waiting while one of its parts does.
 """
 
 import re
@@ -28,25 +30,37 @@ MAX_TRIES = 3
 """A request is lost after this many batches without an answer."""
 OPEN_STATES = ("marked", "created", "ended")
 BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
-LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",), "failed": OPEN_STATES}
+LEAVES = {
+    "created": ("marked",),
+    "ended": ("created",),
+    "collected": ("ended",),
+    "failed": OPEN_STATES,
+}
 """State of a batch -> the states it is reached from."""
 
 
 _COLUMNS = """
     job, number, token, state, marked_at, requests, bytes, input_tokens, vendor_id, status, seen_at, problem
-"""
+"""  # noqa: E501  its lines are read by others
 
 
-def read_batches(connection: sqlite3.Connection, job: str, *, only_open: bool = False) -> list[Batch]:
+def read_batches(
+    connection: sqlite3.Connection, job: str, *, only_open: bool = False
+) -> list[Batch]:
     """Return the batches of a job in order. only_open: those that are not settled."""
     where = f" AND {BATCH_IS_OPEN}" if only_open else ""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,))
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,)
+    )
     return [Batch(*row) for row in rows.fetchall()]
 
 
 def next_batch(connection: sqlite3.Connection, job: str) -> tuple[int, str]:
-    """Return the number of a job's next batch, and its mark: sent to the vendor, and the prefix of its custom_ids."""
-    (number,) = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)).fetchone()
+    """Return the number of a job's next batch, and its mark: sent to the vendor, and the prefix of
+    its custom_ids."""
+    (number,) = connection.execute(
+        "SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)
+    ).fetchone()
     return number, f"xs_{job.removeprefix('b_')}_{number}"
 
 
@@ -59,16 +73,19 @@ def custom_id(mark: str, name: RequestName) -> str:
 
 
 def parse_custom_id(found: str) -> tuple[str, RequestName] | None:
-    """Return the batch's mark and the request in a custom_id; None if it is not of xscore's making."""
+    """Return the batch's mark and the request in a custom_id; None if it is not of xscore's
+    making."""
     read = CUSTOM_ID.fullmatch(found)
     return (read[1], (int(read[2]), int(read[3]))) if read else None
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
-    """Return the requests of the smallest batch refused for lack of room since the last collected one."""
+    """Return the requests of the smallest batch refused for lack of room since the last collected
+    one."""
     row = connection.execute(
-        "SELECT min(requests) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
-        " AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state = 'collected')",
+        "SELECT min(requests) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2)"
+        " = 1 AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state ="
+        " 'collected')",
         (job, QUEUE_FULL),
     ).fetchone()
     return None if row[0] is None else int(row[0])
@@ -80,12 +97,22 @@ def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(identifier for (identifier,) in rows)
 
 
-def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
+def insert_batch(
+    connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]
+) -> None:
     """Record a batch that is about to be created, with its requests."""
     connection.execute(
         "INSERT INTO batch (job, number, token, state, marked_at, requests, bytes, input_tokens)"
         " VALUES (?, ?, ?, 'marked', ?, ?, ?, ?)",
-        (batch.job, batch.number, batch.mark, batch.marked_at, batch.requests, batch.bytes, batch.input_tokens),
+        (
+            batch.job,
+            batch.number,
+            batch.mark,
+            batch.marked_at,
+            batch.requests,
+            batch.bytes,
+            batch.input_tokens,
+        ),
     )
     connection.executemany(
         "UPDATE job_request SET state = 'sent', batch = ?, tries = tries + 1"
@@ -94,14 +121,19 @@ def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterabl
     )
 
 
-def update_batch(connection: sqlite3.Connection, batch: Batch, *states: str, **columns: Any) -> Batch:
+def update_batch(
+    connection: sqlite3.Connection, batch: Batch, *states: str, **columns: Any
+) -> Batch:
     """Update columns of a batch in one of these states; return the updated batch."""
     named = ", ".join(f"{name} = ?" for name in columns)
     connection.execute(
-        f"UPDATE batch SET {named} WHERE job = ? AND number = ? AND state IN ({', '.join('?' * len(states))})",
+        f"UPDATE batch SET {named} WHERE job = ? AND number = ? AND state IN"
+        f" ({', '.join('?' * len(states))})",
         (*columns.values(), batch.job, batch.number, *states),
     )
-    return replace(batch, **{name: value for name, value in columns.items() if name in Batch.__struct_fields__})
+    return replace(
+        batch, **{name: value for name, value in columns.items() if name in Batch.__struct_fields__}
+    )
 
 
 def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
@@ -113,20 +145,26 @@ def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns:
 
 def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
     """Record that the vendor has a batch."""
-    move_batch(connection, batch, "created", vendor_id=seen.vendor_id, status=seen.status, problem="")
+    move_batch(
+        connection, batch, "created", vendor_id=seen.vendor_id, status=seen.status, problem=""
+    )
 
 
-def record_status(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float) -> Batch:
+def record_status(
+    connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float
+) -> Batch:
     """Record the vendor's status of a batch."""
     return update_batch(connection, batch, "created", "ended", status=seen.status, seen_at=at)
 
 
 def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
-    """Record that nothing of a batch ran, and replan its requests. counts: whether it counts as a try."""
+    """Record that nothing of a batch ran, and replan its requests. counts: whether it counts as a
+    try."""
     move_batch(connection, batch, "failed", problem=problem)
     if not counts:
         connection.execute(
-            "UPDATE job_request SET tries = tries - 1 WHERE job = ? AND batch = ? AND state = 'sent'",
+            "UPDATE job_request SET tries = tries - 1 WHERE job = ? AND batch = ? AND state ="
+            " 'sent'",
             (batch.job, batch.number),
         )
     rows = connection.execute(
@@ -136,16 +174,20 @@ def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, co
     replan_requests(connection, batch.job, dict.fromkeys(rows, f"provider: {problem}"))
 
 
-def replan_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
+def replan_requests(
+    connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]
+) -> None:
     """Plan sent requests again, each with its cause; those out of tries are lost."""
     connection.executemany(
-        "UPDATE job_request SET state = iif(tries < ?1, 'planned', 'lost'), cause = iif(tries < ?1, '', ?2)"
-        " WHERE job = ?3 AND question = ?4 AND ask = ?5 AND state = 'sent'",
+        "UPDATE job_request SET state = iif(tries < ?1, 'planned', 'lost'), cause = iif(tries < ?1,"
+        " '', ?2) WHERE job = ?3 AND question = ?4 AND ask = ?5 AND state = 'sent'",
         ((MAX_TRIES, cause, job, *name) for name, cause in requests.items()),
     )
 
 
-def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
+def lose_requests(
+    connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]
+) -> None:
     """Mark unsettled requests as lost, each with its cause: `refused: the model declined`."""
     connection.executemany(
         "UPDATE job_request SET state = 'lost', cause = ?"
@@ -157,16 +199,20 @@ def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[Re
 def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
     """Mark a stopped job's unsent requests as lost."""
     connection.execute(
-        "UPDATE job_request SET state = 'lost', cause = 'interrupted: the job was cancelled' WHERE job = ?"
-        " AND state = 'planned' AND EXISTS (SELECT 1 FROM job WHERE id = job_request.job AND stopped_at IS NOT NULL)",
+        "UPDATE job_request SET state = 'lost', cause = 'interrupted: the job was cancelled' WHERE"
+        " job = ? AND state = 'planned' AND EXISTS (SELECT 1 FROM job WHERE id = job_request.job"
+        " AND stopped_at IS NOT NULL)",
         (job,),
     )
 
 
-def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
+def settle_requests(
+    connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]
+) -> None:
     """Mark requests as answered, or judged elsewhere."""
     connection.executemany(
-        "UPDATE job_request SET state = 'answered', cause = '' WHERE job = ? AND question = ? AND ask = ?",
+        "UPDATE job_request SET state = 'answered', cause = '' WHERE job = ? AND question = ? AND"
+        " ask = ?",
         ((job, *name) for name in requests),
     )
 
@@ -174,9 +220,8 @@ def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable
 def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int, str]:
     """Return the turn keys of questions with at least one judgment, by number."""
     rows = connection.execute(
-        "SELECT number, job_question.turn_key FROM job_question"
-        " JOIN query ON query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0"
-        " WHERE job = ?",
+        "SELECT number, job_question.turn_key FROM job_question JOIN query ON query.turn_key ="
+        " job_question.turn_key AND query.judge = ? AND query.sample = 0 WHERE job = ?",
         (job.judge, job.id),
     )
     return dict(rows.fetchall())
@@ -189,7 +234,9 @@ def stop_job(connection: sqlite3.Connection, job: str, *, at: float) -> None:
 
 def is_job_stopped(connection: sqlite3.Connection, job: str) -> bool:
     """Return whether the user stopped a job, possibly during this pass."""
-    row = connection.execute("SELECT 1 FROM job WHERE id = ? AND stopped_at IS NOT NULL", (job,)).fetchone()
+    row = connection.execute(
+        "SELECT 1 FROM job WHERE id = ? AND stopped_at IS NOT NULL", (job,)
+    ).fetchone()
     return row is not None
 
 
@@ -201,9 +248,9 @@ def set_job_cap(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
 def end_job_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> None:
     """End a job with nothing left to send or fetch."""
     connection.execute(
-        "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL"
-        " AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))"
-        f" AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {BATCH_IS_OPEN})",
+        "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL AND NOT EXISTS (SELECT 1"
+        " FROM job_request WHERE job = job.id AND state IN ('planned', 'sent')) AND NOT EXISTS"
+        f" (SELECT 1 FROM batch WHERE job = job.id AND {BATCH_IS_OPEN})",
         (at, job),
     )
 
@@ -215,7 +262,8 @@ _ASKED = """
             state IN ('planned', 'sent') AS waits, ask, count(*) AS requests
         FROM job_request WHERE job = ?1 GROUP BY 1, 2, 3
     ), parts AS (
-        SELECT max(state IN ('planned', 'sent')) AS waits, max(iif(state = 'lost', cause, '')) AS cause
+        SELECT max(state IN ('planned', 'sent')) AS waits,
+          max(iif(state = 'lost', cause, '')) AS cause
         FROM job_request CROSS JOIN job_ask ON job_ask.job = ?1 AND number = ask
         WHERE job_request.job = ?1 AND json_array_length(pieces, '$[0]') > 1
         GROUP BY question, json_extract(pieces, '$[0][1]')
@@ -225,11 +273,12 @@ _ASKED = """
     FROM whole CROSS JOIN job_ask ON job = ?1 AND number = ask
     WHERE json_array_length(pieces, '$[0]') = 1 GROUP BY 1, 2
     UNION ALL
-    SELECT iif(waits, '', substr(cause, 1, instr(cause, ':') - 1)), waits, count(*), count(*) FROM parts GROUP BY 1, 2
+    SELECT iif(waits, '', substr(cause, 1, instr(cause, ':') - 1)), waits, count(*), count(*)
+      FROM parts GROUP BY 1, 2
     ORDER BY 1
 """
-"""Why memories are lost, or whether they wait: how many were asked for first, and how many are so. A part stands alone
-in its prompt; a memory in parts waits while one of them does."""
+"""Why memories are lost, or whether they wait: how many were asked for first, and how many are so.
+A part stands alone in its prompt; a memory in parts waits while one of them does."""
 _WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
 _DOLLARS = """
     SELECT coalesce(sum(cost), 0), count(*) - count(cost),
@@ -243,9 +292,14 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
     job = read_job(connection, job_id)
     states = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
     spent, unpriced, reserved = connection.execute(_DOLLARS, (job_id,)).fetchone()
-    (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job_id,)).fetchone()
+    (questions,) = connection.execute(
+        "SELECT count(*) FROM job_question WHERE job = ?", (job_id,)
+    ).fetchone()
     with damage_if_invalid("what a job cost"):
-        spent_usd, reserved_usd = money.dollars_of_picodollars(spent), money.dollars_of_picodollars(reserved)
+        spent_usd, reserved_usd = (
+            money.dollars_of_picodollars(spent),
+            money.dollars_of_picodollars(reserved),
+        )
     return JobStatus(
         job=job.id,
         command=job.command,
@@ -271,7 +325,11 @@ def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
     for kind, waits, _, count in counts:
         unjudged[kind] += count if kind or waits else 0
     waiting = unjudged.pop("", 0)
-    return {"asked": asked, "judged": asked - waiting - unjudged.total(), "unjudged": dict(unjudged)}
+    return {
+        "asked": asked,
+        "judged": asked - waiting - unjudged.total(),
+        "unjudged": dict(unjudged),
+    }
 
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:

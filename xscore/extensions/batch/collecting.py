@@ -1,9 +1,11 @@
-"""Read the results of a batch and enter them: judgments, the ledger, dollars, and what is asked again.
+"""Read the results of a batch and enter them: judgments, the ledger, dollars, and what is asked
+again.
 
-Results come in any order and are matched by custom_id. Replies are read as live ones are, and memories without a score
-are asked for again in smaller prompts (`scorer.repair`). If the host rejects every request, or the model scores
-nothing at all, the rest is given up: asking again would only cost more. Each chunk is one transaction. Trade-off: a
-chunk of thousands of results holds the store's write lock for some tenths of a second.
+Results come in any order and are matched by custom_id. Replies are read as live ones are, and
+memories without a score are asked for again in smaller prompts (`scorer.repair`). If the host
+rejects every request, or the model scores nothing at all, the rest is given up: asking again would
+only cost more. Each chunk is one transaction. Trade-off: a chunk of thousands of results holds the
+store's write lock for some tenths of a second.
 """
 
 from collections import Counter
@@ -26,7 +28,13 @@ from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
 from xscore.extensions.batch.sending import BatchRenderer, parts_in_store
 from xscore.extensions.batch.vendor_calls import BatchHost
-from xscore.platform.errors import PromptCut, PromptTooLong, ProviderError, UnreadableResponse, UsageError
+from xscore.platform.errors import (
+    PromptCut,
+    PromptTooLong,
+    ProviderError,
+    UnreadableResponse,
+    UsageError,
+)
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.drafts import dealt_ids
@@ -36,7 +44,8 @@ from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
 from xscore.scorer.replies import parse_completion
 
 MAX_WITHOUT_SCORE = 8
-"""After this many refusals, or replies without a usable score, and no other in the whole job, the rest is lost."""
+"""After this many refusals, or replies without a usable score, and no other in the whole job, the
+rest is lost."""
 _AGAIN = {
     RequestOutcome.ERRED: "provider: the host failed",
     RequestOutcome.EXPIRED: "provider: it was not run in time",
@@ -61,7 +70,8 @@ def _read_results(
     rule: GiveUpRule,
     faults: ReplyFaults,
 ) -> _ReadResults:
-    """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job; updated."""
+    """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job;
+    updated."""
     found = _ReadResults()
     climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
@@ -78,13 +88,19 @@ def _read_results(
             rule.rejected += 1
             detail = result.detail or "the host refused it"
             is_too_long = result.error_kind == PromptTooLong.kind
-            trouble = repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
+            trouble = (
+                repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
+            )
             climbing.append((name, ask.pieces, trouble))
         else:
-            found.again[name] = _AGAIN[result.outcome] + (f" ({result.detail})" if result.detail else "")
+            found.again[name] = _AGAIN[result.outcome] + (
+                f" ({result.detail})" if result.detail else ""
+            )
     # whether the host takes and the model scores anything is known once the whole chunk was read
     rule.has_score = rule.has_score or bool(found.judged)
-    in_vain = (not rule.has_answer and rule.rejected >= rule.most_rejected) or rule.is_over_after_unscored(0)
+    in_vain = (
+        not rule.has_answer and rule.rejected >= rule.most_rejected
+    ) or rule.is_over_after_unscored(0)
     for name, missing, trouble in climbing:
         again, lost = repair.next_prompts(asks[name[1]], missing, trouble)
         if lost or (again and in_vain):
@@ -120,7 +136,10 @@ class ResultCollector:
         self._context, self._host, self._job, self._chunk = context, host, job, chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
-        self._keys = {number: one.turn_key for number, one in job_rows.read_job_questions(connection, job.id).items()}
+        self._keys = {
+            number: one.turn_key
+            for number, one in job_rows.read_job_questions(connection, job.id).items()
+        }
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
         most = MAX_WITHOUT_SCORE
@@ -132,14 +151,19 @@ class ResultCollector:
         return tuple(f"{count:,} {what}" for what, count in self._unmatched.items() if count)
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
-        """Store all results of a batch that ended. Raises StoreError and leaves of ProviderError; retry later."""
+        """Store all results of a batch that ended.
+
+        Raises StoreError and leaves of ProviderError; retry later.
+        """
         connection = self._context.connection
         fetched = _Fetched(
             job_rows.requests_of_batch(connection, self._job.id, batch.number),
             job_rows.requests_of_batch(connection, self._job.id, batch.number, settled=True),
         )
         try:
-            async with aclosing(self._host.results(seen, model=self._job.recipe.model.name)) as results:
+            async with aclosing(
+                self._host.results(seen, model=self._job.recipe.model.name)
+            ) as results:
                 async for result in results:
                     self._take(fetched, result, batch)
                     if len(fetched.chunk) >= self._chunk:
@@ -150,16 +174,19 @@ class ResultCollector:
         self._enter(batch, fetched)
         self._unmatched["lines of results cannot be read"] += fetched.unreadable
         rest = sorted(fetched.left - fetched.met)
-        if rest and not fetched.met and not seen.requests:  # nothing came, and the vendor does not say how many it ran
+        # Nothing came, and the vendor does not say how many it ran.
+        if rest and not fetched.met and not seen.requests:
             unread = len(rest)
-        else:  # as many as the vendor says it completed, or as lines were damaged, beyond what was read
+        # As many as the vendor says it completed, or as lines were damaged, beyond what was read.
+        else:
             unread = min(len(rest), max(seen.done - len(fetched.completed), fetched.unreadable))
         self._close(batch, rest, unread, may_give_up=bool(fetched.completed))
 
     def _take(self, fetched: _Fetched, result: BatchResult, batch: Batch) -> None:
         mark, name = batch_rows.parse_custom_id(result.custom_id) or ("", None)
         name = name if mark == batch.mark else None
-        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):  # the vendor ran it
+        # The vendor ran it.
+        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
@@ -171,18 +198,24 @@ class ResultCollector:
             fetched.met.add(name)
             fetched.chunk += [(name, result)] if name in fetched.left else []
 
-    def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
-        """Replan requests without a result; those the host ran but does not return are fetched again, then charged.
+    def _close(
+        self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool
+    ) -> None:
+        """Replan requests without a result; those the host ran but does not return are fetched
+        again, then charged.
 
-        unread: how many of the rest these are. Raises UnreadableResponse if they are to be fetched again.
+        unread: how many of the rest these are.
+        Raises UnreadableResponse if they are to be fetched again.
         """
-        # the first time they may only be late; the second time, with other results there, they are given up
+        # the first time they may only be late; the second time, with other results there, they are
+        # given up
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
             with self._context.transaction() as connection:
                 batch_rows.update_batch(connection, batch, "created", "ended", problem=problem)
             raise UnreadableResponse(
-                f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
+                f"batch {batch.number}: {problem}",
+                hint="The next `xscore batch collect` fetches them again.",
             )
         with self._context.transaction() as connection:
             self._context.ledger.enter_unread(connection, batch, rest[:unread])
@@ -194,13 +227,27 @@ class ResultCollector:
         if not chunk:
             return
         chunk = self._refuse_cut_prompts(chunk)
-        asks = job_rows.read_asks(self._context.connection, self._job.id, {ask for (_, ask), _ in chunk})
-        parts_of = self._parts_of if any(piece.is_part for ask in asks.values() for piece in ask.pieces) else {}
+        asks = job_rows.read_asks(
+            self._context.connection, self._job.id, {ask for (_, ask), _ in chunk}
+        )
+        parts_of = (
+            self._parts_of
+            if any(piece.is_part for ask in asks.values() for piece in ask.pieces)
+            else {}
+        )
         with self._context.transaction() as connection:
-            found = _read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
-            answered = [(one, len(asks[name[1]].pieces)) for name, one in chunk if one.completion is not None]
+            found = _read_results(
+                chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
+            )
+            answered = [
+                (one, len(asks[name[1]].pieces))
+                for name, one in chunk
+                if one.completion is not None
+            ]
             self._context.ledger.enter(connection, batch, answered)
-            self._context.ledger.enter_unread(connection, batch, [name for name, one in chunk if one.is_charged])
+            self._context.ledger.enter_unread(
+                connection, batch, [name for name, one in chunk if one.is_charged]
+            )
             self._keep(connection, found, parts_of)
             batch_rows.settle_requests(connection, self._job.id, found.settled)
             batch_rows.lose_requests(connection, self._job.id, found.lost)
@@ -208,11 +255,14 @@ class ResultCollector:
             self._plan_follow_ups(connection, found)
 
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
-        """Refuse the answers to prompts that the host cut silently, and count them as charged, as live calls do."""
+        """Refuse the answers to prompts that the host cut silently, and count them as charged, as
+        live calls do."""
         host, found = self._host, dict(chunk)
         if host.provider.is_vendors_own:
             return chunk
-        answered = sorted((name for name, one in chunk if one.completion is not None), key=itemgetter(1))
+        answered = sorted(
+            (name for name, one in chunk if one.completion is not None), key=itemgetter(1)
+        )
         with suppress(UsageError):  # planned with another version's prompt: the answers stand
             renderer = BatchRenderer(self._context.store, host, self._job)
             for name, request in renderer.requests(answered):
@@ -231,7 +281,9 @@ class ResultCollector:
                     )
         return list(found.items())
 
-    def _keep(self, connection: Connection, found: _ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
+    def _keep(
+        self, connection: Connection, found: _ReadResults, parts_of: Mapping[str, frozenset[str]]
+    ) -> None:
         found.judged.sort(key=itemgetter(0))
         for question, group in groupby(found.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
@@ -241,14 +293,19 @@ class ResultCollector:
             now = {judgment.content_hash: judgment for judgment in judgments}
             for memory in {piece.memory for piece, _ in judged if piece.is_part}:
                 hashes = parts_of.get(memory, frozenset())
-                known = read_judgments(connection, names, hashes) | {one: now[one] for one in hashes if one in now}
+                known = read_judgments(connection, names, hashes) | {
+                    one: now[one] for one in hashes if one in now
+                }
                 if hashes and len(known) == len(hashes):
                     judgments.append(_joined(connection, memory, known, names))
             insert_judgments(connection, judgments, names)
 
     @cached_property
     def _parts_of(self) -> Mapping[str, frozenset[str]]:
-        """Memory too large for one prompt -> its parts. An edited memory has other parts, so it stays unjudged."""
+        """Memory too large for one prompt -> its parts.
+
+        An edited memory has other parts, so it stays unjudged.
+        """
         store, recipe = self._context.store, self._job.recipe
         large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
         found = parts_in_store(store, recipe, large).items()
@@ -259,11 +316,17 @@ class ResultCollector:
             return
         new = list(dict.fromkeys(ask for _, ask in found.asks))
         numbers = dict(zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True))
-        job_rows.add_requests(connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks])
+        job_rows.add_requests(
+            connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks]
+        )
 
 
-def _joined(connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey) -> Judgment:
+def _joined(
+    connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey
+) -> Judgment:
     """Judge a memory by its best part; the reason of an earlier part is in the store."""
     best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
-    reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(best.content_hash, "")
+    reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(
+        best.content_hash, ""
+    )
     return Judgment(memory, best.score, reason, prior=best.prior)

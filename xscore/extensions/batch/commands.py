@@ -1,7 +1,8 @@
 """`xscore batch status | collect | wait | cancel | list`: advance and show jobs at a vendor.
 
-A job belongs to the vendor of its own judge, whatever judge the settings name. One failing host does not stop others
-from advancing. The text, the JSON and the exit codes of jobs stand below the commands.
+A job belongs to the vendor of its own judge, whatever judge the settings name. One failing host
+does not stop others from advancing. The text, the JSON and the exit codes of jobs stand below the
+commands.
 """
 
 import asyncio
@@ -44,13 +45,16 @@ JOB = click.argument("job", metavar="[ID]", default="")
 @command()
 @JOB
 @click.option("--all", "everything", is_flag=True, help="Every running job.")
-@click.option("--forget", is_flag=True, help="Give up batches that the vendor lost; charge their upper bound.")
+@click.option(
+    "--forget", is_flag=True, help="Give up batches that the vendor lost; charge their upper bound."
+)
 def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int:
     """Cancel a job: ask the vendor to stop its batches, send nothing more. Needs an ID, or --all.
 
-    Finished requests are charged; `xscore batch collect` fetches them when the vendor has stopped. Ends with 0 if
-    nothing is pending, 1 while the vendor is cancelling, 3 when the vendor cannot be used. --forget gives up batches
-    that the vendor cannot find and charges them against the caps, since they may be billed.
+    Finished requests are charged; `xscore batch collect` fetches them when the vendor has stopped.
+    Ends with 0 if nothing is pending, 1 while the vendor is cancelling, 3 when the vendor cannot be
+    used. --forget gives up batches that the vendor cannot find and charges them against the caps,
+    since they may be billed.
     """
     if bool(job) is everything:
         raise UsageError("name one job, or --all", hint="`xscore batch list` names them.")
@@ -78,16 +82,23 @@ def _with_store(flags: Flags, work: "Callable[[Store, Settings], Coroutine[Any, 
 @command(RESULTS_FILE, MAX_USD, YES, SELECTION)
 @JOB
 def collect_jobs(job: str, flags: Flags) -> int:
-    """Fetch results, ask again for what was not answered, and send what waited; without ID for every job.
+    """Fetch results, ask again for what was not answered, and send what waited; without ID for
+    every job.
 
-    Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while something is
-    pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
+    Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while
+    something is
+    pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the
+    rest.
     """
     output = flags.given["output"]
 
-    async def collect(store: "Store", settings: "Settings") -> tuple[list[BatchJob], list[JobStatus]]:
+    async def collect(
+        store: "Store", settings: "Settings"
+    ) -> tuple[list[BatchJob], list[JobStatus]]:
         jobs = _jobs_to_collect(store, settings, job, flags)
-        return jobs, [await advance_job(store, settings, one.id, note=flags.terminal.note) for one in jobs]
+        return jobs, [
+            await advance_job(store, settings, one.id, note=flags.terminal.note) for one in jobs
+        ]
 
     jobs, found = _with_store(flags, collect)
     if output is None:
@@ -100,11 +111,15 @@ def collect_jobs(job: str, flags: Flags) -> int:
     return jobs_exit_code(found)
 
 
-def _jobs_to_collect(store: "Store", settings: "Settings", named: str, flags: Flags) -> list[BatchJob]:
+def _jobs_to_collect(
+    store: "Store", settings: "Settings", named: str, flags: Flags
+) -> list[BatchJob]:
     output, max_usd = flags.given["output"], flags.given["max_usd"]
     jobs = select_jobs(store.connection, named)
     if len(jobs) > 1 and (output is not None or max_usd is not None):
-        raise UsageError(f"{len(jobs)} jobs are under way", hint="Name one: `xscore batch collect ID …`.")
+        raise UsageError(
+            f"{len(jobs)} jobs are under way", hint="Name one: `xscore batch collect ID …`."
+        )
     if output is not None:
         check_results_path(output, store_dir=store.path.parent)
     if max_usd is not None and settings.budget.max_usd is not None:
@@ -121,11 +136,17 @@ def _write_results(job: BatchJob, out: Path, flags: Flags) -> dict[str, Any]:
         return to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})
 
     loaded = read_settings(flags)
-    return run_turn(flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings)))
+    return run_turn(
+        flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings))
+    )
 
 
 def _print_jobs(
-    found: list[JobStatus], terminal: Terminal, *, none: str = "", more: dict[str, Any] | None = None
+    found: list[JobStatus],
+    terminal: Terminal,
+    *,
+    none: str = "",
+    more: dict[str, Any] | None = None,
 ) -> None:
     text = "\n".join(render_job(one, cost=not terminal.quiet) for one in found)
     terminal.print_result({"jobs": [job_json(one) for one in found]}, text, none=none, more=more)
@@ -134,7 +155,9 @@ def _print_jobs(
 
 
 @command()
-@click.option("--limit", metavar="N", type=COUNT, help=f"Only the newest N; {JOBS_SHOWN} unless --json.")
+@click.option(
+    "--limit", metavar="N", type=COUNT, help=f"Only the newest N; {JOBS_SHOWN} unless --json."
+)
 def list_jobs(limit: int | None, flags: Flags) -> None:
     """List the jobs sent to vendors, newest first. No vendor is asked."""
     with opened_store(flags, make=False) as store:
@@ -142,9 +165,13 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
         most = limit or (len(jobs) if flags.terminal.as_json else JOBS_SHOWN)
         found = [job_status(store.connection, job.id) for job in jobs[:most]]
     none = "there is no job yet; `xscore batch submit QUERIES.jsonl` makes one"
-    flags.terminal.print_result({"jobs": [job_json(one) for one in found]}, _render_jobs(found), none=none)
+    flags.terminal.print_result(
+        {"jobs": [job_json(one) for one in found]}, _render_jobs(found), none=none
+    )
     if len(found) < len(jobs):
-        flags.terminal.note(f"{len(jobs) - len(found):,} older ones are not shown: `--limit {len(jobs)}` shows all")
+        flags.terminal.note(
+            f"{len(jobs) - len(found):,} older ones are not shown: `--limit {len(jobs)}` shows all"
+        )
 
 
 @command()
@@ -153,7 +180,8 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
 def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
     """Show a job's progress; without ID all running jobs, or else the newest.
 
-    ID may be a prefix. The vendor is asked for the status of its batches; nothing is sent or fetched.
+    ID may be a prefix. The vendor is asked for the status of its batches; nothing is sent or
+    fetched.
     """
 
     async def look(store: "Store", settings: "Settings") -> list[JobStatus]:
@@ -168,10 +196,11 @@ def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
 @command()
 @JOB
 def wait_for_jobs(job: str, flags: Flags) -> int:
-    """Wait until all is in, collecting results and sending what is next; without ID for every running job.
+    """Wait until all is in, collecting results and sending what is next; without ID for every
+    running job.
 
-    Ctrl-C loses nothing: the vendor continues, and so does this command when run again. Its exit codes are those of
-    `xscore batch collect`.
+    Ctrl-C loses nothing: the vendor continues, and so does this command when run again. Its exit
+    codes are those of `xscore batch collect`.
     """
 
     async def wait(store: "Store", settings: "Settings") -> tuple[list[JobStatus], bool]:
@@ -184,7 +213,9 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
     found, was_interrupted = _with_store(flags, wait)
     _print_jobs(found, flags.terminal)
     if was_interrupted:
-        flags.terminal.note("the batches continue at the vendor; run `xscore batch wait` to keep waiting")
+        flags.terminal.note(
+            "the batches continue at the vendor; run `xscore batch wait` to keep waiting"
+        )
         return ExitCode.INTERRUPTED
     return jobs_exit_code(found)
 
@@ -199,7 +230,11 @@ async def _poll_until_done(
             if job.id not in found or not _is_finished(found[job.id]):
                 found[job.id] = await advance_job(store, settings, job.id)
         hopeful = [one for one in found.values() if not _is_finished(one)]
-        failures = failures + 1 if all(one.problem and one.problem != BUSY_ELSEWHERE for one in hopeful) else 0
+        failures = (
+            failures + 1
+            if all(one.problem and one.problem != BUSY_ELSEWHERE for one in hopeful)
+            else 0
+        )
         if failures >= MOST_FAILURES or all(one.held_back and not one.sent for one in hopeful):
             return list(found.values())
         said = " · ".join(f"{one.job} {one.judged:,} of {one.asked:,} judged" for one in hopeful)
@@ -219,7 +254,12 @@ BATCHES_SHOWN = 10
 def job_json(found: JobStatus) -> dict[str, Json]:
     """Return one job's object for `--json`."""
     rate = hit_rate(found.cached, found.candidates)
-    return {**record_json(found), "pending": found.is_pending, "waiting": found.waiting, "hit_rate": rate}
+    return {
+        **record_json(found),
+        "pending": found.is_pending,
+        "waiting": found.waiting,
+        "hit_rate": rate,
+    }
 
 
 def jobs_exit_code(found: Iterable[JobStatus]) -> int:
@@ -244,11 +284,24 @@ def render_job(found: JobStatus, *, cost: bool = True) -> str:
         ("  list", list_in_words(found.questions, found.candidates, found.cached)),
         ("  judged", f"{found.judged:,} of {found.asked:,} asked{_rest(found)}"),
         *(("  batch", _batch(one)) for one in batches[-BATCHES_SHOWN:]),
-        ("", f"and {len(batches) - BATCHES_SHOWN} more (--json)" if len(batches) > BATCHES_SHOWN else ""),
+        (
+            "",
+            (
+                f"and {len(batches) - BATCHES_SHOWN} more (--json)"
+                if len(batches) > BATCHES_SHOWN
+                else ""
+            ),
+        ),
         ("  cost", _job_cost(found) if cost else ""),
-        ("  waiting", f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else ""),
+        (
+            "  waiting",
+            f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else "",
+        ),
     ]
-    head = f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} · {_state(found)}"
+    head = (
+        f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} ·"
+        f" {_state(found)}"
+    )
     return f"{head}\n{render_facts(rows)}"
 
 
@@ -267,15 +320,26 @@ def next_step(found: JobStatus) -> str:
     if found.is_pending:
         return f"`xscore batch wait {found.job}` waits for the rest"
     if found.unjudged:
-        judge = found.judge.replace("openai:", "openai-chat:", 1)  # a batch has chat prompts, whatever live calls have
-        return f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by live calls"
+        # A batch has chat prompts, whatever live calls have.
+        judge = found.judge.replace("openai:", "openai-chat:", 1)
+        return (
+            f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by"
+            " live calls"
+        )
     return ""
 
 
 def _render_jobs(jobs: Sequence[JobStatus]) -> str:
     heads = ("job", "since", "questions", "judged", "of", "state")
     rows = [
-        (job.job, format_time(job.created_at), f"{job.questions:,}", f"{job.judged:,}", f"{job.asked:,}", _state(job))
+        (
+            job.job,
+            format_time(job.created_at),
+            f"{job.questions:,}",
+            f"{job.judged:,}",
+            f"{job.asked:,}",
+            _state(job),
+        )
         for job in jobs
     ]
     return render_table(heads, rows, right=heads[2:5]) if rows else ""
@@ -304,7 +368,10 @@ def _batch(one: Batch) -> str:
     seen = f" at {format_time(one.seen_at)}" if one.seen_at is not None else ""
     why = f": {one_line(one.problem)}" if one.problem else ""
     name = one_line(one.vendor_id) or "no id yet"
-    return f"{one.number}  {name} · {counted(one.requests, 'request')} · {one.state}{status}{seen}{why}"
+    return (
+        f"{one.number}  {name} · {counted(one.requests, 'request')} ·"
+        f" {one.state}{status}{seen}{why}"
+    )
 
 
 def _job_cost(found: JobStatus) -> str:

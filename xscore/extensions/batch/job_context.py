@@ -1,13 +1,16 @@
-"""One pass over a job: the lease that lets one process at a time advance it, and the dollars of its batches.
+"""One pass over a job: the lease that lets one process at a time advance it, and the dollars of its
+batches.
 
-A job's row names the process that holds it; a holder that is dead is replaced (`cache.lease`). Each transaction of a
-pass checks that the lease is still ours, so a process that was suspended for minutes writes nothing twice.
+A job's row names the process that holds it; a holder that is dead is replaced (`cache.lease`). Each
+transaction of a pass checks that the lease is still ours, so a process that was suspended for
+minutes writes nothing twice.
 
-An upper bound is reserved before a batch is created, then replaced by the actual cost. Prices are those of the Batch
-API; where the tables have none, the live price counts against the caps and the ledger calls the call unpriced. While
-results come in, charges reduce the reservation, so that both together never pass a cap. A batch outlives its process,
-so its reservation holds while its row is open, for any length of time (`costs.caps`). Trade-off: a process killed in
-another container holds the job until its lease expires.
+An upper bound is reserved before a batch is created, then replaced by the actual cost. Prices are
+those of the Batch API; where the tables have none, the live price counts against the caps and the
+ledger calls the call unpriced. While results come in, charges reduce the reservation, so that both
+together never pass a cap. A batch outlives its process, so its reservation holds while its row is
+open, for any length of time (`costs.caps`). Trade-off: a process killed in another container holds
+the job until its lease expires.
 """
 
 import sqlite3
@@ -40,13 +43,16 @@ from xscore.store.store import Store
 BATCH_LEASE_S = 2 * DAY_S
 """Twice the longest time a vendor takes."""
 REQUEST_SPREAD = 16
-"""A request may be this many times larger than the mean of its batch; reported usage above one token for each byte of
-that is not believed."""
+"""A request may be this many times larger than the mean of its batch; reported usage above one
+token for each byte of that is not believed."""
 _CHARGED = "SELECT coalesce(sum(coalesce(cost, cost_live, 0)), 0) FROM call WHERE batch = ?"
 
 
 class BatchLedger(Struct, frozen=True, kw_only=True):
-    """Reserves, charges and records the dollars of one job's batches. Call it within an open transaction."""
+    """Reserves, charges and records the dollars of one job's batches.
+
+    Call it within an open transaction.
+    """
 
     job: BatchJob
     caps: Caps
@@ -76,9 +82,13 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 
     def renew(self, connection: Connection, mark: str, *, now: float) -> None:
         """Extend a batch's reservation by another lease."""
-        connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
+        connection.execute(
+            "UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark)
+        )
 
-    def enter(self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]) -> None:
+    def enter(
+        self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]
+    ) -> None:
         """Record answered results, each with its number of candidates, and charge them."""
         at, charged = batch.marked_at, ZERO_USD
         calls: list[tuple[CallRecord, Decimal | None]] = []
@@ -86,11 +96,17 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             assert result.completion is not None
             usage, text = result.completion.usage, result.completion.text
             prompt_bytes = REQUEST_SPREAD * batch.bytes // max(1, batch.requests)
-            excessive = is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=UNSEEN_TOKENS)
+            excessive = is_excessive(
+                usage, text, prompt_bytes=prompt_bytes, most_output=UNSEEN_TOKENS
+            )
             is_reported = result.completion.usage_reported and not excessive
             if not is_reported:
-                usage = Usage(input_tokens=_input_share(batch), output_tokens=estimated_output_tokens(text))
-            bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
+                usage = Usage(
+                    input_tokens=_input_share(batch), output_tokens=estimated_output_tokens(text)
+                )
+            bare = replace(
+                usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0
+            )
             cost, live = self._batch_price(usage, at), self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
             plain = self._batch_price(bare, at)
@@ -100,7 +116,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         insert_batch_calls(connection, batch.mark, calls)
         self._charge(connection, batch, charged)
 
-    def enter_unread(self, connection: Connection, batch: Batch, requests: Collection[RequestName]) -> None:
+    def enter_unread(
+        self, connection: Connection, batch: Batch, requests: Collection[RequestName]
+    ) -> None:
         """Charge requests that ran, or may have run, without a result, each at its bound."""
         if not requests:
             return
@@ -108,12 +126,21 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         reserved = spending.reserved_usd(connection, batch.mark) or ZERO_USD
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
-            bound = money.dollars_of_picodollars((money.picodollars(reserved) + spent) // max(1, batch.requests))
+            bound = money.dollars_of_picodollars(
+                (money.picodollars(reserved) + spent) // max(1, batch.requests)
+            )
         usage, at = Usage(input_tokens=_input_share(batch)), batch.marked_at
         cost = None if self._batch_price(usage, at) is None else bound
         live, kind = self._live_price(usage, at), UnreadableResponse.kind
         rows = [
-            self._call(batch, custom_id(batch.mark, name), usage, len(asks[name[1]].pieces), cost=cost, outcome=kind)
+            self._call(
+                batch,
+                custom_id(batch.mark, name),
+                usage,
+                len(asks[name[1]].pieces),
+                cost=cost,
+                outcome=kind,
+            )
             for name in requests
         ]
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
@@ -121,7 +148,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 
     def _charge(self, connection: Connection, batch: Batch, usd: Decimal) -> None:
         if usd:
-            spending.add_spending(connection, self.caps, usd, turn_id=self.job.id, day=day_of(batch.marked_at))
+            spending.add_spending(
+                connection, self.caps, usd, turn_id=self.job.id, day=day_of(batch.marked_at)
+            )
             spending.reduce_reservation(connection, batch.mark, usd)
 
     def _live_price(self, usage: Usage, at: float) -> Decimal | None:
@@ -132,7 +161,14 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         return self.prices.batch(self.job.recipe.model.name, self.job.recipe.host, usage, at=at)
 
     def _call(
-        self, batch: Batch, name: str, usage: Usage, candidates: int, *, cost: Decimal | None, outcome: str
+        self,
+        batch: Batch,
+        name: str,
+        usage: Usage,
+        candidates: int,
+        *,
+        cost: Decimal | None,
+        outcome: str,
     ) -> CallRecord:
         return CallRecord(
             id=name,
@@ -156,10 +192,14 @@ def _input_share(batch: Batch) -> int:
 
 
 @asynccontextmanager
-async def job_lease(connection: Connection, job: str, *, clock: Callable[[], float]) -> AsyncIterator[str]:
-    """Hold a job during one pass: yields the lease's id, or nothing while a live process has the job.
+async def job_lease(
+    connection: Connection, job: str, *, clock: Callable[[], float]
+) -> AsyncIterator[str]:
+    """Hold a job during one pass: yields the lease's id, or nothing while a live process has the
+    job.
 
-    Raises NothingMatched for no job, StoreError. If the store cannot be written at the end, the lease expires.
+    Raises NothingMatched for no job, StoreError. If the store cannot be written at the end, the
+    lease expires.
     """
     lease = Lease(clock)
 
@@ -176,7 +216,9 @@ async def job_lease(connection: Connection, job: str, *, clock: Callable[[], flo
     finally:
         await heartbeat.stop()
         with suppress(StoreError, sqlite3.Error), database.transaction(connection) as opened:
-            opened.execute("UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (job, lease.id))
+            opened.execute(
+                "UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (job, lease.id)
+            )
             lease.release(opened)
         lease.close()
 
@@ -210,9 +252,14 @@ class JobContext(Struct, frozen=True, kw_only=True):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Open a transaction of this pass. Raises StoreError if another process has taken over the job."""
+        """Open a transaction of this pass.
+
+        Raises StoreError if another process has taken over the job.
+        """
         with database.transaction(self.connection) as connection:
-            row = connection.execute("SELECT runner FROM job WHERE id = ?", (self.job.id,)).fetchone()
+            row = connection.execute(
+                "SELECT runner FROM job WHERE id = ?", (self.job.id,)
+            ).fetchone()
             if row is None or row[0] != self.lease:
                 raise StoreError(
                     f"job {self.job.id} was taken over by another process, or is gone",

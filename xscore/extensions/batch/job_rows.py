@@ -1,9 +1,10 @@
 """Rows of jobs: the plan of a list of questions, and which jobs a command names.
 
-A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is stored once for all
-questions that share it, and without the texts of its pieces, which the store has. Rows of batches are in `batch_rows`.
-An erasure blanks the questions that quote an erased memory and drops the hashes of its pieces; a piece keeps its place,
-since replies refer to places. Trade-off: reading an ask parses JSON (about 10 µs).
+A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is
+stored once for all questions that share it, and without the texts of its pieces, which the store
+has. Rows of batches are in `batch_rows`. An erasure blanks the questions that quote an erased
+memory and drops the hashes of its pieces; a piece keeps its place, since replies refer to places.
+Trade-off: reading an ask parses JSON (about 10 µs).
 """
 
 import json
@@ -38,13 +39,14 @@ RequestName = tuple[int, int]
 """A request's question and ask, by their numbers within the job."""
 LIST_HINT = "`xscore batch list` names them."
 _JOB = (
-    "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached, ended_at,"
-    " stopped_at, checksum FROM job"
+    "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates,"
+    " cached, ended_at, stopped_at, checksum FROM job"
 )
 _IS_FOR_VENDOR = "EXISTS (SELECT 1 FROM job_request WHERE job = job.id)"
 """A list judged live plans no request."""
 _UNDER_WAY = """
-    SELECT job.id, turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
+    SELECT job.id, turn_key, coalesce(json_extract(piece.value, '$[1]'),
+      json_extract(piece.value, '$[0]'))
     FROM job CROSS JOIN job_question ON job_question.job = job.id
     CROSS JOIN job_request ON job_request.job = job.id AND question = job_question.number
     CROSS JOIN job_ask ON job_ask.job = job.id AND job_ask.number = ask, json_each(pieces) AS piece
@@ -54,7 +56,8 @@ _UNDER_WAY = """
 
 
 class JobRecipe(Struct, frozen=True, kw_only=True):
-    """What every request of a job needs besides question and memories; settings may change meanwhile."""
+    """What every request of a job needs besides question and memories; settings may change
+    meanwhile."""
 
     provider: str
     host: str
@@ -66,8 +69,9 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
     deal: str = field(default_factory=lambda: secrets.token_hex(16))
-    """Secret that shuffles the ids in prompts, in hex. It belongs to the job, not to the store: another user of the
-    store has another secret, and a reply read with that one would give scores to the wrong memories."""
+    """Secret that shuffles the ids in prompts, in hex. It belongs to the job, not to the store:
+    another user of the store has another secret, and a reply read with that one would give scores
+    to the wrong memories."""
 
     def __repr__(self) -> str:
         return f"JobRecipe({self.provider}:{self.model.name})"  # never the secret
@@ -135,17 +139,21 @@ def add_job(
     asks: Sequence[PackPrompt],
     requests: Iterable[RequestName],
 ) -> None:
-    """Write a planned job within an open transaction. Requests name asks by their place in `asks`."""
+    """Write a planned job within an open transaction.
+
+    Requests name asks by their place in `asks`.
+    """
     cap = None if job.max_usd is None else money.picodollars(job.max_usd)
     plan = msgspec.json.encode(job.recipe).decode()
     named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge, plan, cap)
     connection.execute(
-        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached,"
-        " ended_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd,"
+        " candidates, cached, ended_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*named, job.candidates, job.cached, job.ended_at, row_checksum(job.id, job.judge, plan)),
     )
     connection.executemany(
-        "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?,"
+        " ?, ?, ?)",
         (_question_row(job.id, one) for one in questions),
     )
     add_asks(connection, job.id, asks)
@@ -154,16 +162,21 @@ def add_job(
 
 def add_asks(connection: sqlite3.Connection, job_id: str, asks: Sequence[PackPrompt]) -> range:
     """Append asks and return their numbers. Within an open transaction."""
-    (last,) = connection.execute("SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)).fetchone()
+    (last,) = connection.execute(
+        "SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)
+    ).fetchone()
     numbers = range(last + 1, last + 1 + len(asks))
     connection.executemany(
-        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, checksum) VALUES (?, ?, ?,"
+        " ?, ?, ?, ?)",
         (_ask_row(job_id, number, ask) for number, ask in zip(numbers, asks, strict=True)),
     )
     return numbers
 
 
-def add_requests(connection: sqlite3.Connection, job_id: str, requests: Iterable[RequestName]) -> None:
+def add_requests(
+    connection: sqlite3.Connection, job_id: str, requests: Iterable[RequestName]
+) -> None:
     """Plan requests. Within an open transaction."""
     connection.executemany(
         "INSERT INTO job_request (job, question, ask) VALUES (?, ?, ?)",
@@ -174,21 +187,29 @@ def add_requests(connection: sqlite3.Connection, job_id: str, requests: Iterable
 def replan_without_text(
     connection: sqlite3.Connection, job_id: str, number: int, ask: PackPrompt, *, cause: str
 ) -> None:
-    """Replace planned requests of an ask by requests for its pieces that have a text; the others are lost.
+    """Replace planned requests of an ask by requests for its pieces that have a text; the others
+    are lost.
 
     ask: with the texts that the store has. Within an open transaction.
     """
     split = {
-        bool(piece.kind): tuple(one for one in ask.pieces if bool(one.kind) == bool(piece.kind)) for piece in ask.pieces
+        bool(piece.kind): tuple(one for one in ask.pieces if bool(one.kind) == bool(piece.kind))
+        for piece in ask.pieces
     }
-    numbers = add_asks(connection, job_id, [replace(ask, pieces=pieces, is_kept=False) for pieces in split.values()])
+    numbers = add_asks(
+        connection,
+        job_id,
+        [replace(ask, pieces=pieces, is_kept=False) for pieces in split.values()],
+    )
     for new, has_text in zip(numbers, split, strict=True):
         connection.execute(
-            "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?, ? FROM job_request"
-            " WHERE job = ? AND ask = ? AND state = 'planned'",
+            "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?,"
+            " ? FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'",
             (new, "planned" if has_text else "lost", "" if has_text else cause, job_id, number),
         )
-    connection.execute("DELETE FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'", (job_id, number))
+    connection.execute(
+        "DELETE FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'", (job_id, number)
+    )
 
 
 def read_job(connection: sqlite3.Connection, job_id: str) -> BatchJob:
@@ -201,20 +222,25 @@ def read_job(connection: sqlite3.Connection, job_id: str) -> BatchJob:
 
 def read_batch_jobs(connection: sqlite3.Connection) -> list[BatchJob]:
     """Return all jobs for a vendor, newest first. Raises StoreDamaged."""
-    rows = connection.execute(f"{_JOB} WHERE {_IS_FOR_VENDOR} ORDER BY created_at DESC, id").fetchall()
+    rows = connection.execute(
+        f"{_JOB} WHERE {_IS_FOR_VENDOR} ORDER BY created_at DESC, id"
+    ).fetchall()
     return [_job(row) for row in rows]
 
 
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
     found = connection.execute(
-        "SELECT number, name, context, turn_key, checksum FROM job_question WHERE job = ? ORDER BY number",
+        "SELECT number, name, context, turn_key, checksum FROM job_question WHERE job = ? ORDER BY"
+        " number",
         (job_id,),
     )
     return {row[0]: _question(job_id, row) for row in found.fetchall()}
 
 
-def read_asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]) -> dict[int, PackPrompt]:
+def read_asks(
+    connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]
+) -> dict[int, PackPrompt]:
     """Return these asks by number, their pieces without texts (and without hashes where erased).
 
     Raises StoreDamaged.
@@ -230,7 +256,9 @@ def read_asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int
 def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[RequestName]:
     """Return the requests to send, ordered by ask, so that each prompt is rendered once."""
     return connection.execute(
-        "SELECT question, ask FROM job_request WHERE job = ? AND state = 'planned' ORDER BY ask, question", (job_id,)
+        "SELECT question, ask FROM job_request WHERE job = ? AND state = 'planned' ORDER BY ask,"
+        " question",
+        (job_id,),
     ).fetchall()
 
 
@@ -239,21 +267,29 @@ def requests_of_batch(
 ) -> set[RequestName]:
     """Return the requests of a batch without a result. settled: those whose results are in."""
     rows = connection.execute(
-        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND (state <> 'sent') = ?",
+        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND (state <>"
+        " 'sent') = ?",
         (job_id, batch, settled),
     )
     return set(rows.fetchall())
 
 
-def memories_in_state(connection: sqlite3.Connection, job_id: str, state: str) -> dict[tuple[int, str], str]:
-    """Return the contents of whole memories in requests of this state: question and content -> cause.
+def memories_in_state(
+    connection: sqlite3.Connection, job_id: str, state: str
+) -> dict[tuple[int, str], str]:
+    """Return the contents of whole memories in requests of this state: question and content ->
+    cause.
 
     Raises StoreDamaged.
     """
     wanted = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
     requests = connection.execute(wanted, (job_id, state)).fetchall()
     asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
-    return {(question, piece.memory): cause for question, ask, cause in requests for piece in asks[ask].pieces}
+    return {
+        (question, piece.memory): cause
+        for question, ask, cause in requests
+        for piece in asks[ask].pieces
+    }
 
 
 UnderWay = Mapping[str, Mapping[str, Set[str]]]
@@ -261,7 +297,8 @@ UnderWay = Mapping[str, Mapping[str, Set[str]]]
 
 
 def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
-    """Return the contents that unfinished jobs of this judge (by key) are judging, newest job first.
+    """Return the contents that unfinished jobs of this judge (by key) are judging, newest job
+    first.
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
@@ -272,16 +309,21 @@ def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
-    """Return the jobs whose id starts with this, newest first; without a name: all running ones, or else the newest.
+    """Return the jobs whose id starts with this, newest first; without a name: all running ones, or
+    else the newest.
 
     Raises NothingMatched where there is none, UsageError where several ids start so.
     """
     everything = read_batch_jobs(connection)
     if not everything:
-        raise NothingMatched("there is no job yet", hint="`xscore batch submit QUERIES.jsonl` makes one.")
+        raise NothingMatched(
+            "there is no job yet", hint="`xscore batch submit QUERIES.jsonl` makes one."
+        )
     if not named:
         return [job for job in everything if job.ended_at is None] or everything[:1]
-    found = [job for job in everything if job.id == named] or [job for job in everything if job.id.startswith(named)]
+    found = [job for job in everything if job.id == named] or [
+        job for job in everything if job.id.startswith(named)
+    ]
     if not found:
         raise NothingMatched(f"there is no job {one_line(named)}", hint=LIST_HINT)
     if len(found) > 1:
@@ -297,7 +339,10 @@ def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
-    pieces = [[one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash] for one in ask.pieces]
+    pieces = [
+        [one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash]
+        for one in ask.pieces
+    ]
     written = json.dumps(pieces)
     checksum = row_checksum(job_id, str(number), ask.pack, written)
     return (job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), written, checksum)
@@ -342,25 +387,35 @@ _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"
 _NO_PIECE = [""]
 _SHOWN = "SELECT hash FROM content WHERE memories > 0 AND hash IN (SELECT value FROM json_each(?))"
 _UNASKED = """
-    UPDATE job_request SET state = 'lost', cause = ? WHERE job = ? AND question = ? AND state = 'planned'
+    UPDATE job_request SET state = 'lost', cause = ? WHERE job = ? AND question = ?
+      AND state = 'planned'
 """
 
 
-def erase_from_jobs(connection: sqlite3.Connection, hashes: Collection[str], lines: LineMatcher) -> Counter[str]:
+def erase_from_jobs(
+    connection: sqlite3.Connection, hashes: Collection[str], lines: LineMatcher
+) -> Counter[str]:
     """Remove erased text from jobs, after the memories' own rows; count the blanked questions.
 
     Within an open transaction.
     """
     shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(hashes)),))}
     _drop_pieces(connection, frozenset(hashes) - shown)
-    rows = connection.execute("SELECT job, number, name, context, turn_key FROM job_question").fetchall()
+    rows = connection.execute(
+        "SELECT job, number, name, context, turn_key FROM job_question"
+    ).fetchall()
     quoting = [
         (job, number, key)
         for job, number, name, context, key in rows
-        if any(lines.found_in(text) for text in (name, *json.loads(context).values()) if isinstance(text, str))
+        if any(
+            lines.found_in(text)
+            for text in (name, *json.loads(context).values())
+            if isinstance(text, str)
+        )
     ]
     connection.executemany(
-        "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND number = ?",
+        "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND"
+        " number = ?",
         [(row_checksum(job, str(number), "{}", key), job, number) for job, number, key in quoting],
     )
     connection.executemany(_UNASKED, [(_CAUSE, job, number) for job, number, _ in quoting])
@@ -376,4 +431,6 @@ def _drop_pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
         if left != pieces:
             stripped = json.dumps(left)
             changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
-    connection.executemany("UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed)
+    connection.executemany(
+        "UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed
+    )

@@ -1,7 +1,8 @@
 """Judge a list of questions by live calls, from estimate to results: `batch run` and `rescore`.
 
-A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a file of questions,
-`rescore` takes the recent tasks of the repository. Trade-off: the index is brought up to date once, so files
+A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a
+file of questions, `rescore` takes the recent tasks of the repository. Trade-off: the index is
+brought up to date once, so files
 that change meanwhile are judged as they were found.
 """
 
@@ -24,7 +25,12 @@ from xscore.extensions.batch.list_plan import (
     plan_live_list,
 )
 from xscore.extensions.batch.records import ListReport
-from xscore.extensions.batch.results import RankedList, cached_outcomes, check_results_path, rank_questions
+from xscore.extensions.batch.results import (
+    RankedList,
+    cached_outcomes,
+    check_results_path,
+    rank_questions,
+)
 from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list, judge_question
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
@@ -50,11 +56,13 @@ from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
 
 
-async def run_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListReport:
+async def run_live_list(
+    parts: PipelineParts, questions: QuestionList, options: ListOptions
+) -> ListReport:
     """Judge a list by live calls, rank each question and write the results.
 
-    Raises UsageError where results cannot be written or the estimate is declined, what opening the judge raises where
-    nothing was judged, and StoreError.
+    Raises UsageError where results cannot be written or the estimate is declined, what opening the
+    judge raises where nothing was judged, and StoreError.
     """
     started = time.monotonic() if options.started is None else options.started
     if options.out is not None:
@@ -64,7 +72,12 @@ async def run_live_list(parts: PipelineParts, questions: QuestionList, options: 
 
         check_ray_usable(parts)
     plan = plan_live_list(parts, questions, options)
-    if plan.to_judge and parts.judge.is_model and parts.observer.can_confirm and not parts.settings.judge.replay:
+    if (
+        plan.to_judge
+        and parts.judge.is_model
+        and parts.observer.can_confirm
+        and not parts.settings.judge.replay
+    ):
         confirm_list_cost(parts, plan.estimate)
     run = _ListRun(parts, plan, started)
     await run.go()
@@ -100,11 +113,14 @@ class _ListRun(Struct):
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
 
     def _save_job(self) -> str:
-        """Store the job as ended: nothing is fetched for it later, and the same list again is another job."""
+        """Store the job as ended: nothing is fetched for it later, and the same list again is
+        another job."""
         parts = self.parts
         job = self.plan.new_job(parts)
         with database.transaction(parts.store.connection) as connection:
-            job_rows.add_job(connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ())
+            job_rows.add_job(
+                connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ()
+            )
         return job.id
 
     async def _judge(self) -> None:
@@ -141,8 +157,11 @@ class _ListRun(Struct):
 
             async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
                 if resources is None:
-                    return cached_outcomes(prepared, self.lost, cause, detail), self.judged[prepared.number]
-                judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
+                    return cached_outcomes(prepared, self.lost, cause, detail), self.judged[
+                        prepared.number
+                    ]
+                # The judge without a model costs nothing.
+                judged = await judge_question(parts, resources, prepared)
                 return judged.outcomes, 0
 
             options = self.plan.options
@@ -201,13 +220,16 @@ def recent_tasks(parts: PipelineParts) -> QuestionList:
     beyond = len(rows) - len(found)
     name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found))
     said = f"{counted(len(found), 'recent task')}: of open sessions, and of the last {DAYS} days"
-    said += f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
+    said += (
+        f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
+    )
     parts.observer.note(said)
     return QuestionList(tuple(found), name)
 
 
 def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
-    """Return the files that differ from a revision, or from the last commit, including new ones; note how many.
+    """Return the files that differ from a revision, or from the last commit, including new ones;
+    note how many.
 
     Raises UsageError where git cannot tell.
     """
@@ -216,9 +238,12 @@ def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
     if found is None:
         what = f"what has changed since {since}" if since else "what has changed"
         raise UsageError(
-            f"git does not tell {what} in {root.path}", hint="Name a revision that is there, or take everything: --all."
+            f"git does not tell {what} in {root.path}",
+            hint="Name a revision that is there, or take everything: --all.",
         )
-    what = f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
+    what = (
+        f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
+    )
     parts.observer.note(f"{what}: {len(found):,}")
     return frozenset(map(portable_name, found))
 
@@ -230,4 +255,9 @@ def _task_question(turn_id: str, task: str, context: str, *, root: RepositoryRoo
     except (ValueError, AttributeError):
         file = errors = ""
     is_there = bool(file) and (root.path / native_name(file)).exists()
-    return Question(id=turn_id, task=task, errors=errors, file=str(root.path / native_name(file)) if is_there else "")
+    return Question(
+        id=turn_id,
+        task=task,
+        errors=errors,
+        file=str(root.path / native_name(file)) if is_there else "",
+    )

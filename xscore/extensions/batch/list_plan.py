@@ -1,10 +1,12 @@
 """Plan a list, live or by batch: its estimate, a batch's requests, and its job. Sends nothing.
 
-It adds up sizes and drafts no prompt. Questions without any judgment yet need the same packs, so their forecast is made
-once, with the length of the first. In a batch, equal questions are judged once, candidates that another job is having
-judged are left to that job, and prompts are those of live calls. The user's own memories are left out: their judgments
-belong in the user's store, and the results of a batch and their dollars are entered in one transaction of one store.
-Trade-off: if another process commits a job meanwhile, this one has to be planned again, so that nothing is paid twice.
+It adds up sizes and drafts no prompt. Questions without any judgment yet need the same packs, so
+their forecast is made once, with the length of the first. In a batch, equal questions are judged
+once, candidates that another job is having judged are left to that job, and prompts are those of
+live calls. The user's own memories are left out: their judgments belong in the user's store, and
+the results of a batch and their dollars are entered in one transaction of one store. Trade-off: if
+another process commits a job meanwhile, this one has to be planned again, so that nothing is paid
+twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,14 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobQuestion, JobRecipe, RequestName, UnderWay
+from xscore.extensions.batch.job_rows import (
+    BatchJob,
+    JobCommand,
+    JobQuestion,
+    JobRecipe,
+    RequestName,
+    UnderWay,
+)
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.parts import PipelineParts
@@ -93,8 +102,11 @@ class BatchPlanner:
             todo: list[MemoryPart] = []
             for member in pack.members:
                 pieces = self._pieces(member)
-                # a memory whose parts are all known has itself no judgment: its parts are asked for again
-                todo += [piece for piece in pieces if piece.content_hash not in pool.known] or pieces
+                # a memory whose parts are all known has itself no judgment: its parts are asked for
+                # again
+                todo += [
+                    piece for piece in pieces if piece.content_hash not in pool.known
+                ] or pieces
             for ask in self._drafts.asks(pack, todo):
                 name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
                 if name not in self._numbers:
@@ -103,13 +115,15 @@ class BatchPlanner:
                 yield self._numbers[name]
 
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
-        """Return the memory, or its parts to judge, without texts; empty if it is no longer stored."""
+        """Return the memory, or its parts to judge, without texts; empty if it is no longer
+        stored."""
         if member.tokens <= self._drafts.profile.tokens:
             return (job_rows.part_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
             found = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
-                job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts) for piece in found
+                job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts)
+                for piece in found
             )
         return self._parts[member.content_hash]
 
@@ -145,7 +159,8 @@ class ListPlan(Struct, kw_only=True):
     repeated: int = 0
     """By batch: candidates of questions equal to an earlier one of the list, judged there."""
     elsewhere: int = 0
-    """Candidates being judged by running batches: live calls would pay for them twice, a batch leaves them out."""
+    """Candidates being judged by running batches: live calls would pay for them twice, a batch
+    leaves them out."""
     elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate = JudgeEstimate()
     warnings: list[str] = field(default_factory=list)
@@ -161,7 +176,9 @@ class ListPlan(Struct, kw_only=True):
     ) -> None:
         """Go through the questions once. Raises what preparing them raises.
 
-        forecast: the judge's. batch: takes what is to be sent. sees: as in settings.
+        forecast: the judge's.
+        batch: takes what is to be sent.
+        sees: as in settings.
         """
         seen, unknown = set[str](), None
         for one in prepared:
@@ -176,7 +193,12 @@ class ListPlan(Struct, kw_only=True):
             theirs = self._count_elsewhere(one)
             if batch is not None:
                 if theirs:
-                    pool = replace(pool, misses=tuple(miss for miss in pool.misses if miss.content_hash not in theirs))
+                    pool = replace(
+                        pool,
+                        misses=tuple(
+                            miss for miss in pool.misses if miss.content_hash not in theirs
+                        ),
+                    )
                 batch.add(row.number, pool)
             self.to_judge += len(pool.misses)
             if pool.misses is pool.candidates:
@@ -189,7 +211,9 @@ class ListPlan(Struct, kw_only=True):
         """Return the misses of a question that running batches judge."""
         misses = {miss.content_hash for miss in prepared.pool.misses} if self.others else set[str]()
         theirs = {job: misses & work.get(prepared.key, set()) for job, work in self.others.items()}
-        self.elsewhere_jobs += tuple(job for job, met in theirs.items() if met and job not in self.elsewhere_jobs)
+        self.elsewhere_jobs += tuple(
+            job for job, met in theirs.items() if met and job not in self.elsewhere_jobs
+        )
         found = frozenset[str]().union(*theirs.values())
         self.elsewhere += len(found)
         return found
@@ -224,12 +248,18 @@ class ListPlan(Struct, kw_only=True):
 
 
 def plan_list(
-    parts: PipelineParts, questions: QuestionList, options: ListOptions, *, batch: BatchPlanner | None = None
+    parts: PipelineParts,
+    questions: QuestionList,
+    options: ListOptions,
+    *,
+    batch: BatchPlanner | None = None,
 ) -> ListPlan:
-    """Bring the index up to date, fetch the memories and say what the list would take. Sends nothing.
+    """Bring the index up to date, fetch the memories and say what the list would take. Sends
+    nothing.
 
-    batch: collects the requests. Raises UsageError for an invalid scope or question, NothingMatched for a scope that
-    matches nothing.
+    batch: collects the requests.
+    Raises UsageError for an invalid scope or question, NothingMatched for a scope that matches
+    nothing.
     """
     parts.observer.stage("index")
     parts.index(None)
@@ -251,7 +281,8 @@ def plan_list(
 
 
 def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListPlan:
-    """Plan a list that is judged live, and warn that no cap applies, and of what running batches also judge."""
+    """Plan a list that is judged live, and warn that no cap applies, and of what running batches
+    also judge."""
     plan = plan_list(parts, questions, options)
     plan.warnings = uncapped_judge(parts) if plan.to_judge else []
     for message in plan.warnings:
@@ -259,8 +290,9 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
     if plan.elsewhere:
         job, *_ = plan.elsewhere_jobs
         parts.observer.note(
-            f"{plan.elsewhere:,} to judge are under way by batch in {', '.join(plan.elsewhere_jobs)}: live calls pay"
-            f" for them again. `xscore batch wait {job}` or `xscore batch cancel {job}` first avoids that."
+            f"{plan.elsewhere:,} to judge are under way by batch in"
+            f" {', '.join(plan.elsewhere_jobs)}: live calls pay for them again. `xscore batch wait"
+            f" {job}` or `xscore batch cancel {job}` first avoids that."
         )
     return plan
 
@@ -275,8 +307,13 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
         return Decimal(0)
     if judge.spec.provider == DECISIONS_OF_OPENAI:
         return None
-    average = Usage(input_tokens=-(-estimate.input_tokens // count), output_tokens=-(-estimate.output_tokens // count))
-    each = PriceList(parts.settings.provider.price).batch(judge.drafts.model.name, judge.host, average)
+    average = Usage(
+        input_tokens=-(-estimate.input_tokens // count),
+        output_tokens=-(-estimate.output_tokens // count),
+    )
+    each = PriceList(parts.settings.provider.price).batch(
+        judge.drafts.model.name, judge.host, average
+    )
     return None if each is None else each * count
 
 
@@ -287,7 +324,8 @@ def judge_name(parts: PipelineParts) -> str:
 
 
 def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
-    """Return the factory of the judge that a Batch API has: for a decision model of OpenAI's its chat judge.
+    """Return the factory of the judge that a Batch API has: for a decision model of OpenAI's its
+    chat judge.
 
     Raises UsageError for the lexical judge.
     """
@@ -322,10 +360,13 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     caps: tuple[CapLeft, ...]
 
 
-def draft_job(parts: PipelineParts, questions: QuestionList, options: ListOptions, *, limits: BatchLimits) -> JobDraft:
+def draft_job(
+    parts: PipelineParts, questions: QuestionList, options: ListOptions, *, limits: BatchLimits
+) -> JobDraft:
     """Plan a list for a vendor; send and write nothing but the index and the packs of memories.
 
-    limits: those in force. Raises UsageError for the judge without a model, and what `plan_list` raises.
+    limits: those in force.
+    Raises UsageError for the judge without a model, and what `plan_list` raises.
     """
     factory = batch_judge_factory(parts)
     parts = replace(parts, judge=factory)
@@ -351,18 +392,31 @@ def confirm_job(parts: PipelineParts, draft: JobDraft) -> None:
 
 
 def save_job(parts: PipelineParts, draft: JobDraft) -> str:
-    """Commit the job and return its id. Raises StoreError if another job was committed since it was planned."""
+    """Commit the job and return its id.
+
+    Raises StoreError if another job was committed since it was planned.
+    """
     with database.transaction(parts.store.connection) as connection:
-        if job_rows.contents_under_way(connection, draft.job.judge).keys() - draft.plan.others.keys():
+        if (
+            job_rows.contents_under_way(connection, draft.job.judge).keys()
+            - draft.plan.others.keys()
+        ):
             raise StoreError(
-                "another job was submitted meanwhile", hint="Run it again: what that one asks is left out."
+                "another job was submitted meanwhile",
+                hint="Run it again: what that one asks is left out.",
             )
-        job_rows.add_job(connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests)
+        job_rows.add_job(
+            connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests
+        )
     return draft.job.id
 
 
-def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
+def _count_batches(
+    requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits
+) -> int:
     size = (
-        ESCAPED * chars_per_token * plan.estimate.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
+        ESCAPED * chars_per_token * plan.estimate.input_tokens
+        + SCHEMA_BYTES * plan.to_judge
+        + FRAME_BYTES * requests
     )
     return ceil(max(requests / limits.requests, size / limits.bytes))

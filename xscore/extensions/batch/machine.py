@@ -1,10 +1,12 @@
 """Advance a job: create, poll and fetch its batches, until only the vendor can continue.
 
-A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and sends what fits;
-it repeats while something changed. Every step is one transaction, so that a kill leaves a state to resume from.
-OpenAI stores our mark, so our batches are found by it. Anthropic stores none: ours are found by the ids in their
-results. Trade-off: after a failed step no other step of its kind is tried in this pass, so that a failing host is not
-asked a hundred times.
+A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and
+sends what fits;
+it repeats while something changed. Every step is one transaction, so that a kill leaves a state to
+resume from.
+OpenAI stores our mark, so our batches are found by it. Anthropic stores none: ours are found by the
+ids in their results. Trade-off: after a failed step no other step of its kind is tried in this
+pass, so that a failing host is not asked a hundred times.
 """
 
 import time
@@ -26,7 +28,13 @@ from xscore.extensions.batch.sending import BatchSender
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database
-from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse, UsageError
+from xscore.platform.errors import (
+    NoBatchApi,
+    ProviderError,
+    RequestRejected,
+    UnreadableResponse,
+    UsageError,
+)
 from xscore.platform.text import join_sentences, one_line
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import connect_provider, parse_model_spec
@@ -54,9 +62,12 @@ async def advance_job(
 ) -> JobStatus:
     """Advance a job as far as possible without waiting for the vendor, and return its status.
 
-    host: None: that of the job's judge. forget: give up batches that the
-    vendor cannot find. chunk: results per transaction. note: called with each change. A failing host
-    raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched, StoreError.
+    host: None: that of the job's judge.
+    forget: give up batches that the
+    vendor cannot find. chunk: results per transaction. note: called with each change. A failing
+    host
+    raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched,
+    StoreError.
     """
     connection = store.connection
     async with job_lease(connection, job_id, clock=clock) as lease:
@@ -64,7 +75,9 @@ async def advance_job(
             return replace(job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
         ledger = BatchLedger.of(job, settings)
-        context = JobContext(store=store, settings=settings, job=job, ledger=ledger, lease=lease, clock=clock)
+        context = JobContext(
+            store=store, settings=settings, job=job, ledger=ledger, lease=lease, clock=clock
+        )
         if not _needs_vendor(context):
             return job_status(connection, job_id)
         try:
@@ -77,8 +90,13 @@ async def advance_job(
                 _abandon_batch(context, batch)
             _needs_vendor(context)
             return job_status(connection, job_id)
-        sender, collector = BatchSender(context, reached), ResultCollector(context, reached, chunk=chunk)
-        run = _JobPass(context, reached, sender, collector, note, sends=job.stopped_at is None, abandons=forget)
+        sender, collector = (
+            BatchSender(context, reached),
+            ResultCollector(context, reached, chunk=chunk),
+        )
+        run = _JobPass(
+            context, reached, sender, collector, note, sends=job.stopped_at is None, abandons=forget
+        )
         try:
             while await run.moves():
                 continue
@@ -93,7 +111,8 @@ async def advance_job(
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:
     """Return the Batch API of a job's judge; nothing is sent yet.
 
-    Raises UsageError where the settings lead to another host now, AuthenticationFailed where there is no key for it.
+    Raises UsageError where the settings lead to another host now, AuthenticationFailed where there
+    is no key for it.
     """
     recipe = job.recipe
     provider = connect_provider(parse_model_spec(job.judge_spec), settings)
@@ -134,7 +153,9 @@ def _needs_vendor(context: JobContext) -> bool:
         batch_rows.lose_planned_if_stopped(opened, job.id)
         batch_rows.end_job_if_done(opened, job.id, at=context.clock())
     is_open = bool(batch_rows.read_batches(connection, job.id, only_open=True))
-    return is_open or (job.stopped_at is None and bool(job_rows.planned_requests(connection, job.id)))
+    return is_open or (
+        job.stopped_at is None and bool(job_rows.planned_requests(connection, job.id))
+    )
 
 
 async def _recognised(
@@ -202,8 +223,14 @@ class _JobPass(Struct):
         found = job_status(context.connection, context.job.id)
         repaired = replace(self.collector.faults, asked_again=self.sender.asked_again).warnings()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
-        is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(self.skipped)
-        way_out = f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of" if is_lost else ""
+        is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(
+            self.skipped
+        )
+        way_out = (
+            f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of"
+            if is_lost
+            else ""
+        )
         return replace(
             found,
             held_back=self.sender.held_back if found.planned else "",
@@ -237,22 +264,32 @@ class _JobPass(Struct):
                 return await self._collect(batch, await self.host.look(batch.vendor_id))
 
     async def _settle(self, batch: Batch) -> bool:
-        """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is then resent."""
+        """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is
+        then resent."""
         context = self.context
-        found = await self.host.find(mark=batch.mark, since=batch.marked_at, requests=batch.requests)
+        found = await self.host.find(
+            mark=batch.mark, since=batch.marked_at, requests=batch.requests
+        )
         ours = next((seen for seen in found if seen.mark == batch.mark), None)
         may_be_ours = False
-        if ours is None:  # the vendor keeps no mark: any batch of this size that no job here knows may be ours
+        # The vendor keeps no mark: any batch of this size that no job here knows may be ours.
+        if ours is None:
             known = batch_rows.known_vendor_ids(context.connection)
-            strange = [seen.vendor_id for seen in found if not seen.mark and seen.vendor_id not in known]
+            strange = [
+                seen.vendor_id for seen in found if not seen.mark and seen.vendor_id not in known
+            ]
             candidates = [await self.host.look(vendor_id) for vendor_id in strange]
-            ours = await _recognised(self.host, batch, candidates, model=context.job.recipe.model.name)
-            may_be_ours = any(seen.state in RUNNING for seen in candidates)  # it has no results to tell by yet
+            ours = await _recognised(
+                self.host, batch, candidates, model=context.job.recipe.model.name
+            )
+            # It has no results to tell by yet.
+            may_be_ours = any(seen.state in RUNNING for seen in candidates)
         if ours is not None:
             with context.transaction() as connection:
                 batch_rows.record_created(connection, batch, ours)
             return True
-        may_appear_s = self.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S  # from when `create` began
+        # From when `create` began.
+        may_appear_s = self.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S
         if may_be_ours or context.clock() - batch.marked_at < may_appear_s:
             self.skipped.add(batch.number)
             return False

@@ -1,7 +1,9 @@
-"""One judging actor: takes packs of a question and returns judgments, through the shared server and without a store.
+"""One judging actor: takes packs of a question and returns judgments, through the shared server and
+without a store.
 
-It knows nothing of Ray. Each judgment is at the shared server before the slot of its call is freed, so an actor that is
-killed pays again at most for what was in flight. Dollars come from what all actors may spend and from the tenant's day.
+It knows nothing of Ray. Each judgment is at the shared server before the slot of its call is freed,
+so an actor that is killed pays again at most for what was in flight. Dollars come from what all
+actors may spend and from the tenant's day.
 """
 
 import asyncio
@@ -85,7 +87,9 @@ TakeDollars = Callable[[Decimal], Awaitable[bool]]
 class _Carried(Struct):
     judgments: list[Judgment]
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> WriteJudgments:
         async def write(judgments: Sequence[Judgment]) -> None:
             self.judgments.extend(judgments)
 
@@ -108,7 +112,8 @@ class _CommonDollars(Struct):
         missing = usd - reservation.available
         if not await self.take(missing):
             raise BudgetExhausted(
-                f"the next call may cost ${usd:f}, and less is left of the caps that held when the list was begun",
+                f"the next call may cost ${usd:f}, and less is left of the caps that held when the"
+                " list was begun",
                 hint="Raise --max-usd or the other caps, and run the same again.",
             )
         reservation.held += missing
@@ -126,15 +131,22 @@ class ChunkJudge:
     """Judges chunk after chunk."""
 
     def __init__(
-        self, context: ActorContext, *, take: TakeDollars | None = None, clock: Callable[[], float] = time.time
+        self,
+        context: ActorContext,
+        *,
+        take: TakeDollars | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """take: None without a cap. clock: Unix seconds."""
         self._context, self._take, self._clock = context, take, clock
-        self._settings = replace(context.settings, shared=replace(context.settings.shared, require=True))
+        self._settings = replace(
+            context.settings, shared=replace(context.settings.shared, require=True)
+        )
         self._ended: tuple[UnjudgedCause, str] | None = None
 
     async def score(self, chunk: PackChunk) -> ChunkResult:
-        """Judge what has no judgment; every memory has a result, unless an error ended the chunk."""
+        """Judge what has no judgment; every memory has a result, unless an error ended the
+        chunk."""
         members = [self._context.candidates[place] for place in chunk.places]
         found = ChunkResult(question=chunk.question)
         if self._ended is not None:
@@ -166,7 +178,9 @@ class ChunkJudge:
         found.charged_usd = dollars.charged
         return found
 
-    def _judge(self, resources: TurnResources, chunk: PackChunk, members: Sequence[Candidate]) -> ModelJudge:
+    def _judge(
+        self, resources: TurnResources, chunk: PackChunk, members: Sequence[Candidate]
+    ) -> ModelJudge:
         context, key = self._context, self._context.turns[chunk.question][1]
         provider, capability = connect_provider(context.spec, self._settings), context.capability
         if isinstance(provider, Adaptable) and capability is not None:
@@ -186,7 +200,9 @@ class ChunkJudge:
             context.drafts,
             JudgingPlan(
                 texts=lambda found: {
-                    member.id: context.texts[member.id] for member in found if member.id in context.texts
+                    member.id: context.texts[member.id]
+                    for member in found
+                    if member.id in context.texts
                 },
                 write=resources.spending.judgments.writer(key, context.identity),
                 slots=context.slots,

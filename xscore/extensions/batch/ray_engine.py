@@ -1,9 +1,11 @@
-"""Judge a list with actors of Ray Data, on this machine or a cluster; this process stores their results.
+"""Judge a list with actors of Ray Data, on this machine or a cluster; this process stores their
+results.
 
-Rows are packs of one question by number; memories, texts and questions are in Ray's object store once. Judgments go to
-the local store, calls to its ledger and dollars to its caps. The user's own memories are judged here afterwards, and an
-encrypted store is refused: Ray's files may hold memories. Trade-off: starting Ray takes seconds, and caps are read when
-the list begins, so what others spend meanwhile is not seen.
+Rows are packs of one question by number; memories, texts and questions are in Ray's object store
+once. Judgments go to the local store, calls to its ledger and dollars to its caps. The user's own
+memories are judged here afterwards, and an encrypted store is refused: Ray's files may hold
+memories. Trade-off: starting Ray takes seconds, and caps are read when the list begins, so what
+others spend meanwhile is not seen.
 """
 
 import asyncio
@@ -13,7 +15,15 @@ import os
 import pickle
 import sys
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from decimal import Decimal
 from importlib.util import find_spec
@@ -33,7 +43,13 @@ from xscore.pipeline.live_judging import ENDS_ALL, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import Deadline, PipelineParts
-from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
+from xscore.pipeline.question_list import (
+    ListMemories,
+    PreparedQuestion,
+    Question,
+    list_caps_left,
+    prepare_questions,
+)
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
@@ -45,7 +61,8 @@ from xscore.records.turn import Turn
 
 LOCAL = "local"
 CPUS = 0.25
-"""CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a list would hang."""
+"""CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a
+list would hang."""
 BLOCKS_AN_ACTOR = 64
 CHUNK_CALLS = 512
 """Packs of one row: its calls end together, so with few of them slots would be idle."""
@@ -53,7 +70,10 @@ CHUNK_CALLS = 512
 
 @asynccontextmanager
 async def _cluster(address: str) -> AsyncIterator[Any]:
-    """Start Ray, or join the cluster at this address, while it is needed; yields its module. Raises UsageError."""
+    """Start Ray, or join the cluster at this address, while it is needed; yields its module.
+
+    Raises UsageError.
+    """
     with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for our data
         starting = asyncio.create_task(asyncio.to_thread(_start_ray, address))
         try:
@@ -69,8 +89,10 @@ async def _cluster(address: str) -> AsyncIterator[Any]:
 
 
 def _start_ray(address: str) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it as it starts, and has no argument for it
-    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # what is let go after Ctrl-C would start another Ray
+    # Ray reads it as it starts, and has no argument for it.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # What is let go after Ctrl-C would start another Ray.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     import ray
 
     own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
@@ -80,8 +102,10 @@ def _start_ray(address: str) -> Any:
         ray.shutdown()  # of what was started halfway
         raise UsageError(
             f"Ray cannot be started or reached at `{address}`",
-            hint="A busy machine may need a second try. Else set batch.ray_address to `local` or to a running "
-            "cluster's address, or leave --ray out.",
+            hint=(
+                "A busy machine may need a second try. Else set batch.ray_address to `local` or to"
+                " a running cluster's address, or leave --ray out."
+            ),
         ) from error
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -91,21 +115,30 @@ def _start_ray(address: str) -> Any:
 
 def _stop_ray(ray: Any) -> None:
     """Stop the actors, and Ray if it was started here."""
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # of what it cannot tidy up once all of it is gone
+    # Of what it cannot tidy up once all of it is gone.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     ray.shutdown()
 
 
 async def _scored(
-    ray: Any, context: ActorContext, chunks: Iterable[PackChunk], *, count: int, cap_usd: Decimal | None
+    ray: Any,
+    context: ActorContext,
+    chunks: Iterable[PackChunk],
+    *,
+    count: int,
+    cap_usd: Decimal | None,
 ) -> AsyncGenerator[ChunkResult, None]:
     """Yield the result of each chunk, in any order. Raises StoreError if Ray fails.
 
-    count: of actors. cap_usd: what they may spend altogether; None: as much as it takes.
+    count: of actors.
+    cap_usd: what they may spend altogether; None: as much as it takes.
     """
     rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
     try:
         dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
-        found = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)).map_batches(
+        found = ray.data.from_items(
+            rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)
+        ).map_batches(
             _Actor,
             batch_size=1,
             batch_format="numpy",
@@ -120,7 +153,10 @@ async def _scored(
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise StoreError(
             f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
-            hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --ray out.",
+            hint=(
+                "Run the same again: what was judged is kept. See Ray's own logs, or leave --ray"
+                " out."
+            ),
         ) from error
 
 
@@ -128,7 +164,8 @@ class _Actor:
     def __init__(self, library: Any, dollars: Any) -> None:
         import ray
 
-        atexit.register(os._exit, 0)  # Ray's worker is done by then, and its destructors have been seen to hang
+        # Ray's worker is done by then, and its destructors have been seen to hang.
+        atexit.register(os._exit, 0)
         self._runner, take = asyncio.Runner(), None
         if dollars is not None:
 
@@ -163,12 +200,14 @@ def check_ray_usable(parts: PipelineParts) -> None:
         raise UsageError("--ray needs the extra `ray`", hint=install_hint("ray"))
     if not parts.settings.shared.url.reveal():
         raise UsageError(
-            "--ray needs a shared server, through which its actors know what is judged and paid for",
+            "--ray needs a shared server, through which its actors know what is judged and"
+            " paid for",
             hint="Set shared.url (XSCORE_SHARED_URL); or leave --ray out.",
         )
     if sqlite_drivers.read_note(parts.store.path) is not None:
         raise UsageError(
-            "--ray would write memories of an encrypted store to Ray's plain files", hint="Leave --ray out."
+            "--ray would write memories of an encrypted store to Ray's plain files",
+            hint="Leave --ray out.",
         )
 
 
@@ -183,10 +222,12 @@ async def judge_by_ray(
     progress: JudgingProgress,
     deadline: Deadline,
 ) -> LiveEnd:
-    """Let actors judge a list's uncached candidates; their results are in the local store on return.
+    """Let actors judge a list's uncached candidates; their results are in the local store on
+    return.
 
-    count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared server. Raises what
-    opening the judge raises, SharedUnavailable where the server cannot be asked, and StoreError.
+    count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared
+        server. Raises what opening the judge raises, SharedUnavailable where the server cannot be
+        asked, and StoreError.
     """
     shared, end = found.of_repository(), LiveEnd()
     run = _RayRun(parts, job, shared.candidates, count, on_end, progress, end)
@@ -247,7 +288,8 @@ class _RayRun(Struct):
         questions: Iterator[PreparedQuestion],
         deadline: Deadline,
     ) -> tuple[ActorContext, list[PackChunk]]:
-        """Return the actors' common context, and the rows: packs of one question, the most promising first."""
+        """Return the actors' common context, and the rows: packs of one question, the most
+        promising first."""
         turns: dict[int, tuple[Turn, str]] = {}
         chunks: list[PackChunk] = []
         slots: Mapping[str, tuple[str, int]] = {}
@@ -256,15 +298,22 @@ class _RayRun(Struct):
             await asyncio.sleep(0)
             if not prepared.pool.misses:
                 continue
-            turns[prepared.number], slots = (prepared.turn, prepared.key), factory.slots(prepared.pool)
+            turns[prepared.number], slots = (
+                (prepared.turn, prepared.key),
+                factory.slots(prepared.pool),
+            )
             guesses, remarks = await factory.priors(resources, prepared.turn, prepared.pool)
             self._remark(remarks)
             packs = factory.packs(prepared.pool)
             packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
             for start in range(0, len(packs), CHUNK_CALLS):
-                members = [one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
+                members = [
+                    one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members
+                ]
                 priors = array("d", [guesses.get(one, 0.0) for one in members])
-                chunks.append(PackChunk(prepared.number, array("I", [places[one] for one in members]), priors))
+                chunks.append(
+                    PackChunk(prepared.number, array("I", [places[one] for one in members]), priors)
+                )
         context = ActorContext(
             job=self.job,
             spec=factory.spec,
@@ -281,7 +330,9 @@ class _RayRun(Struct):
         )
         return context, chunks
 
-    async def _keep(self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals) -> None:
+    async def _keep(
+        self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals
+    ) -> None:
         """Store an actor's judgments and costs, and count them."""
         clock, end = self.parts.clock, self.end
         _, key = context.turns[scored.question]

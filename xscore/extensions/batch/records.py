@@ -108,7 +108,8 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     candidates: int
     cached: int
     asked: int
-    """Candidates in its requests; the rest is judged for an equal question of the list, or by another job."""
+    """Candidates in its requests; the rest is judged for an equal question of the list, or by
+    another job."""
     judged: int
     unjudged: dict[str, int]
     """Cause -> number of permanently unjudged candidates."""

@@ -1,10 +1,10 @@
 """The results of a list: each question ranked from the cache with its counts, and the results file.
 
-Thresholds and boosts are those of a turn, applied to today's code and uncommitted changes. For every question,
-candidates = judged + cached + unjudged by cause. The file is Parquet or JSON lines and is replaced whole; its path is
-checked before anything is spent, and may hold nothing but earlier results. Questions of a batch are prepared with the
-judge settings of their job. Trade-off: after judging, every question is prepared a second time, and all rows are in
-memory.
+Thresholds and boosts are those of a turn, applied to today's code and uncommitted changes. For
+every question, candidates = judged + cached + unjudged by cause. The file is Parquet or JSON lines
+and is replaced whole; its path is checked before anything is spent, and may hold nothing but
+earlier results. Questions of a batch are prepared with the judge settings of their job. Trade-off:
+after judging, every question is prepared a second time, and all rows are in memory.
 """
 
 import asyncio
@@ -66,11 +66,15 @@ def cached_outcomes(
     pool = prepared.pool
 
     def absent(one: Candidate) -> Outcome:
-        why = lost.get((prepared.number, one.content_hash)) or Unjudged(one.content_hash, cause, detail)
+        why = lost.get((prepared.number, one.content_hash)) or Unjudged(
+            one.content_hash, cause, detail
+        )
         return Outcome(one, why, Origin.UNJUDGED)
 
     found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
-    return tuple(outcome or absent(one) for one, outcome in zip(pool.candidates, found, strict=True))
+    return tuple(
+        outcome or absent(one) for one, outcome in zip(pool.candidates, found, strict=True)
+    )
 
 
 class RankedList(Struct, frozen=True):
@@ -87,7 +91,11 @@ class RankedList(Struct, frozen=True):
     @property
     def unjudged_by_cause(self) -> dict[str, int]:
         """Of all questions."""
-        return dict(sum((Counter(line.unjudged_by_cause) for line in self.lines), Counter[str]()).most_common())
+        return dict(
+            sum(
+                (Counter(line.unjudged_by_cause) for line in self.lines), Counter[str]()
+            ).most_common()
+        )
 
 
 Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
@@ -95,9 +103,15 @@ Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
 
 
 async def rank_questions(
-    parts: PipelineParts, questions: Iterable[PreparedQuestion], settle: Settle, out: Path | None, *, ranks: bool = True
+    parts: PipelineParts,
+    questions: Iterable[PreparedQuestion],
+    settle: Settle,
+    out: Path | None,
+    *,
+    ranks: bool = True,
 ) -> RankedList:
-    """Rank every question in order and write the rows. If cancelled, it raises CancelledError between two questions.
+    """Rank every question in order and write the rows. If cancelled, it raises CancelledError
+    between two questions.
 
     ranks: false gives each question its account alone.
     """
@@ -114,10 +128,14 @@ async def rank_questions(
     return RankedList(tuple(lines), len(all_rows))
 
 
-def _ranked_rows(parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]) -> list[ResultRow]:
+def _ranked_rows(
+    parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]
+) -> list[ResultRow]:
     chosen = rank(parts, settled, prepared.turn).selection.kept
     hashes = [one.candidate.content_hash for one in chosen]
-    reasons = kept.stored_reasons(parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes)
+    reasons = kept.stored_reasons(
+        parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes
+    )
     return [
         ResultRow(
             id=prepared.question.id,
@@ -145,7 +163,9 @@ def _question_summary(
         Coverage(len(prepared.pool.candidates), here, scored - here, 0, len(settled) - scored),
         dict(causes.most_common()),
         len(rows),
-        best=(f"{best.path}::{best.entity}" if best.entity else best.path or best.memory) if best else "",
+        best=(f"{best.path}::{best.entity}" if best.entity else best.path or best.memory)
+        if best
+        else "",
         best_score=best.score if best else None,
     )
 
@@ -163,15 +183,25 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
             hint="Both hold one row a memory: Parquet or JSON lines.",
         )
     if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere.")
+        raise UsageError(
+            f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere."
+        )
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise UsageError(f"--output: {path} exists and is not a regular file", hint="Name another file.")
+        raise UsageError(
+            f"--output: {path} exists and is not a regular file", hint="Name another file."
+        )
     if path.exists() and not _is_earlier(path):
-        raise UsageError(f"--output: {path} exists and is not an xscore results file", hint="Name another file.")
+        raise UsageError(
+            f"--output: {path} exists and is not an xscore results file", hint="Name another file."
+        )
     if not path.parent.is_dir():
-        raise UsageError(f"--output: {path.parent} is not a folder", hint="Create the folder first.")
+        raise UsageError(
+            f"--output: {path.parent} is not a folder", hint="Create the folder first."
+        )
     if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--output: {path} cannot be written", hint="Name a file in a folder of yours.")
+        raise UsageError(
+            f"--output: {path} cannot be written", hint="Name a file in a folder of yours."
+        )
 
 
 def _is_earlier(path: Path) -> bool:
@@ -237,7 +267,9 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
         )
     only = None if job.recipe.only is None else frozenset(job.recipe.only)
     found = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
-    work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=parts.clock())
+    work = uncommitted_work(
+        parts.store.connection, parts.root, parts.settings.index, now=parts.clock()
+    )
     for one in job_rows.read_job_questions(parts.store.connection, job.id).values():
         if not one.task:
             continue  # it was erased
@@ -263,7 +295,9 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
     answered = job_rows.memories_in_state(parts.store.connection, job.id, "answered")
     lost: dict[tuple[int, str], Unjudged] = {}
     with damage_if_invalid("what a job has lost"):
-        for pair, cause in job_rows.memories_in_state(parts.store.connection, job.id, "lost").items():
+        for pair, cause in job_rows.memories_in_state(
+            parts.store.connection, job.id, "lost"
+        ).items():
             kind, _, why = cause.partition(": ")
             lost[pair] = Unjudged(pair[1], UnjudgedCause(kind), why)
     detail = "it was not asked by this job, or has not come back yet"

@@ -1,10 +1,12 @@
-"""Render planned requests and send them as batches: as many as the vendor's limits, its queue and the caps allow.
+"""Render planned requests and send them as batches: as many as the vendor's limits, its queue and
+the caps allow.
 
     rendered -> marked, with its dollars reserved -> uploaded and created
 
-There is one transaction before the vendor is called and one after, so a kill in between leaves a marked batch, which
-the next pass looks for at the vendor. Requests without room stay planned and are sent after something was collected.
-Trade-off: an input is rendered before its dollars are reserved, because its size is only known then.
+There is one transaction before the vendor is called and one after, so a kill in between leaves a
+marked batch, which the next pass looks for at the vendor. Requests without room stay planned and
+are sent after something was collected. Trade-off: an input is rendered before its dollars are
+reserved, because its size is only known then.
 """
 
 import io
@@ -54,7 +56,8 @@ class BatchInput(Struct):
     erased: list[RequestName] = field(default_factory=list)
     """Requests whose question was erased; no batch will hold them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Asks with a text that is no longer stored, those pieces without a kind: to be planned again."""
+    """Asks with a text that is no longer stored, those pieces without a kind: to be planned
+    again."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
     bytes: int = 0
@@ -65,7 +68,8 @@ class BatchInput(Struct):
     """The limit that the next request would exceed: `requests`, `bytes`, `dollars`; empty: none."""
 
     def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
-        """Return the limit that another request would exceed; empty: none. size: bytes. usd: its highest price."""
+        """Return the limit that another request would exceed; empty: none. size: bytes. usd: its
+        highest price."""
         if len(self.taken) >= limits.requests:
             return "requests"
         if self.bytes + size > limits.bytes:
@@ -76,7 +80,8 @@ class BatchInput(Struct):
 
 
 def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> BatchLimits:
-    """Return the lower of the vendor's limits and the user's, and of an encrypted store's memory limit."""
+    """Return the lower of the vendor's limits and the user's, and of an encrypted store's memory
+    limit."""
     most_bytes = min(vendors.bytes, wanted.max_bytes or vendors.bytes)
     return BatchLimits(
         requests=min(vendors.requests, wanted.max_requests or vendors.requests),
@@ -89,7 +94,8 @@ def _is_encrypted(store: Store) -> bool:
 
 
 def _open_input_file(store: Store) -> IO[bytes]:
-    """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an encrypted one."""
+    """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an
+    encrypted one."""
     if _is_encrypted(store):
         return io.BytesIO()
     return tempfile.TemporaryFile(dir=store.path.parent, buffering=WRITE_BUFFER_BYTES)
@@ -98,20 +104,31 @@ def _open_input_file(store: Store) -> IO[bytes]:
 class BatchRenderer:
     """Makes the inputs of one job's batches, one at a time."""
 
-    def __init__(self, store: Store, host: BatchHost, job: BatchJob, prices: PriceList = call_price) -> None:
-        """Raise UsageError if the job was planned with another judging prompt than this version's."""
+    def __init__(
+        self, store: Store, host: BatchHost, job: BatchJob, prices: PriceList = call_price
+    ) -> None:
+        """Raise UsageError if the job was planned with another judging prompt than this
+        version's."""
         if judge_key(job.recipe.identity()) != job.judge:
             raise UsageError(
                 f"{job.id} was planned with an earlier judging prompt",
-                hint=f"Collect what was sent, then `xscore batch cancel {job.id}` and submit the list again.",
+                hint=(
+                    f"Collect what was sent, then `xscore batch cancel {job.id}` and submit the"
+                    " list again."
+                ),
             )
         self._store, self._host, self._job, self._prices = store, host, job, prices
         self._drafts = job.recipe.drafts()
 
-    def fill(self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits) -> BatchInput:
-        """Write lines of these requests, in order, until one exceeds a limit; return which are included.
+    def fill(
+        self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits
+    ) -> BatchInput:
+        """Write lines of these requests, in order, until one exceeds a limit; return which are
+        included.
 
-        requests: grouped by ask (`job_rows.planned_requests`). mark: prefix of every custom_id. Raises StoreDamaged.
+        requests: grouped by ask (`job_rows.planned_requests`).
+        mark: prefix of every custom_id.
+        Raises StoreDamaged.
         """
         filled = BatchInput()
         with gc_paused():
@@ -125,7 +142,10 @@ class BatchRenderer:
                         filled.erased.append(name)
                         continue
                     request, _ = self._drafts.request(ask, self._turns[question])
-                    line, usd = self._host.line(custom_id(mark, name), request), self._bound(request)
+                    line, usd = (
+                        self._host.line(custom_id(mark, name), request),
+                        self._bound(request),
+                    )
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
@@ -133,43 +153,67 @@ class BatchRenderer:
                     filled.repeats += ask.is_again
                     filled.bytes += len(line)
                     filled.input_tokens += request.input_tokens
-                    filled.most_usd = None if usd is None or filled.most_usd is None else filled.most_usd + usd
+                    filled.most_usd = (
+                        None if usd is None or filled.most_usd is None else filled.most_usd + usd
+                    )
                     into.write(line)
         return filled
 
     def requests(self, names: Iterable[RequestName]) -> Iterator[tuple[RequestName, Request]]:
-        """Yield these requests again, except those whose texts have left the store. names: grouped by ask."""
+        """Yield these requests again, except those whose texts have left the store. names: grouped
+        by ask."""
         for number, ask, questions in self._by_ask(names):
             if all(piece.kind for piece in ask.pieces):
                 for question in questions:
                     if self._turns[question]:
-                        yield (question, number), self._drafts.request(ask, self._turns[question])[0]
+                        yield (
+                            (question, number),
+                            self._drafts.request(ask, self._turns[question])[0],
+                        )
 
     def _bound(self, request: Request) -> Decimal | None:
         """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
         provider, host = self._job.recipe.provider, self._job.recipe.host
         prices = self._prices
         bound = cost_upper_bound(
-            provider, host, request, price_of=lambda _, model, host, usage: prices.batch(model, host, usage)
+            provider,
+            host,
+            request,
+            price_of=lambda _, model, host, usage: prices.batch(model, host, usage),
         )
-        return cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
+        return (
+            cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
+        )
 
-    def _by_ask(self, requests: Iterable[RequestName]) -> Iterator[tuple[int, PackPrompt, list[int]]]:
+    def _by_ask(
+        self, requests: Iterable[RequestName]
+    ) -> Iterator[tuple[int, PackPrompt, list[int]]]:
         """Yield each ask with its texts, and the questions to it."""
-        grouped = ((ask, [question for question, _ in group]) for ask, group in groupby(requests, key=itemgetter(1)))
+        grouped = (
+            (ask, [question for question, _ in group])
+            for ask, group in groupby(requests, key=itemgetter(1))
+        )
         while some := list(islice(grouped, ASKS_AT_ONCE)):
-            asks = self._with_texts(job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in some]))
+            asks = self._with_texts(
+                job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in some])
+            )
             for number, questions in some:
                 yield number, asks[number], questions
 
     def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Return these asks with the texts of their pieces; a piece whose text is no longer stored is unchanged."""
-        recipe, wanted = self._job.recipe, {piece.memory for ask in asks.values() for piece in ask.pieces}
+        """Return these asks with the texts of their pieces; a piece whose text is no longer stored
+        is unchanged."""
+        recipe, wanted = (
+            self._job.recipe,
+            {piece.memory for ask in asks.values() for piece in ask.pieces},
+        )
         members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
         there = {piece.content_hash: piece for piece in pieces}
         return {
-            number: replace(ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces]))
+            number: replace(
+                ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces])
+            )
             for number, ask in asks.items()
         }
 
@@ -184,10 +228,16 @@ class BatchRenderer:
         return {number: one.turn_text for number, one in found}
 
 
-def parts_in_store(store: Store, recipe: JobRecipe, members: Sequence[Candidate]) -> dict[str, tuple[MemoryPart, ...]]:
+def parts_in_store(
+    store: Store, recipe: JobRecipe, members: Sequence[Candidate]
+) -> dict[str, tuple[MemoryPart, ...]]:
     """Return each memory whose text is still stored, whole or in parts, by content hash."""
     texts, most = store.texts(members, tests=recipe.tests), recipe.packs.tokens
-    return {one.content_hash: memory_parts(one, texts[one.id], max_tokens=most) for one in members if one.id in texts}
+    return {
+        one.content_hash: memory_parts(one, texts[one.id], max_tokens=most)
+        for one in members
+        if one.id in texts
+    }
 
 
 LOST_TEXT = "unreadable: it left the store before it was judged"
@@ -209,10 +259,15 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return BatchRenderer(self.context.store, self.host, self.context.job, self.context.ledger.prices)
+        return BatchRenderer(
+            self.context.store, self.host, self.context.job, self.context.ledger.prices
+        )
 
     async def send(self) -> bool:
-        """Create one batch of planned requests; False: nothing could be sent. Raises leaves of ProviderError."""
+        """Create one batch of planned requests; False: nothing could be sent.
+
+        Raises leaves of ProviderError.
+        """
         context = self.context
         self.held_back, self.over_budget = "", False
         planned = self._not_judged(job_rows.planned_requests(context.connection, context.job.id))
@@ -222,7 +277,8 @@ class BatchSender:
         with _open_input_file(context.store) as lines:
             try:
                 filled = self._render(lines, planned, mark)
-            except UsageError as error:  # planned for another prompt: what was sent is still collected
+            # Planned for another prompt: what was sent is still collected.
+            except UsageError as error:
                 self.held_back = join_sentences(error.message, error.hint)
                 return False
             batch = self._mark(filled, number, mark)
@@ -233,10 +289,13 @@ class BatchSender:
         return True
 
     def _not_judged(self, planned: list[RequestName]) -> list[RequestName]:
-        """Settle requests that were fully judged meanwhile, for example by a turn; return the others."""
+        """Settle requests that were fully judged meanwhile, for example by a turn; return the
+        others."""
         connection, job = self.context.connection, self.context.job
         keys = batch_rows.judged_questions(connection, job)
-        asks = job_rows.read_asks(connection, job.id, {ask for question, ask in planned if question in keys})
+        asks = job_rows.read_asks(
+            connection, job.id, {ask for question, ask in planned if question in keys}
+        )
         judged = {
             (question, ask)
             for question, ask in planned
@@ -250,20 +309,27 @@ class BatchSender:
     def _is_judged(self, turn_key: str, ask: PackPrompt) -> bool:
         names = (turn_key, self.context.job.judge, 0)
         ways = {piece.content_hash for piece in ask.pieces}, {piece.memory for piece in ask.pieces}
-        return any(len(read_judgments(self.context.connection, names, hashes)) == len(hashes) for hashes in ways)
+        return any(
+            len(read_judgments(self.context.connection, names, hashes)) == len(hashes)
+            for hashes in ways
+        )
 
     async def _create(self, batch: Batch, lines: IO[bytes]) -> None:
         host = self.host
         try:
             file_id = await host.upload(lines, mark=batch.mark)
             with self.context.transaction() as connection:  # the upload may have taken long
-                batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
+                batch = batch_rows.update_batch(
+                    connection, batch, "marked", marked_at=self.context.clock()
+                )
             seen = await host.create(lines, mark=batch.mark, file_id=file_id)
         except CERTAINLY_NOT_CREATED as error:
             # where the input is at fault, waiting will not mend it
             counts = isinstance(error, RequestRejected | PromptTooLong)
             with self.context.transaction() as connection:
-                batch_rows.fail_batch(connection, batch, f"{error.kind}: {error.message}", counts=counts)
+                batch_rows.fail_batch(
+                    connection, batch, f"{error.kind}: {error.message}", counts=counts
+                )
             raise
         with self.context.transaction() as connection:
             batch_rows.record_created(connection, batch, seen)
@@ -276,7 +342,9 @@ class BatchSender:
             if batch_rows.read_batches(context.connection, context.job.id, only_open=True):
                 self.held_back = "the vendor had no room for more"
                 return BatchInput()
-            limits = replace(limits, requests=max(1, min(limits.requests, refused // DIVISOR_AFTER_FULL)))
+            limits = replace(
+                limits, requests=max(1, min(limits.requests, refused // DIVISOR_AFTER_FULL))
+            )
         tightest = context.ledger.tightest_cap(context.connection, now=context.clock())
         usd = None if tightest is None else max(Decimal(0), tightest.left_usd)
         filled = self._renderer.fill(lines, planned, mark=mark, limits=replace(limits, usd=usd))
@@ -285,12 +353,17 @@ class BatchSender:
         return filled
 
     def _mark(self, filled: BatchInput, number: int, mark: str) -> Batch | None:
-        """Record a batch and reserve its dollars, in one transaction; None: there is nothing to send."""
+        """Record a batch and reserve its dollars, in one transaction; None: there is nothing to
+        send."""
         context = self.context
         with context.transaction() as connection:
-            batch_rows.lose_requests(connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT))
+            batch_rows.lose_requests(
+                connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT)
+            )
             for ask, found in filled.incomplete.items():
-                job_rows.replan_without_text(connection, context.job.id, ask, found, cause=LOST_TEXT)
+                job_rows.replan_without_text(
+                    connection, context.job.id, ask, found, cause=LOST_TEXT
+                )
             now = context.clock()
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):
                 return None
@@ -304,8 +377,12 @@ class BatchSender:
 
     def _hold_back(self, limit: str) -> None:
         if limit == "dollars":
-            tightest = self.context.ledger.tightest_cap(self.context.connection, now=self.context.clock())
-            self.held_back = "no request fits " + (describe_cap(tightest) if tightest else "the caps")
+            tightest = self.context.ledger.tightest_cap(
+                self.context.connection, now=self.context.clock()
+            )
+            self.held_back = "no request fits " + (
+                describe_cap(tightest) if tightest else "the caps"
+            )
             self.over_budget = True
         else:
             self.held_back = f"not one request fits a batch's limit of {limit} (batch.max_{limit})"

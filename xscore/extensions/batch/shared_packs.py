@@ -1,9 +1,11 @@
-"""Judge for several questions at once: a pack is sent once with all questions that have no judgment of it.
+"""Judge for several questions at once: a pack is sent once with all questions that have no judgment
+of it.
 
-The rest is left to each question's own turn: a memory too large for one prompt or without a valid score, a pack that
-another process is paying for, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here.
-The report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the
-cheaper way. Estimates go by sizes alone. Trade-off: only questions that lack all of a pack share it.
+The rest is left to each question's own turn: a memory too large for one prompt or without a valid
+score, a pack that another process is paying for, a prompt the host refuses. So every reply is paid
+for once, and nothing is repaired here. The report compares with one question a call: tokens are
+counted by the ratio the host showed, dollars against the cheaper way. Estimates go by sizes alone.
+Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
@@ -28,7 +30,13 @@ from xscore.extensions.batch.shared_prompts import (
     shared_expected_output,
     shared_request,
 )
-from xscore.pipeline.estimating import ASKED_CHARS, CACHE_STEP_TOKENS, chars_of, price_work, prompts_of_pack
+from xscore.pipeline.estimating import (
+    ASKED_CHARS,
+    CACHE_STEP_TOKENS,
+    chars_of,
+    price_work,
+    prompts_of_pack,
+)
 from xscore.pipeline.live_judging import JudgingProgress, settle_work
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
@@ -55,7 +63,8 @@ from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
 MAX_SHARED_REJECTED = 3
-"""Stop sharing after this many refused prompts in a row, since each costs more than a question alone."""
+"""Stop sharing after this many refused prompts in a row, since each costs more than a question
+alone."""
 MAX_WITHOUT_SHARED_SCORE = 4
 Result = TypeVar("Result")
 
@@ -80,11 +89,13 @@ class SharedPackJudge(Struct):
     concurrency: int
     stop: StopSignal
     answered: Callable[[Request, Completion, Sequence[int]], None] = lambda *_: None
-    """Called with each answered prompt after its judgments are committed, and, for each question answered in full, the
-    input tokens of its own separate prompt."""
+    """Called with each answered prompt after its judgments are committed, and, for each question
+    answered in full, the input tokens of its own separate prompt."""
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
-    rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE))
+    rule: GiveUpRule = field(
+        default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE)
+    )
     spent: StageUsage = StageUsage()
     was_interrupted: bool = False
 
@@ -100,9 +111,17 @@ class SharedPackJudge(Struct):
     def remarks(self) -> list[str]:
         """What was wrong with replies, and why it ended early."""
         cause, faults = self.stop.cause, self.faults.in_words()
-        said = [f"replies to questions that shared a prompt had to be repaired: {faults}"] if faults else []
+        said = (
+            [f"replies to questions that shared a prompt had to be repaired: {faults}"]
+            if faults
+            else []
+        )
         if cause is not None and not self.was_interrupted:
-            said.append(f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(": "))
+            said.append(
+                f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(
+                    ": "
+                )
+            )
         return said
 
     async def run(self) -> None:
@@ -110,7 +129,11 @@ class SharedPackJudge(Struct):
         shared = (unit for unit in self.units if len(unit.questions) > 1)
         units = sorted(shared, key=self._prior, reverse=True)
         batches = fan_out(
-            iter(units), self._settle, workers=max(1, self.concurrency), stop=self.stop, unsent=lambda _: ()
+            iter(units),
+            self._settle,
+            workers=max(1, self.concurrency),
+            stop=self.stop,
+            unsent=lambda _: (),
         )
         async with AsyncExitStack() as stack:
             for asking in self.askings:
@@ -121,12 +144,20 @@ class SharedPackJudge(Struct):
 
     def _prior(self, unit: SharedUnit) -> float:
         members = [member.content_hash for member in unit.pack.members]
-        return max(self.askings[number].priors.get(content, 0.0) for number in unit.questions for content in members)
+        return max(
+            self.askings[number].priors.get(content, 0.0)
+            for number in unit.questions
+            for content in members
+        )
 
     async def _settle(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
-        pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members)) if len(numbers) > 1 else ()
+        pieces = (
+            self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
+            if len(numbers) > 1
+            else ()
+        )
         # units hold whole memories, so that there is one prompt; none where all texts are gone
         for ask in self.drafts.asks(unit.pack, pieces):
             await self._send(ask, numbers)
@@ -136,7 +167,8 @@ class SharedPackJudge(Struct):
         return (), ()
 
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
-        """Return the questions the pack is claimed for; those partly judged elsewhere judge it alone."""
+        """Return the questions the pack is claimed for; those partly judged elsewhere judge it
+        alone."""
         claims = [self.askings[number].claims for number in unit.questions]
         shares = await _finish_all(one.claim([hashes], at_most=1) for one in claims)
         ours: list[int] = []
@@ -159,20 +191,33 @@ class SharedPackJudge(Struct):
             if not isinstance(error, NotSent) and self.rule.is_over_after(error):
                 self.stop.set(UnjudgedCause.PROVIDER, error.message)
             return
-        replies = read_questions(completion.text, request.reply_questions, frozenset(request.reply_ids))
+        replies = read_questions(
+            completion.text, request.reply_questions, frozenset(request.reply_ids)
+        )
         self.faults.count(replies.whole)
         found = [
             parse_completion(
-                ask, codes, completion, priors=one.priors, read=lambda *_, code=code: replies.by_question[code]
+                ask,
+                codes,
+                completion,
+                priors=one.priors,
+                read=lambda *_, code=code: replies.by_question[code],
             )
             for code, one in zip(request.reply_questions, askings, strict=True)
         ]
-        await _finish_all(self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True))
+        await _finish_all(
+            self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True)
+        )
         is_useful = any(parsed.judged for parsed in found)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
-            self.stop.set(UnjudgedCause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
-        whole = [one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing]
+            self.stop.set(
+                UnjudgedCause.UNREADABLE,
+                "the model gave no usable score to questions that shared a prompt",
+            )
+        whole = [
+            one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing
+        ]
         alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
         self.answered(request, completion, alone)
 
@@ -210,7 +255,9 @@ class JudgingTotals(Struct, frozen=True, kw_only=True):
             calls=stage.calls - less.calls,
             input_tokens=stage.usage.input_tokens - less.usage.input_tokens,
             output_tokens=stage.usage.output_tokens - less.usage.output_tokens,
-            cost_usd=None if unpriced else (stage.cost_usd or Decimal(0)) - (less.cost_usd or Decimal(0)),
+            cost_usd=None
+            if unpriced
+            else (stage.cost_usd or Decimal(0)) - (less.cost_usd or Decimal(0)),
         )
 
 
@@ -231,9 +278,11 @@ class AskListReport(Struct, frozen=True, kw_only=True):
     alone: JudgingTotals
     """The cost of one question a call, without a prefix cache."""
     alone_at_best_usd: Decimal | None
-    """The same if rubric and pack came from the host's prefix cache for every question but the first."""
+    """The same if rubric and pack came from the host's prefix cache for every question but the
+    first."""
     saved: JudgingTotals
-    """`alone` minus `took`, in dollars by the cheaper separate way; negative if sharing cost more."""
+    """`alone` minus `took`, in dollars by the cheaper separate way; negative if sharing cost
+    more."""
     warnings: tuple[str, ...] = ()
     exit_code: int = 0
 
@@ -251,16 +300,30 @@ class SeparatePromptsCost(Struct):
     def add(self, request: Request, usage: Usage, alone: Sequence[int]) -> None:
         """Add one answered shared prompt. alone: input tokens of the separate prompts."""
         counted = usage.input_tokens / max(1, request.input_tokens)
-        output = max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions) + tokens.REPLY_FRAME
+        output = (
+            max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions)
+            + tokens.REPLY_FRAME
+        )
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
         whole = tokens.size(request.system, *request.content)
-        prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // CACHE_STEP_TOKENS * CACHE_STEP_TOKENS
-        is_long = prefix_tokens >= model_settings(self.provider, request.model).cache_floor and request.stable_parts
+        prefix_tokens = (
+            int(usage.input_tokens * prefix / max(1, whole))
+            // CACHE_STEP_TOKENS
+            * CACHE_STEP_TOKENS
+        )
+        is_long = (
+            prefix_tokens >= model_settings(self.provider, request.model).cache_floor
+            and request.stable_parts
+        )
         for nth, input_tokens in enumerate(alone):
             one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
-            best = replace(one, cached_input_tokens=min(prefix_tokens, one.input_tokens) if is_cached else 0)
-            cost, cost_at_best = (self.prices(self.provider, request.model, self.host, usage) for usage in (one, best))
+            best = replace(
+                one, cached_input_tokens=min(prefix_tokens, one.input_tokens) if is_cached else 0
+            )
+            cost, cost_at_best = (
+                self.prices(self.provider, request.model, self.host, usage) for usage in (one, best)
+            )
             self.alone += StageUsage(calls=1, usage=one, cost_usd=cost)
             self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
@@ -274,7 +337,8 @@ async def judge_shared_packs(
     separate: SeparatePromptsCost,
     deadline: Deadline,
 ) -> SharedPackJudge:
-    """Let these questions share their packs. Raises what opening the judge raises, StoreError if nothing can be stored.
+    """Let these questions share their packs. Raises what opening the judge raises, StoreError if
+    nothing can be stored.
 
     separate: takes what each answered prompt would have cost one question a call.
     """
@@ -282,7 +346,10 @@ async def judge_shared_packs(
     async with parts.open_resources(run_id) as resources:
         resources.deadline = deadline
         knowing, provider = await with_probed_host(factory, resources)
-        progress, paid = JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
+        progress, paid = (
+            JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0),
+            0,
+        )
 
         def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
             nonlocal paid
@@ -302,7 +369,10 @@ async def judge_shared_packs(
         )
         ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
         knowing.close()
-        judge.spent, judge.was_interrupted = resources.usage.spent(Stage.JUDGE), ended is UnjudgedCause.INTERRUPTED
+        judge.spent, judge.was_interrupted = (
+            resources.usage.spent(Stage.JUDGE),
+            ended is UnjudgedCause.INTERRUPTED,
+        )
         return judge
 
 
@@ -320,14 +390,17 @@ async def _shared_question(
     )
 
 
-def _plan_units(factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]) -> list[SharedUnit]:
+def _plan_units(
+    factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]
+) -> list[SharedUnit]:
     known = factory.capability.context_tokens if factory.capability else None
     return plan_shared_units(
         factory.drafts,
         [factory.packs(one.pool) for one in questions],
         [turn_block(one.turn, sees=factory.settings.judge.sees) for one in questions],
         most=factory.settings.batch.questions_a_call,
-        context_tokens=known or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
+        context_tokens=known
+        or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
     )
 
 

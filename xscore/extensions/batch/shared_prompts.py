@@ -1,9 +1,11 @@
-"""Prompts that several questions share: which questions share which packs, how many fit, and how to read replies.
+"""Prompts that several questions share: which questions share which packs, how many fit, and how to
+read replies.
 
-`batch.questions_a_call` is lowered where a host takes less: by the size of a strict schema, the model's output cap or
-its context. A score counts only for the question under whose code it stands, and a damaged reply to several questions
-counts for none. Trade-off: packs that differ in one member are not shared, and with a model of a small output cap fewer
-questions share a prompt than its replies would need.
+`batch.questions_a_call` is lowered where a host takes less: by the size of a strict schema, the
+model's output cap or its context. A score counts only for the question under whose code it stands,
+and a damaged reply to several questions counts for none. Trade-off: packs that differ in one member
+are not shared, and with a model of a small output cap fewer questions share a prompt than its
+replies would need.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +42,8 @@ from xscore.scorer.replies import (
 )
 
 MOST_REPAIRED_SCORES = 60
-"""Bounds the brackets of a reply to repair, by what one turn's reply can hold: repair time is quadratic in them."""
+"""Bounds the brackets of a reply to repair, by what one turn's reply can hold: repair time is
+quadratic in them."""
 
 
 class QuestionReplies(Struct, frozen=True):
@@ -59,14 +62,20 @@ def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
 
 
 def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
-    """Read a reply to a prompt with these questions and ids; there is a `Reply` for each question."""
+    """Read a reply to a prompt with these questions and ids; there is a `Reply` for each
+    question."""
     found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_REPAIRED_SCORES))
-    if found is not None and found.damaged and len(questions) > 1:  # whose a score is cannot be told for certain
-        return QuestionReplies(dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, repaired=True))
+    # Whose a score is cannot be told for certain.
+    if found is not None and found.damaged and len(questions) > 1:
+        return QuestionReplies(
+            dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, repaired=True)
+        )
     by_question = dict.fromkeys(questions, EMPTY_REPLY)
     data = found.data if found else None
     if found is None or not isinstance(data, dict):
-        return QuestionReplies(by_question, ParsedReply({}, {}, repaired=bool(found and found.repaired)))
+        return QuestionReplies(
+            by_question, ParsedReply({}, {}, repaired=bool(found and found.repaired))
+        )
     scores = data.get("scores")
     if has_conflict(data, "scores") or not isinstance(scores, dict):
         return QuestionReplies(by_question, ParsedReply({}, {}, repaired=found.repaired))
@@ -88,7 +97,11 @@ def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
     for entry in data if isinstance(data, list) else ():
         if not isinstance(entry, dict):
             continue
-        code, id_, said = entry.get("q"), entry.get("id"), entry.get("reason", entry.get("reasoning"))
+        code, id_, said = (
+            entry.get("q"),
+            entry.get("id"),
+            entry.get("reason", entry.get("reasoning")),
+        )
         if isinstance(code, str) and isinstance(id_, str) and isinstance(said, str):
             found.setdefault(code, {})[id_] = printable_reason(said)
     return found
@@ -104,14 +117,17 @@ QUESTIONS_LAYOUT = PromptLayout(QUESTIONS_VERSION, _one_question, read_one_quest
 MOST_SCORES = 480
 """Scores of one reply, far below a strict schema's limit of 5,000 properties."""
 MOST_OUTPUT_TOKENS = 16_384
-"""Output tokens of one reply, without reasoning: unstreamed replies may not be much longer at every host."""
+"""Output tokens of one reply, without reasoning: unstreamed replies may not be much longer at every
+host."""
 QUESTION_TOKENS = 8
 """Most tokens of one question's braces and code in a reply."""
 CODE_TOKENS = 6
 """Most tokens by which a question's code lengthens a reason."""
 
 
-def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
+def shared_request(
+    drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]
+) -> tuple[Request, tuple[str, ...]]:
     """Render an ask for these questions; return the request and each piece's id."""
     entries = drafts.entries(ask)
     cap = shared_output_cap(drafts, len(entries), len(turn_texts))
@@ -121,7 +137,8 @@ def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[s
 
 
 def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
-    """Maximum tokens of the reply: every id scored and explained for each question, plus reasoning."""
+    """Maximum tokens of the reply: every id scored and explained for each question, plus
+    reasoning."""
     cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
     most = drafts.model.max_output_tokens
     return cap if most is None else min(cap, most)
@@ -129,11 +146,15 @@ def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> in
 
 def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:
     """Likely tokens of the reply."""
-    return questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS) + tokens.REPLY_FRAME
+    return (
+        questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS)
+        + tokens.REPLY_FRAME
+    )
 
 
 def _max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
-    """Return how many of the wanted questions may share a pack of this many memories; at least 1."""
+    """Return how many of the wanted questions may share a pack of this many memories; at least
+    1."""
     most, reserve = drafts.model.max_output_tokens, drafts.model.reasoning_reserve
     room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
     by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
@@ -143,18 +164,25 @@ def _max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
 def _split_questions(
     questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int
 ) -> Iterator[tuple[int, ...]]:
-    """Split questions into runs of nearly equal length, at most `most` each, with texts within `room`."""
+    """Split questions into runs of nearly equal length, at most `most` each, with texts within
+    `room`."""
     count = ceil(len(questions) / most)
     for at in range(count):
         run = questions[at * len(questions) // count : (at + 1) * len(questions) // count]
         while run:
-            fits = next(n for n in range(len(run), 0, -1) if n == 1 or sum(sizes[one] for one in run[:n]) <= room)
+            fits = next(
+                n
+                for n in range(len(run), 0, -1)
+                if n == 1 or sum(sizes[one] for one in run[:n]) <= room
+            )
             yield tuple(run[:fits])
             run = run[fits:]
 
 
 def _reply_tokens(memories: int, questions: int) -> int:
-    return MOST_FRAME_TOKENS + questions * (QUESTION_TOKENS + (SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS) * memories)
+    return MOST_FRAME_TOKENS + questions * (
+        QUESTION_TOKENS + (SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS) * memories
+    )
 
 
 class SharedUnit(Struct, frozen=True):
@@ -174,8 +202,8 @@ def plan_shared_units(
 ) -> list[SharedUnit]:
     """Plan which questions share which packs; packs of single questions are included.
 
-    packs: what each question lacks. A memory too large for one prompt is not shared: its parts are each question's own
-    to judge.
+    packs: what each question lacks. A memory too large for one prompt is not shared: its parts are
+        each question's own to judge.
     """
     ratio = drafts.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
@@ -186,7 +214,9 @@ def plan_shared_units(
         if len(whole) < len(pack.members):
             large = Pack("", tuple(member for member in pack.members if member not in whole))
             units.extend(SharedUnit(large, (number,)) for number in askers)
-        shared = pack if len(whole) == len(pack.members) else replace(pack, members=whole, is_kept=False)
+        shared = (
+            pack if len(whole) == len(pack.members) else replace(pack, members=whole, is_kept=False)
+        )
         memories = len(whole)
         if not memories:
             continue
@@ -194,7 +224,9 @@ def plan_shared_units(
         size = sum(member.tokens for member in whole)
         taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
         room = context_tokens - taken
-        units.extend(SharedUnit(shared, run) for run in _split_questions(askers, sizes, most=fits, room=room))
+        units.extend(
+            SharedUnit(shared, run) for run in _split_questions(askers, sizes, most=fits, room=room)
+        )
     return units
 
 

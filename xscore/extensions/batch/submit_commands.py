@@ -1,6 +1,8 @@
-"""`xscore batch run | submit | rescore`: lists of questions judged live, or through a vendor's Batch API.
+"""`xscore batch run | submit | rescore`: lists of questions judged live, or through a vendor's
+Batch API.
 
-They show the plan, ask for confirmation and print the outcome. `list_job` judges live, `machine` sends batches.
+They show the plan, ask for confirmation and print the outcome. `list_job` judges live, `machine`
+sends batches.
 """
 
 from pathlib import Path
@@ -25,7 +27,13 @@ from xscore.cli.options import (
     Flags,
     command,
 )
-from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_seconds, describe_tokens, describe_unjudged
+from xscore.cli.phrases import (
+    LIST_ENDED,
+    RUN_AGAIN,
+    describe_seconds,
+    describe_tokens,
+    describe_unjudged,
+)
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
@@ -64,17 +72,28 @@ QUESTIONS = click.argument("questions", metavar="QUERIES.jsonl", type=INPUT_FILE
 
 @command(RESULTS_FILE, LIST_OPTIONS)
 @QUESTIONS
-@click.option("--ray", metavar="N", type=COUNT, help="Judge by N actors of Ray Data (extra `ray`; needs shared.url).")
+@click.option(
+    "--ray",
+    metavar="N",
+    type=COUNT,
+    help="Judge by N actors of Ray Data (extra `ray`; needs shared.url).",
+)
 def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
-    """Judge a list of questions against every memory by live calls, for servers without a Batch API or in a hurry.
+    """Judge a list of questions against every memory by live calls, for servers without a Batch API
+    or in a hurry.
 
-    QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and "errors"; `-` reads
-    it from standard input. Every judgment is saved as it comes. After Ctrl-C, a cap or a kill, run the same command to
-    continue; nothing is paid for twice. --max-usd caps the whole list.
+    QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and
+    "errors"; `-` reads it from standard input. Every judgment is saved as it comes. After Ctrl-C, a
+    cap or a kill, run the same command to continue; nothing is paid for twice. --max-usd caps the
+    whole list.
     """
     listed = read_question_file(questions)
-    options = ListOptions(scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT)
-    found = run_turn(flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list")
+    options = ListOptions(
+        scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT
+    )
+    found = run_turn(
+        flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list"
+    )
     return _print_live_job(found, flags.terminal)
 
 
@@ -92,29 +111,37 @@ def _print_live_job(found: ListReport, terminal: Terminal) -> int:
 @command(SCOPE, JUDGE, MAX_USD, YES, DRY_RUN, JUDGING)
 @QUESTIONS
 def submit_batch(questions: Path, flags: Flags) -> int:
-    """Have every memory judged against a list of questions through the vendor's Batch API, at half the price.
+    """Have every memory judged against a list of questions through the vendor's Batch API, at half
+    the price.
 
-    QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, with "file" and "errors" where they help; `-`
-    reads standard input. Only what the cache lacks is sent. Results come within a day: `xscore batch collect`.
+    QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, with "file" and "errors" where
+    they help; `-` reads standard input. Only what the cache lacks is sent. Results come within a
+    day: `xscore batch collect`.
     """
     listed = read_question_file(questions)
     options = ListOptions(scope=flags.scope, command="submit")
-    return run_turn(flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job")
+    return run_turn(
+        flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job"
+    )
 
 
 def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts:
-    """Return the parts with the judge that a Batch API has, and say so where it is not the chosen one."""
+    """Return the parts with the judge that a Batch API has, and say so where it is not the chosen
+    one."""
     judge = batch_judge_factory(parts)
     if judge is not parts.judge:
         name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
         terminal.note(
-            f"the Batch API takes no decision calls, so this list is judged by chat: only turns with `--judge {name}`"
-            " find its judgments. `xscore batch run` pays for judgments that your other turns find."
+            "the Batch API takes no decision calls, so this list is judged by chat: only turns"
+            f" with `--judge {name}` find its judgments. `xscore batch run` pays for judgments that"
+            " your other turns find."
         )
     return replace(parts, judge=judge)
 
 
-async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags) -> int:
+async def _plan_and_send(
+    parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags
+) -> int:
     parts = _with_batch_judge(parts, flags.terminal)
     terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
@@ -128,26 +155,44 @@ async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options:
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
-    status = await _send(parts, draft, terminal) if draft.asked.requests and not flags.dry_run else None
+    status = (
+        await _send(parts, draft, terminal) if draft.asked.requests and not flags.dry_run else None
+    )
     if terminal.as_json:
         standing = job_json(status) if status else None
-        print_json({**_draft_json(parts, draft), "job": status.job if status else None, "standing": standing})
+        print_json(
+            {
+                **_draft_json(parts, draft),
+                "job": status.job if status else None,
+                "standing": standing,
+            }
+        )
     if status is None:
-        terminal.notes([] if draft.asked.requests else ["nothing is left to judge: no job was made"])
+        terminal.notes(
+            [] if draft.asked.requests else ["nothing is left to judge: no job was made"]
+        )
         return 0
     if not terminal.as_json:
         write_stdout(render_job(status, cost=not terminal.quiet))
     terminal.notes([*status.remarks, next_step(status)])
     if status.sent or status.answered:
         return 0
-    return BudgetExhausted.exit_code if status.over_budget else ProviderError.exit_code if status.problem else 0
+    return (
+        BudgetExhausted.exit_code
+        if status.over_budget
+        else ProviderError.exit_code
+        if status.problem
+        else 0
+    )
 
 
 async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> JobStatus:
     confirm_job(parts, draft)
     job = save_job(parts, draft)
     try:
-        return await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)
+        return await advance_job(
+            parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note
+        )
     except XscoreError:
         terminal.note(f"the job is kept: `xscore batch collect {job}` continues it")
         raise
@@ -156,9 +201,14 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> Jo
 def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
     plan, judge = found.plan, found.plan.estimate
     batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
-    by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, judge.cost_usd))
+    by_batch, live = (
+        format_dollars(usd, estimated=True) for usd in (found.cost_usd, judge.cost_usd)
+    )
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
-    calls = f"{counted(len(found.asked.requests), 'call')} of {counted(len(found.asked.asks), 'prompt')}"
+    calls = (
+        f"{counted(len(found.asked.requests), 'call')} of"
+        f" {counted(len(found.asked.asks), 'prompt')}"
+    )
     return render_facts(
         [
             *_list_and_judge(parts, plan),
@@ -171,7 +221,10 @@ def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
 
 def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str]]:
     listed = list_in_words(len(plan.rows), plan.candidates, plan.cached)
-    return [("list", listed), ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}"))]
+    return [
+        ("list", listed),
+        ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}")),
+    ]
 
 
 def _exclusion_lines(found: JobDraft) -> list[str]:
@@ -179,14 +232,20 @@ def _exclusion_lines(found: JobDraft) -> list[str]:
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
-        f"{counted(of_user, 'memory', 'memories')} of your own are left out: live judging has them": of_user,
+        f"{counted(of_user, 'memory', 'memories')} of your own are left out: live judging has them": (  # noqa: E501  its lines are read by others
+            of_user
+        ),
     }
     return [line for line, count in lines.items() if count]
 
 
 def _cap_lines(found: JobDraft) -> list[str]:
     if found.cost_usd is None:
-        return ["the model has no known price, so caps in dollars cannot limit its calls"] if found.caps else []
+        return (
+            ["the model has no known price, so caps in dollars cannot limit its calls"]
+            if found.caps
+            else []
+        )
     return [
         f"above {describe_cap(cap)}: what does not fit waits until it does"
         for cap in found.caps
@@ -197,19 +256,30 @@ def _cap_lines(found: JobDraft) -> list[str]:
 @command(SCOPE, JUDGE, LIMITS, DRY_RUN, JUDGING)
 @click.option("--since", metavar="REV", help="Memories of files that differ from this revision.")
 @click.option("--all", "everything", is_flag=True, help="All memories.")
-@click.option("--queries", metavar="FILE", type=INPUT_FILE, help="A file of questions; default: the recent tasks.")
+@click.option(
+    "--queries",
+    metavar="FILE",
+    type=INPUT_FILE,
+    help="A file of questions; default: the recent tasks.",
+)
 @click.option("--batch", is_flag=True, help="By the vendor's Batch API; results within a day.")
-def rescore_judgments(*, since: str | None, everything: bool, queries: Path | None, batch: bool, flags: Flags) -> int:
-    """Bring judgments up to date after edits, or under a new judge or prompt version: only what is missing is sent.
+def rescore_judgments(
+    *, since: str | None, everything: bool, queries: Path | None, batch: bool, flags: Flags
+) -> int:
+    """Bring judgments up to date after edits, or under a new judge or prompt version: only what is
+    missing is sent.
 
-    It asks the questions of --queries FILE, or the recent tasks of this repository: those of open sessions and of the
-    last 14 days, at most 100. It judges the memories of files with uncommitted changes, of those that differ from a
-    revision (--since REV), or all (--all). What the cache has costs nothing.
+    It asks the questions of --queries FILE, or the recent tasks of this repository: those of open
+    sessions and of the last 14 days, at most 100. It judges the memories of files with uncommitted
+    changes, of those that differ from a revision (--since REV), or all (--all). What the cache has
+    costs nothing.
     """
     if since and everything:
         raise UsageError("--since and --all contradict each other", hint="Give one of them.")
     if batch and flags.given["require_shared"]:
-        raise UsageError("--require-shared: a batch asks no shared server", hint="Leave out --batch.")
+        raise UsageError(
+            "--require-shared: a batch asks no shared server", hint="Leave out --batch."
+        )
 
     async def work(pipeline: "Pipeline") -> ListReport | int:
         parts = pipeline.parts
@@ -219,7 +289,9 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
         if flags.dry_run:
             parts = _with_batch_judge(parts, flags.terminal) if batch else parts
             plan = plan_live_list(parts, questions, options)
-            flags.terminal.print_result(_live_plan_json(parts, plan, only), _render_live_plan(parts, plan))
+            flags.terminal.print_result(
+                _live_plan_json(parts, plan, only), _render_live_plan(parts, plan)
+            )
             flags.terminal.note("nothing was sent")
             return 0
         if batch:
@@ -260,7 +332,9 @@ def _draft_json(parts: PipelineParts, found: JobDraft) -> dict[str, Json]:
     }
 
 
-def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> dict[str, Json]:
+def _live_plan_json(
+    parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None
+) -> dict[str, Json]:
     judge = plan.estimate
     return {
         "dry_run": True,
@@ -277,7 +351,11 @@ def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
     live, batch_usd = format_dollars(judge.cost_usd, estimated=True), batch_cost(parts, judge)
     in_time = f" in {describe_seconds(judge, about=True)}" if judge.calls else ""
-    by_batch = "" if batch_usd is None else f", {format_dollars(batch_usd, estimated=True)} by batch within a day"
+    by_batch = (
+        ""
+        if batch_usd is None
+        else f", {format_dollars(batch_usd, estimated=True)} by batch within a day"
+    )
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     return render_facts(
         [
@@ -300,10 +378,15 @@ def _live_job_json(found: ListReport) -> dict[str, Json]:
 
 
 def _render_live_job(found: ListReport) -> str:
-    rows = [(ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one)) for one in found.lines[:LINES_SHOWN]]
+    rows = [
+        (ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one))
+        for one in found.lines[:LINES_SHOWN]
+    ]
     rest = len(found.lines) - LINES_SHOWN
     more = f"and {counted(rest, 'question')} more (-o FILE, --json)"
-    return render_table(("question", "kept", "first"), rows, right={"kept"}) + (f"\n{faint(more)}" if rest > 0 else "")
+    return render_table(("question", "kept", "first"), rows, right={"kept"}) + (
+        f"\n{faint(more)}" if rest > 0 else ""
+    )
 
 
 def _best(one: QuestionSummary) -> str:
@@ -313,9 +396,16 @@ def _best(one: QuestionSummary) -> str:
 def _render_live_account(found: ListReport) -> str:
     lines = []
     if found.coverage.unjudged:
-        lines.append(f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which questions.")
+        lines.append(
+            f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which"
+            " questions."
+        )
     if found.ended:
-        detail = f" ({one_line(found.detail)})" if found.detail and found.ended in ("budget", "provider") else ""
+        detail = (
+            f" ({one_line(found.detail)})"
+            if found.detail and found.ended in ("budget", "provider")
+            else ""
+        )
         lines.append(f"{LIST_ENDED[found.ended]}{detail}.")
     elif found.coverage.unjudged:
         lines.append(f"{RUN_AGAIN[0].upper()}{RUN_AGAIN[1:]}.")
@@ -326,11 +416,18 @@ def _render_live_account(found: ListReport) -> str:
 
 def _live_cost(found: ListReport) -> str:
     cover, usage = found.coverage, found.spent.usage
-    parts = [counted(found.questions, "question"), f"{cover.judged:,} judged", f"{cover.cached:,} cached"]
+    parts = [
+        counted(found.questions, "question"),
+        f"{cover.judged:,} judged",
+        f"{cover.cached:,} cached",
+    ]
     if found.is_model:
         planned = f"planned with {format_share(found.cached, found.candidates)} replayed"
         parts += [planned, counted(found.spent.calls, "call")]
     if usage.input_tokens:
         parts.append(describe_tokens(usage.input_tokens, usage.output_tokens))
-    parts += [format_dollars(found.spent.cost_usd, estimated=found.spent.estimated), format_seconds(found.seconds)]
+    parts += [
+        format_dollars(found.spent.cost_usd, estimated=found.spent.estimated),
+        format_seconds(found.seconds),
+    ]
     return " · ".join([*parts, *([f"job {found.job}"] if found.job else [])])

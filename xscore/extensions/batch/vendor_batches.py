@@ -1,17 +1,19 @@
 """The vendors' Batch APIs, and which of their failures mean that no batch was created.
 
-It knows nothing of questions, judgments or money. Key, address and size limits are those of live calls; nothing is
-retried here. A create that failed without an answer may have succeeded: look it up with `find`, unless the error is one
-of `CERTAINLY_NOT_CREATED`. Whether a compatible host has a Batch API is known only once it is asked.
+It knows nothing of questions, judgments or money. Key, address and size limits are those of live
+calls; nothing is retried here. A create that failed without an answer may have succeeded: look it
+up with `find`, unless the error is one of `CERTAINLY_NOT_CREATED`. Whether a compatible host has a
+Batch API is known only once it is asked.
 
-Anthropic: all requests are in the body that creates the batch. The vendor stores neither a mark nor a file. After a
-crash we look for batches with the same number of requests and recognise ours by the ids in its results. The input is
-framed while it is sent and is never in memory as a whole. If the connection breaks after the last byte, only a later
-look tells whether the batch was created.
+Anthropic: all requests are in the body that creates the batch. The vendor stores neither a mark nor
+a file. After a crash we look for batches with the same number of requests and recognise ours by the
+ids in its results. The input is framed while it is sent and is never in memory as a whole. If the
+connection breaks after the last byte, only a later look tells whether the batch was created.
 
-OpenAI: a file of requests, a batch over it, and files of what came back. The mark is stored in the batch's metadata and
-in the file's name, so that both can be found again. Trade-off: OpenAI is asked to delete the input after
-`INPUT_KEPT_S`, because it contains memories; results stay as long as the host keeps them.
+OpenAI: a file of requests, a batch over it, and files of what came back. The mark is stored in the
+batch's metadata and in the file's name, so that both can be found again. Trade-off: OpenAI is asked
+to delete the input after `INPUT_KEPT_S`, because it contains memories; results stay as long as the
+host keeps them.
 """
 
 import json
@@ -21,8 +23,20 @@ from datetime import datetime
 from typing import IO, Any
 from urllib.parse import quote
 
-from xscore.extensions.batch.records import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
-from xscore.extensions.batch.vendor_calls import LIVE_HINT, BatchHost, input_size, unreadable_result, upload_timeout_s
+from xscore.extensions.batch.records import (
+    BatchLimits,
+    BatchResult,
+    BatchState,
+    RequestOutcome,
+    VendorBatch,
+)
+from xscore.extensions.batch.vendor_calls import (
+    LIVE_HINT,
+    BatchHost,
+    input_size,
+    unreadable_result,
+    upload_timeout_s,
+)
 from xscore.platform.errors import (
     AuthenticationFailed,
     NoBatchApi,
@@ -55,12 +69,17 @@ class AnthropicBatches(BatchHost):
     """The Batch API of one host that speaks the Anthropic dialect."""
 
     name = "anthropic"
-    limits: BatchLimits = BatchLimits(requests=100_000, bytes=256_000_000 - len(BEFORE) - len(AFTER))
+    limits: BatchLimits = BatchLimits(
+        requests=100_000, bytes=256_000_000 - len(BEFORE) - len(AFTER)
+    )
     path = "/v1/messages/batches"
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), self.provider.body(request))
+        return b'{"custom_id":%b,"params":%b}\n' % (
+            json.dumps(custom_id).encode(),
+            self.provider.body(request),
+        )
 
     def create_timeout_s(self, size: int) -> float:
         """Return the deadline of `create`, which carries the input."""
@@ -69,10 +88,15 @@ class AnthropicBatches(BatchHost):
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch from its input, framed as it is sent."""
         size = input_size(lines)
-        headers = {"Content-Type": "application/json", "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1)}
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1),
+        }
         timeout_s = upload_timeout_s(size)
         return self._seen(
-            await self._post(self.path, timeout_s=timeout_s, content=_framed(lines), options={"headers": headers})
+            await self._post(
+                self.path, timeout_s=timeout_s, content=_framed(lines), options={"headers": headers}
+            )
         )
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
@@ -141,7 +165,10 @@ OPENAI_STATES = {
     "failed": BatchState.FAILED,
 }
 """Vendor's word -> ours; any other is still working."""
-OPENAI_NOT_RUN = {"batch_expired": RequestOutcome.EXPIRED, "batch_cancelled": RequestOutcome.CANCELLED}
+OPENAI_NOT_RUN = {
+    "batch_expired": RequestOutcome.EXPIRED,
+    "batch_cancelled": RequestOutcome.CANCELLED,
+}
 """Code in the error file -> outcome of the request."""
 TOO_MUCH_WAITING = "token_limit_exceeded"
 PROBLEMS = {
@@ -168,7 +195,11 @@ class OpenAIBatches(BatchHost):
     def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
         name, body = json.dumps(custom_id).encode(), self.provider.body(request)
-        return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
+        return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (
+            name,
+            ENDPOINT.encode(),
+            body,
+        )
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
         """Upload the input, streamed, and return the id of its file."""
@@ -184,10 +215,13 @@ class OpenAIBatches(BatchHost):
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch over an uploaded input."""
         fields = batch_fields(mark=mark, file_id=file_id)
-        return self._seen(await self._post("/batches", of=f"file {file_id}, or no Batch API", body=fields))
+        return self._seen(
+            await self._post("/batches", of=f"file {file_id}, or no Batch API", body=fields)
+        )
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
-        """Return the newest batch with this mark, whatever creation time the vendor's clock shows."""
+        """Return the newest batch with this mark, whatever creation time the vendor's clock
+        shows."""
         async with aclosing(self._listed("/batches", cursor="after")) as entries:
             async for entry in entries:
                 if _mark(entry) == mark:
@@ -195,7 +229,10 @@ class OpenAIBatches(BatchHost):
         return []
 
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
-        return [(f"/files/{quote(file_id, safe='')}/content", f"file {file_id}") for file_id in seen.files]
+        return [
+            (f"/files/{quote(file_id, safe='')}/content", f"file {file_id}")
+            for file_id in seen.files
+        ]
 
     def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
         response, error = sub_object(line, "response"), line.get("error")
@@ -227,8 +264,13 @@ class OpenAIBatches(BatchHost):
 
 
 def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
-    """Return the fields sent beside the input's bytes; only the vendor is asked to let it expire."""
-    kept = {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}} if is_vendors_own else {}
+    """Return the fields sent beside the input's bytes; only the vendor is asked to let it
+    expire."""
+    kept = (
+        {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}}
+        if is_vendors_own
+        else {}
+    )
     return {"purpose": "batch", **kept}
 
 
@@ -250,10 +292,15 @@ def _mark(found: Mapping[str, Any]) -> str:
 def _problem(found: Mapping[str, Any]) -> tuple[str, str]:
     """Return why a batch failed, and the host's code if we know it."""
     data = sub_object(found, "errors").get("data")
-    errors = [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
+    errors = (
+        [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
+    )
     codes = [code for error in errors if isinstance(code := error.get("code"), str)]
-    known = next((code for code in codes if code in PROBLEMS), "")  # no other word of the host is passed on
-    line = next((number for error in errors if (number := token_count(error.get("line"))) is not None), None)
+    # No other word of the host is passed on.
+    known = next((code for code in codes if code in PROBLEMS), "")
+    line = next(
+        (number for error in errors if (number := token_count(error.get("line"))) is not None), None
+    )
     where = "" if line is None else f" (line {line})"
     why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
     return why + where, known
@@ -273,7 +320,10 @@ CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (
 
 
 def batch_host(provider: Provider) -> BatchHost:
-    """Return the Batch API of a provider; nothing is sent yet. Closing either closes both. Raises UsageError."""
+    """Return the Batch API of a provider; nothing is sent yet.
+
+    Closing either closes both. Raises UsageError.
+    """
     if isinstance(provider, WireProvider) and provider.name == "anthropic":
         return AnthropicBatches(provider)
     if isinstance(provider, WireProvider) and provider.name == "openai":

@@ -1,20 +1,36 @@
-"""Calls to any vendor's Batch API, each with a deadline and size limits, and the result of each request.
+"""Calls to any vendor's Batch API, each with a deadline and size limits, and the result of each
+request.
 
-Reads are retried a few times. A create is sent once, because it may have succeeded without an answer. Results are
-streamed. No text of a host's error is passed on, since it may repeat the prompt. Trade-off: after a stream breaks, the
-next pass reads it from the start and skips what was entered.
+Reads are retried a few times. A create is sent once, because it may have succeeded without an
+answer. Results are streamed. No text of a host's error is passed on, since it may repeat the
+prompt. Trade-off: after a stream breaks, the next pass reads it from the start and skips what was
+entered.
 """
 
 import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, contextmanager
 from typing import IO, Any
 from urllib.parse import quote
 
-from xscore.extensions.batch.records import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.records import (
+    BatchLimits,
+    BatchResult,
+    BatchState,
+    RequestOutcome,
+    VendorBatch,
+)
 from xscore.platform.errors import (
     CallTimedOut,
     NoBatchApi,
@@ -81,13 +97,16 @@ class BatchHost(ABC):
     limits: BatchLimits
     path: str
 
-    def __init__(self, provider: WireProvider, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+    def __init__(
+        self, provider: WireProvider, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
         self.provider: WireProvider = provider
         self._sleep = sleep
 
     @abstractmethod
     def line(self, custom_id: str, request: Request) -> bytes:
-        """Return a request's line of the input: its id around the live call's JSON body, with a line break."""
+        """Return a request's line of the input: its id around the live call's JSON body, with a
+        line break."""
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
         """Upload the input and return its file id; empty if it is sent with `create`."""
@@ -99,14 +118,16 @@ class BatchHost(ABC):
 
     @abstractmethod
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
-        """Create the batch from an input that begins at the start of `lines`, one line a request."""
+        """Create the batch from an input that begins at the start of `lines`, one line a
+        request."""
 
     @abstractmethod
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
-        """Return the vendor's batches that may be the one of this mark, created from `since` (Unix seconds) on.
+        """Return the vendor's batches that may be the one of this mark, created from `since` (Unix
+        seconds) on.
 
-        One that certainly is bears the mark. Others, whose vendor keeps no mark, bear none and have as many requests;
-        their results tell, once they have ended.
+        One that certainly is bears the mark. Others, whose vendor keeps no mark, bear none and have
+        as many requests; their results tell, once they have ended.
         """
 
     async def look(self, vendor_id: str) -> VendorBatch:
@@ -114,7 +135,10 @@ class BatchHost(ABC):
         return self._seen(await self._get(self._at(vendor_id), of=f"batch {vendor_id}"))
 
     async def cancel(self, vendor_id: str) -> VendorBatch:
-        """Ask for its cancellation; finished requests are kept and charged. Asking twice is no error."""
+        """Ask for its cancellation; finished requests are kept and charged.
+
+        Asking twice is no error.
+        """
         try:
             found = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
         except ProviderError:
@@ -127,8 +151,9 @@ class BatchHost(ABC):
     async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield the result of each request of an ended batch, in any order, streamed.
 
-        A request that was never run may be missing. Where an answered one reports no usage, its input tokens are 0:
-        the sender knows the estimate. No detail quotes the host: its words may repeat the prompt.
+        A request that was never run may be missing. Where an answered one reports no usage, its
+        input tokens are 0: the sender knows the estimate. No detail quotes the host: its words may
+        repeat the prompt.
         """
         for path, of in self._result_paths(seen):
             async with aclosing(self._lines(path, of=of, results=seen.requests)) as lines:
@@ -138,7 +163,11 @@ class BatchHost(ABC):
                     except (ValueError, RecursionError):
                         found = None
                     custom_id = found.get("custom_id") if isinstance(found, dict) else None
-                    yield self._result(custom_id, found, model) if isinstance(custom_id, str) else unreadable_result()
+                    yield (
+                        self._result(custom_id, found, model)
+                        if isinstance(custom_id, str)
+                        else unreadable_result()
+                    )
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -146,14 +175,17 @@ class BatchHost(ABC):
 
     @contextmanager
     def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
-        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or empty."""
+        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or
+        empty."""
         host, profile = self.provider.host, self.provider.profile
         try:
             yield
         except TimeoutError as error:
             raise CallTimedOut(
                 f"{host} did not answer within {timeout_s:g} s",
-                hint=f"Try again; check that the Batch API is served at {host} ({profile.setting}).",
+                hint=(
+                    f"Try again; check that the Batch API is served at {host} ({profile.setting})."
+                ),
             ) from error
         except self.provider.caught as error:
             status = getattr(error, "status_code", None)
@@ -167,29 +199,43 @@ class BatchHost(ABC):
     async def _post(
         self, path: str, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "", **content: Any
     ) -> dict[str, Any]:
-        """Post once and return the JSON object of the reply. content: as the SDK takes it; of: as in `_once`."""
+        """Post once and return the JSON object of the reply. content: as the SDK takes it; of: as
+        in `_once`."""
         return await self._once("post", path, timeout_s=timeout_s, of=of, **content)
 
-    async def _once(self, method: str, path: str, *, timeout_s: float, of: str, **content: Any) -> dict[str, Any]:
+    async def _once(
+        self, method: str, path: str, *, timeout_s: float, of: str, **content: Any
+    ) -> dict[str, Any]:
         """Send once and return the JSON object of the reply.
 
-        of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
-        NoBatchApi.
+        of: the batch or file that the path names; empty: a path that every Batch API has, so that
+            its absence is NoBatchApi.
         """
         import httpx2
 
         sdk = self.provider.open()
         with self._errors(timeout_s, of):
             async with asyncio.timeout(timeout_s):
-                response = await getattr(sdk.client, method)(path, cast_to=httpx2.Response, **content)
-        return json_object(response.content, response.headers, self.provider.profile, CallContext(self.provider.host))
+                response = await getattr(sdk.client, method)(
+                    path, cast_to=httpx2.Response, **content
+                )
+        return json_object(
+            response.content,
+            response.headers,
+            self.provider.profile,
+            CallContext(self.provider.host),
+        )
 
-    async def _get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+    async def _get(
+        self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None
+    ) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
         options, failed = {"params": query} if query else {}, 0
         while True:
             try:
-                return await self._once("get", path, timeout_s=LOOK_TIMEOUT_S, of=of, options=options)
+                return await self._once(
+                    "get", path, timeout_s=LOOK_TIMEOUT_S, of=of, options=options
+                )
             except ProviderError as error:
                 failed += 1
                 if failed >= ATTEMPTS or not may_retry(error):
@@ -198,26 +244,38 @@ class BatchHost(ABC):
             await self._sleep(wait_s)
 
     async def _listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
+        """Yield the entries of a list, newest first. cursor: field that asks for the page after an
+        entry."""
         query: dict[str, str | int] = {"limit": 100}
         for _ in range(PAGES):
             page = await self._get(path, query=query)
             data = page.get("data")
-            entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
+            entries = (
+                [entry for entry in data if isinstance(entry, Mapping)]
+                if isinstance(data, list)
+                else []
+            )
             for entry in entries:
                 yield entry
             last = entries[-1].get("id") if entries else None
-            if page.get("has_more") is not True or not isinstance(last, str) or query.get(cursor) == last:
+            if (
+                page.get("has_more") is not True
+                or not isinstance(last, str)
+                or query.get(cursor) == last
+            ):
                 return
             query[cursor] = last
 
     async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a stream; of an overlong one the first bytes. results: the expected maximum."""
+        """Yield the lines of a stream; of an overlong one the first bytes. results: the expected
+        maximum."""
         sdk = self.provider.open()
         with self._errors(LOOK_TIMEOUT_S, of):
             with expecting_tokens(max(1, results) * RESULT_TOKENS):
                 async with asyncio.timeout(LOOK_TIMEOUT_S):
-                    stream = await sdk.client.get(path, cast_to=object, stream=True, stream_cls=sdk.stream_class)
+                    stream = await sdk.client.get(
+                        path, cast_to=object, stream=True, stream_cls=sdk.stream_class
+                    )
             async with stream, aclosing(stream.response.aiter_bytes()) as pieces:
                 async for line in self._split(pieces):
                     yield line
@@ -257,37 +315,61 @@ class BatchHost(ABC):
         """Return the id of a batch or file. Raises UnreadableResponse for an invalid one."""
         name = found.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
-            raise self.provider.profile.unreadable("a JSON object without a usable id", CallContext(self.provider.host))
+            raise self.provider.profile.unreadable(
+                "a JSON object without a usable id", CallContext(self.provider.host)
+            )
         return name
 
     def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
         provider = self.provider
         try:
-            found = provider.completion(body, CallContext(provider.host, provider.key, model), RateLimits())
+            found = provider.completion(
+                body, CallContext(provider.host, provider.key, model), RateLimits()
+            )
         except ProviderError as error:
             is_charged = isinstance(error, UnreadableResponse)
             return _failure(custom_id, type(error), NO_REPLY, is_charged=is_charged)
         completion = clean_completion(found, secret=provider.key)
-        return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=completion)
+        return BatchResult(
+            custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=completion
+        )
 
-    def _failed(self, custom_id: str, body: object, model: str, *, status: int | None = None) -> BatchResult:
+    def _failed(
+        self, custom_id: str, body: object, model: str, *, status: int | None = None
+    ) -> BatchResult:
         """Return the result of a request from its error body. status: if the host states it."""
         error = unwrapped(body)
         names = known_names(error)
         if REFUSAL_CODES.intersection(names):
-            declined = Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False)
-            return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined)
+            declined = Completion(
+                text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False
+            )
+            return BatchResult(
+                custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined
+            )
         kind = stated_kind(error, status=status) or Overloaded
-        said = ", ".join(filter(None, ("" if status is None else str(status), *dict.fromkeys(names))))
+        said = ", ".join(
+            filter(None, ("" if status is None else str(status), *dict.fromkeys(names)))
+        )
         return _failure(custom_id, kind, f"answered {said or 'an error'}")
 
 
 def unreadable_result(custom_id: str = "") -> BatchResult:
     """Return the result of a request that the host counts as answered, with an unreadable reply."""
-    return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
+    return BatchResult(
+        custom_id=custom_id, outcome=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True
+    )
 
 
-def _failure(custom_id: str, kind: type[ProviderError], detail: str, *, is_charged: bool = False) -> BatchResult:
+def _failure(
+    custom_id: str, kind: type[ProviderError], detail: str, *, is_charged: bool = False
+) -> BatchResult:
     refused = issubclass(kind, (PromptTooLong, RequestRejected))
     outcome = RequestOutcome.REFUSED if refused else RequestOutcome.ERRED
-    return BatchResult(custom_id=custom_id, outcome=outcome, detail=detail, error_kind=kind.kind, is_charged=is_charged)
+    return BatchResult(
+        custom_id=custom_id,
+        outcome=outcome,
+        detail=detail,
+        error_kind=kind.kind,
+        is_charged=is_charged,
+    )

@@ -1,10 +1,11 @@
 """The quality of a ranking against known answers: recall, precision, MRR, nDCG. Pure.
 
-A memory matches a gold entity when the paths are equal and either the names are equal (and the lines overlap, where
-both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function
-counts. A gold of a path alone is matched by any memory of that file. One gold entity is matched once; a second memory
-for it is a miss. What is named is looked for first, so that a path alone takes nothing away from it. Calibration is the
-share of gold at each height of the scores: of a judge whose scores can be trusted it rises with them.
+A memory matches a gold entity when the paths are equal and either the names are equal (and the
+lines overlap, where both have lines) or each covers at least half of the other's lines, so that
+another tool's cut of the same function counts. A gold of a path alone is matched by any memory of
+that file. One gold entity is matched once; a second memory for it is a miss. What is named is
+looked for first, so that a path alone takes nothing away from it. Calibration is the share of gold
+at each height of the scores: of a judge whose scores can be trusted it rises with them.
 """
 
 import math
@@ -20,7 +21,8 @@ from xscore.records.memory import Candidate
 _OVERLOAD = re.compile(r"#\d+$")
 
 GoldHits = Sequence[int | None]
-"""For each ranked memory, best first, the gold entity it newly matches, by its place in the gold list."""
+"""For each ranked memory, best first, the gold entity it newly matches, by its place in the gold
+list."""
 
 
 class EntityRef(Struct, frozen=True):
@@ -53,14 +55,18 @@ class LabelledScore(NamedTuple):
     is_gold: bool
 
 
-def calibration_bins(scored: Iterable[LabelledScore], *, bins: int = 10) -> tuple[CalibrationBin, ...]:
+def calibration_bins(
+    scored: Iterable[LabelledScore], *, bins: int = 10
+) -> tuple[CalibrationBin, ...]:
     """Count memories and gold in each bin."""
     memories, gold = [0] * bins, [0] * bins
     for score, is_gold in scored:
         at = min(int(score * bins + SCORE_TOLERANCE), bins - 1)
         memories[at] += 1
         gold[at] += is_gold
-    return tuple(CalibrationBin(at / bins, (at + 1) / bins, memories[at], gold[at]) for at in range(bins))
+    return tuple(
+        CalibrationBin(at / bins, (at + 1) / bins, memories[at], gold[at]) for at in range(bins)
+    )
 
 
 def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:
@@ -83,7 +89,8 @@ def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[boo
     """Return for each rank whether it is any gold entity, however often it was found."""
     paths = {_portable(wanted.path) for wanted in gold}
     return [
-        _portable(place.path) in paths and any(is_same_entity(place, wanted) for wanted in gold) for place in places
+        _portable(place.path) in paths and any(is_same_entity(place, wanted) for wanted in gold)
+        for place in places
     ]
 
 
@@ -93,7 +100,11 @@ def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
         return False
     if _is_a_path_alone(gold):
         return True
-    shared = min(place.end, gold.end) - max(place.start, gold.start) + 1 if place.start and gold.start else None
+    shared = (
+        min(place.end, gold.end) - max(place.start, gold.start) + 1
+        if place.start and gold.start
+        else None
+    )
     if place.name and _plain(place.name) == _plain(gold.name):
         return shared is None or shared > 0
     return shared is not None and shared > 0 and 2 * shared >= max(_lines(place), _lines(gold))
@@ -111,7 +122,8 @@ class RankingMetrics(Struct, frozen=True, kw_only=True):
     reciprocal_rank: float
     """1 / rank of the first gold entity, however far down; its mean over questions is the MRR."""
     ndcg: float
-    """Discounted gain of the first k over that of a perfect order, each gold entity worth the same."""
+    """Discounted gain of the first k over that of a perfect order, each gold entity worth the
+    same."""
 
 
 def ranking_metrics(found: GoldHits, gold: int, *, k: int) -> RankingMetrics:

@@ -1,8 +1,9 @@
 """The results of an evaluation, per question and in total.
 
-Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold up), which is what
-a task would be given, and how it *ranked* everything by final score, down to k. A question that was cut short counts in
-neither. Unjudged candidates are in no ranking; they are counted.
+Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold
+up), which is what a task would be given, and how it *ranked* everything by final score, down to k.
+A question that was cut short counts in neither. Unjudged candidates are in no ranking; they are
+counted.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,13 @@ from statistics import fmean
 from msgspec import Struct
 
 from xscore.extensions.evaluation import metrics
-from xscore.extensions.evaluation.metrics import CalibrationBin, EntityRef, LabelledScore, RankingMetrics, entity_ref
+from xscore.extensions.evaluation.metrics import (
+    CalibrationBin,
+    EntityRef,
+    LabelledScore,
+    RankingMetrics,
+    entity_ref,
+)
 from xscore.pipeline.ranking import Ranking
 from xscore.platform.text import counted
 from xscore.records.calls import Usage
@@ -70,8 +77,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     """Questions judged completely; the figures are about these."""
     of: int
     ended: str
-    """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`, `store`; empty: it did
-    not."""
+    """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`,
+    `store`; empty: it did not."""
     cap: CapLeft | None
     """The remaining amount of the binding cap, if one ended it; `max_usd` is of the `run`."""
     judge: str
@@ -101,7 +108,9 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     def worst(self) -> tuple[QuestionResult, ...]:
         """Questions with missed gold, worst first."""
         short = [result for result in self.results if result.judge.chosen.recall < 1]
-        return tuple(sorted(short, key=lambda one: (one.judge.chosen.recall, one.judge.ranked.ndcg)))
+        return tuple(
+            sorted(short, key=lambda one: (one.judge.chosen.recall, one.judge.ranked.ndcg))
+        )
 
 
 def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality:
@@ -126,7 +135,8 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
             name=wanted.name,
             rank=at[index] + 1 if index in at else None,
             score=in_order[at[index]].score if index in at else None,
-            is_candidate=index in at or any(metrics.is_same_entity(one, wanted) for one in unjudged),
+            is_candidate=index in at
+            or any(metrics.is_same_entity(one, wanted) for one in unjudged),
         )
         for index, wanted in enumerate(gold)
         if index not in chosen
@@ -145,13 +155,21 @@ def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
         return ()
     count, more = counted(len(absent), "gold entity", "gold entities"), len(absent) - GOLD_NAMED
     shown = ", ".join(absent[:GOLD_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return (f"{count} not among the candidates (not in the index, or out of scope), and so missed: {shown}",)
+    return (
+        (
+            f"{count} not among the candidates (not in the index, or out of scope), and so missed:"
+            f" {shown}"
+        ),
+    )
 
 
 def labelled_scores(ranking: Ranking, gold: Sequence[EntityRef]) -> list[LabelledScore]:
     """Return each judged candidate's final score and whether it is gold."""
     are_gold = metrics.are_gold([entity_ref(entry.candidate) for entry in ranking.ranked], gold)
-    return [LabelledScore(entry.score, is_gold) for entry, is_gold in zip(ranking.ranked, are_gold, strict=True)]
+    return [
+        LabelledScore(entry.score, is_gold)
+        for entry, is_gold in zip(ranking.ranked, are_gold, strict=True)
+    ]
 
 
 def mean_quality(found: Sequence[JudgeQuality]) -> JudgeQuality | None:
@@ -167,7 +185,10 @@ def mean_quality(found: Sequence[JudgeQuality]) -> JudgeQuality | None:
 
 def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
     return RankingMetrics(
-        **{name: fmean(getattr(one, name) for one in measures) for name in RankingMetrics.__struct_fields__}
+        **{
+            name: fmean(getattr(one, name) for one in measures)
+            for name in RankingMetrics.__struct_fields__
+        }
     )
 
 

@@ -1,9 +1,10 @@
 """Ask the judge questions with known answers, one turn each, and measure what it finds.
 
-A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls, budget, judgments and
-receipt are those of any turn: each judgment is paid once, and a second evaluation is free. The lexical judge is asked
-the same for comparison, which costs nothing. A file of questions holds one JSON object a line, `{"id", "query",
-"gold": [{"path", "name", "start", "end"}]}`; other fields are ignored.
+A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls,
+budget, judgments and receipt are those of any turn: each judgment is paid once, and a second
+evaluation is free. The lexical judge is asked the same for comparison, which costs nothing. A file
+of questions holds one JSON object a line, `{"id", "query", "gold": [{"path", "name", "start",
+"end"}]}`; other fields are ignored.
 """
 
 import time
@@ -21,7 +22,12 @@ from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, Quest
 from xscore.pipeline.judging_by_words import lexical_outcomes
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
-from xscore.pipeline.question_list import ConfirmedObserver, TurnList, confirm_list_cost, list_caps_left
+from xscore.pipeline.question_list import (
+    ConfirmedObserver,
+    TurnList,
+    confirm_list_cost,
+    list_caps_left,
+)
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
@@ -53,7 +59,9 @@ class QrelCase(Struct, frozen=True):
             raise ValueError("gold names no file")
         for one in self.gold:
             if not (one.start == one.end == 0 or 0 < one.start <= one.end):
-                raise ValueError(f"start {one.start} and end {one.end} are no lines; both or neither, from 1")
+                raise ValueError(
+                    f"start {one.start} and end {one.end} are no lines; both or neither, from 1"
+                )
 
 
 class Qrels(Struct, frozen=True):
@@ -88,11 +96,17 @@ class QuestionObserver(ConfirmedObserver):
 
 
 async def run_evaluation(
-    parts: PipelineParts, questions: Qrels, *, scope: Scope | None = None, started: float | None = None
+    parts: PipelineParts,
+    questions: Qrels,
+    *,
+    scope: Scope | None = None,
+    started: float | None = None,
 ) -> Evaluation:
-    """Ask every question and measure. started: `time.monotonic()` from which the deadline counts; None: from now.
+    """Ask every question and measure. started: `time.monotonic()` from which the deadline counts;
+    None: from now.
 
-    Raises UsageError where the estimate is declined, and what the first turn raises where nothing was measured.
+    Raises UsageError where the estimate is declined, and what the first turn raises where nothing
+    was measured.
     """
     run = _EvaluationRun(TurnList(parts), questions, scope or Scope(), started or time.monotonic())
     run.confirm()
@@ -117,8 +131,11 @@ class _EvaluationRun(Struct):
             confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
-        told = Layer.SESSION in self.scope.layers  # past answers are no evidence unless the user says so
-        opened = open_turn(self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=told)
+        # Past answers are no evidence unless the user says so.
+        told = Layer.SESSION in self.scope.layers
+        opened = open_turn(
+            self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=told
+        )
         return self.turns.parts.judge.forecast(opened.turn, opened.pool)
 
     def _turn(self, case: QrelCase) -> Turn:
@@ -135,20 +152,26 @@ class _EvaluationRun(Struct):
             ranked=lambda turn, ranking: seen.append((turn, ranking)),
         )
         called = f"question {number + 1} of {len(self.questions.cases)}"
-        answer = await turns.ask(self._turn(case), options, QuestionObserver(turns.parts.observer, called))
+        answer = await turns.ask(
+            self._turn(case), options, QuestionObserver(turns.parts.observer, called)
+        )
         turns.warnings.extend(answer.warnings)
         turns.ended = _cut_short(answer)
         if turns.ended == UnjudgedCause.BUDGET:
             left = list_caps_left(turns.parts, spent=turns.spent)
             self.cap = min(left, key=lambda cap: cap.left_usd, default=None)
         elif turns.ended:
-            turns.warnings.extend(dict.fromkeys(absent.detail for absent in answer.unjudged.sample if absent.detail))
+            turns.warnings.extend(
+                dict.fromkeys(absent.detail for absent in answer.unjudged.sample if absent.detail)
+            )
         else:
             (turn, ranking) = seen[0]
             self.scores.extend(quality.labelled_scores(ranking, case.gold))
             self.results.append(self._result(case, answer, turn, ranking))
 
-    def _result(self, case: QrelCase, answer: Answer, turn: Turn, ranking: Ranking) -> QuestionResult:
+    def _result(
+        self, case: QrelCase, answer: Answer, turn: Turn, ranking: Ranking
+    ) -> QuestionResult:
         spent = _judging(answer)
         return QuestionResult(
             id=case.id,
@@ -176,7 +199,13 @@ class _EvaluationRun(Struct):
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
         thresholds = Thresholds(parts.settings.selection.lexical_threshold)
-        ranked = rank(parts, lexical_outcomes(parts, turn, candidates), turn, thresholds=thresholds, by_words=True)
+        ranked = rank(
+            parts,
+            lexical_outcomes(parts, turn, candidates),
+            turn,
+            thresholds=thresholds,
+            by_words=True,
+        )
         return quality.quality_of(ranked, case.gold, k=self._k)
 
     def account(self) -> Evaluation:
@@ -195,7 +224,9 @@ class _EvaluationRun(Struct):
             k=self._k,
             threshold=parts.judge.thresholds.default,
             found=quality.mean_quality([result.judge for result in self.results]),
-            words=quality.mean_quality([result.words for result in self.results if result.words is not None]),
+            words=quality.mean_quality(
+                [result.words for result in self.results if result.words is not None]
+            ),
             reliability=calibration_bins(self.scores),
             coverage=sum((answer.coverage for answer in answers), NOTHING_JUDGED),
             unjudged_by_cause=dict(causes.most_common()),
@@ -205,7 +236,9 @@ class _EvaluationRun(Struct):
             estimated=spent.estimated,
             seconds=time.monotonic() - self.started,
             results=tuple(self.results),
-            warnings=tuple(dict.fromkeys([*self.turns.warnings, *quality.absent_gold_warning(self.results)])),
+            warnings=tuple(
+                dict.fromkeys([*self.turns.warnings, *quality.absent_gold_warning(self.results)])
+            ),
         )
         try:
             return replace(found, id=self._record(found))
@@ -214,8 +247,13 @@ class _EvaluationRun(Struct):
             return replace(found, warnings=(*found.warnings, said))
 
     def _record(self, found: Evaluation) -> str:
-        """Store the figures if all questions were asked and anything was judged; return their id."""
-        if found.ended or found.found is None or found.coverage.unjudged == found.coverage.candidates:
+        """Store the figures if all questions were asked and anything was judged; return their
+        id."""
+        if (
+            found.ended
+            or found.found is None
+            or found.coverage.unjudged == found.coverage.candidates
+        ):
             return ""
         line = EvaluationLine(
             id="v_" + random_hex(8),
@@ -231,7 +269,9 @@ class _EvaluationRun(Struct):
         with database.transaction(self.turns.parts.store.connection) as connection:
             columns = EvaluationLine.__struct_fields__
             values = ", ".join("?" * len(columns))
-            connection.execute(f"INSERT INTO evaluation ({', '.join(columns)}) VALUES ({values})", astuple(line))
+            connection.execute(
+                f"INSERT INTO evaluation ({', '.join(columns)}) VALUES ({values})", astuple(line)
+            )
         return line.id
 
 
@@ -240,7 +280,11 @@ def _cut_short(answer: Answer) -> str:
     if answer.exit_code == ExitCode.INTERRUPTED:
         return str(UnjudgedCause.INTERRUPTED)
     is_lost = answer.coverage.unjudged == answer.coverage.candidates
-    causes = (UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, *([UnjudgedCause.PROVIDER] if is_lost else []))
+    causes = (
+        UnjudgedCause.BUDGET,
+        UnjudgedCause.DEADLINE,
+        *([UnjudgedCause.PROVIDER] if is_lost else []),
+    )
     return next((str(cause) for cause in causes if answer.unjudged.by_cause.get(str(cause))), "")
 
 

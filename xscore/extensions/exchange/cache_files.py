@@ -1,12 +1,14 @@
-"""A store's judgments as one signed file, to be exported from one clone of a repository and imported into another.
+"""A store's judgments as one signed file, to be exported from one clone of a repository and
+imported into another.
 
-The file is compressed lines of JSON, one judgment each: keys, scores and reasons; no task, source or path, and nothing
-of the user's own layer. An import is trusted if its signature is right, else refused or quarantined; every row is
-checked before the first is written. Existing judgments win, so a killed import is completed by repeating it. The
-signature (HMAC-SHA256) stands in the first line and covers every byte after it, so nothing unsigned is unpacked. Anyone
-with the key can make every machine believe any score, so it comes from the environment or a file of the user's alone.
-Trade-offs: `since` is when a turn was last asked here; judgments of unknown contents are imported too, until a prune
-removes them.
+The file is compressed lines of JSON, one judgment each: keys, scores and reasons; no task, source
+or path, and nothing of the user's own layer. An import is trusted if its signature is right, else
+refused or quarantined; every row is checked before the first is written. Existing judgments win, so
+a killed import is completed by repeating it. The signature (HMAC-SHA256) stands in the first line
+and covers every byte after it, so nothing unsigned is unpacked. Anyone with the key can make every
+machine believe any score, so it comes from the environment or a file of the user's alone.
+Trade-offs: `since` is when a turn was last asked here; judgments of unknown contents are imported
+too, until a prune removes them.
 """
 
 import hashlib
@@ -38,17 +40,23 @@ MAX_BYTES = 1_000_000_000
 _DISTINCT = 12
 """32 random key bytes have about 30 distinct values, and never fewer than this."""
 _MAX_KEY_FILE_BYTES = 4_096
-NEW_KEY_HINT = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you can read."
+NEW_KEY_HINT = (
+    "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you"
+    " can read."
+)
 FORM = 2
 """Of the file; in its first line and its signature."""
 _PURPOSE = b"xscore cache export %d\0" % FORM
 _HEADER = re.compile(rb"xscore-cache %d ([0-9a-f]{16}) ([0-9a-f]{64})\n" % FORM)
 _ANY_HEADER = re.compile(rb"xscore-cache (\d{1,6}) ")
 USE_ITS_KEY = (
-    "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted into"
-    " quarantine, where it orders work and never scores."
+    "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it"
+    " with --untrusted into quarantine, where it orders work and never scores."
 )
-_ASK = "Have it exported again, or take it with --untrusted into quarantine, where it orders work and never scores."
+_ASK = (
+    "Have it exported again, or take it with --untrusted into quarantine, where it orders work and"
+    " never scores."
+)
 EXPORT_HINT = "Name what `xscore store export` of this version wrote."
 
 
@@ -67,13 +75,18 @@ class ExchangeKey(Struct, frozen=True):
 
 
 def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
-    """Read a key, 32 random bytes or more as hex. Raises UsageError; the message never shows the text."""
+    """Read a key, 32 random bytes or more as hex.
+
+    Raises UsageError; the message never shows the text.
+    """
     try:
         secret = bytes.fromhex(text.strip())
     except ValueError:
         secret = b""
     if len(secret) < KEY_BYTES:
-        raise UsageError(f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=NEW_KEY_HINT)
+        raise UsageError(
+            f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=NEW_KEY_HINT
+        )
     if len(set(secret)) < _DISTINCT:
         raise UsageError(f"{where} is not a key: its bytes are not random", hint=NEW_KEY_HINT)
     return ExchangeKey(secret)
@@ -85,7 +98,9 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        found = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True)
+        found = read_input_file(
+            path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True
+        )
         return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
     return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
 
@@ -110,7 +125,8 @@ def signed(body: bytes, key: ExchangeKey) -> bytes:
 
 
 def read_export(path: Path, key: ExchangeKey | None) -> bytes:
-    """Return the body of a file signed with this key and unchanged since; without a key, of any export.
+    """Return the body of a file signed with this key and unchanged since; without a key, of any
+    export.
 
     Raises StoreUntrusted with the reason, UsageError for what is no export.
     """
@@ -120,9 +136,13 @@ def read_export(path: Path, key: ExchangeKey | None) -> bytes:
         raise _foreign_file_error(path, data)
     body, by, signature = data[header.end() :], header[1].decode(), header[2].decode()
     if key and by != key.id:
-        raise StoreUntrusted(f"{path} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY)
+        raise StoreUntrusted(
+            f"{path} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY
+        )
     if key and not hmac.compare_digest(signature, _signature(body, key)):
-        raise StoreUntrusted(f"{path} was altered after it was signed, or damaged on its way", hint=_ASK)
+        raise StoreUntrusted(
+            f"{path} was altered after it was signed, or damaged on its way", hint=_ASK
+        )
     return body
 
 
@@ -153,7 +173,8 @@ _PIECE_BYTES = 1_024
 _OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
-    LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id
+    LEFT JOIN reason ON reason.query_id = judgment.query_id
+      AND reason.content_id = judgment.content_id
     WHERE judgment.query_id = ? ORDER BY judgment.content_id
 """
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -219,12 +240,16 @@ def export_judgments(
 ) -> CacheExport:
     """Write the file, readable only by the user; replace only an earlier export.
 
-    judges: names (`provider:model`) or beginnings of judge keys; none: every judge. since: Unix seconds; only turns
-    asked then or later. reasons: whether to include them.
-    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
+    judges: names (`provider:model`) or beginnings of judge keys; none: every judge.
+    since: Unix seconds; only turns asked then or later.
+    reasons: whether to include them.
+    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError,
+    StoreError.
     """
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is not a file", hint="Name a file to write, such as judgments.xscore.")
+        raise UsageError(
+            f"{path} is not a file", hint="Name a file to write, such as judgments.xscore."
+        )
     if not may_replace_export(path):
         raise UsageError(
             f"{path} exists and was not written by `xscore store export`",
@@ -236,7 +261,9 @@ def export_judgments(
     with database.read_snapshot(connection):
         packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in rows]
     if not found.judgments:
-        raise NothingMatched("there is no judgment to export", hint="`xscore store cache` names the judges.")
+        raise NothingMatched(
+            "there is no judgment to export", hint="`xscore store cache` names the judges."
+        )
     whole = signed(b"".join([*packed, packer.flush()]), key)
     write_atomically(path, whole, mode=0o600)
     found.bytes = len(whole)
@@ -244,7 +271,12 @@ def export_judgments(
 
 
 def _rows(
-    connection: Connection, found: CacheExport, *, judges: Sequence[str], since: float, reasons: bool
+    connection: Connection,
+    found: CacheExport,
+    *,
+    judges: Sequence[str],
+    since: float,
+    reasons: bool,
 ) -> Iterator[ExchangeRow]:
     """Yield the wanted rows that match their checksum, and count them."""
     names, keys = judge_names(connection), find_judge_keys(connection, judges)
@@ -253,7 +285,9 @@ def _rows(
             continue
         before, begun = found.judgments, turn_checksum(turn.turn_key, turn.judge, turn.sample)
         of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
-        for hash_, score, prior, pack, at, checksum, text in connection.execute(_OF_TURN, (turn.query,)):
+        for hash_, score, prior, pack, at, checksum, text in connection.execute(
+            _OF_TURN, (turn.query,)
+        ):
             if not has_judgment_checksum(begun, (hash_, score, prior, pack, at), checksum):
                 found.damaged += 1
                 continue
@@ -267,37 +301,58 @@ def _rows(
 def import_judgments(
     connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
 ) -> CacheImport:
-    """Import the judgments of a file signed with this key; without a key, quarantine the scores of any export.
+    """Import the judgments of a file signed with this key; without a key, quarantine the scores of
+    any export.
 
-    Raises StoreUntrusted for a file that is not signed with the key as it stands, UsageError for one that cannot be
-    read.
+    Raises StoreUntrusted for a file that is not signed with the key as it stands, UsageError for
+    one that cannot be read.
     """
-    body, found = read_export(path, key), CacheImport(believed=key is not None, key=key.id if key else "")
+    body, found = (
+        read_export(path, key),
+        CacheImport(believed=key is not None, key=key.id if key else ""),
+    )
     most = MAX_ROWS if found.believed else MAX_UNTRUSTED_ROWS
     for _ in _read_rows(body, path, most):  # every row is checked before the first is written
         pass
-    latest, rows = None, _read_rows(body, path, most)  # unpacked again, so that little is held in memory
+    # Unpacked again, so that little is held in memory.
+    latest, rows = None, _read_rows(body, path, most)
     while group := list(islice(rows, GROUP_ROWS)):
         with database.read_snapshot(connection) if dry_run else database.transaction(connection):
-            for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
+            for names, of_turn in groupby(
+                group, key=lambda row: (row.turn_key, row.judge, row.sample)
+            ):
                 given = list(of_turn)
-                first = {row.hash: row for row in reversed(given)}  # of two with one content the first counts
+                # Of two with one content the first counts.
+                first = {row.hash: row for row in reversed(given)}
                 known = read_judgments(connection, names, first)
                 fresh = [row for content, row in first.items() if content not in known]
                 found.judgments += len(given)
-                found.added += len(fresh) if dry_run or not fresh else _keep(connection, names, fresh, found.believed)
+                found.added += (
+                    len(fresh)
+                    if dry_run or not fresh
+                    else _keep(connection, names, fresh, found.believed)
+                )
                 found.turns += names != latest
                 latest = names
     found.known = found.judgments - found.added
     return found
 
 
-def _keep(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow], is_believed: bool) -> int:
+def _keep(
+    connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow], is_believed: bool
+) -> int:
     """Store rows as judgments, or in quarantine; return how many are new."""
     if not is_believed:
         return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
     judgments = [
-        Judgment(row.hash, row.score, row.reason and printable_reason(row.reason), row.pack, row.position, row.prior)
+        Judgment(
+            row.hash,
+            row.score,
+            row.reason and printable_reason(row.reason),
+            row.pack,
+            row.position,
+            row.prior,
+        )
         for row in rows
     ]
     insert_judgments(connection, judgments, names)
@@ -321,7 +376,10 @@ def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
 
 
 def _unpacked_lines(data: bytes) -> Iterator[bytes]:
-    """Yield the unpacked lines. Raises ValueError for a file that is cut short or goes on after its end."""
+    """Yield the unpacked lines.
+
+    Raises ValueError for a file that is cut short or goes on after its end.
+    """
     unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
     begun, at = b"", 0
     while at < len(data) and not unpacker.eof:

@@ -1,9 +1,11 @@
-"""`xscore session save | load | checkpoints | delete`: a working session under a name, for any later turn.
+"""`xscore session save | load | checkpoints | delete`: a working session under a name, for any
+later turn.
 
-A row holds what was extracted from the session's turns, one entry for each exchange, and names memories by id; no text
-of a memory is copied. So erasing an exchange removes its entry and leaves the rest. No model is asked.
-`ask --checkpoint NAME` continues from one. Trade-off: a checkpoint shows the session as it was when it was saved,
-except for what was erased since.
+A row holds what was extracted from the session's turns, one entry for each exchange, and names
+memories by id; no text of a memory is copied. So erasing an exchange removes its entry and leaves
+the rest. No model is asked.
+`ask --checkpoint NAME` continues from one. Trade-off: a checkpoint shows the session as it was when
+it was saved, except for what was erased since.
 """
 
 import sqlite3
@@ -37,12 +39,19 @@ NOTE_CHARS = 2_000
 MOST_NOTES = 20
 CHECKPOINT_NOT_VERIFIED = 6
 _NOT_CLEAN = (
-    "not clean yet: another process reads the store and keeps its journal; end it, then run any command that erases"
+    "not clean yet: another process reads the store and keeps its journal; end it, then run any"
+    " command that erases"
 )
 _FORGET_NAME = (
     "DELETE FROM checkpoint WHERE name = ?",
-    "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE json_extract(context, '$.checkpoint') = ?",
-    "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body, '$.checkpoint') = ?",
+    (
+        "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE"
+        " json_extract(context, '$.checkpoint') = ?"
+    ),
+    (
+        "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body,"
+        " '$.checkpoint') = ?"
+    ),
 )
 
 
@@ -71,7 +80,8 @@ def save_checkpoint(
 ) -> Checkpoint:
     """Save the current session under this name.
 
-    goals: replace those named by the tasks. replace: overwrite an existing checkpoint, notes and goals included.
+    goals: replace those named by the tasks.
+    replace: overwrite an existing checkpoint, notes and goals included.
     Raises UsageError for a name or note that cannot be kept, or a name that is taken.
     """
     checked = _checked(name)
@@ -80,7 +90,10 @@ def save_checkpoint(
     with database.transaction(connection):  # so that nothing is kept that is erased just now
         taken = connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (checked,)).fetchone()
         if taken and not replace:
-            hint = "Choose another name, or give --replace: its notes and goals then go, and those given now stay."
+            hint = (
+                "Choose another name, or give --replace: its notes and goals then go, and those"
+                " given now stay."
+            )
             raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
         found = load_session(connection, thread)
         payload = CheckpointPayload(
@@ -107,20 +120,25 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     if row is not None:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
-    names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
+    names = [
+        str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")
+    ]
     hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 
 def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
     """Return all checkpoints, newest first."""
-    rows = connection.execute("SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name")
+    rows = connection.execute(
+        "SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name"
+    )
     with database.damage_if_invalid("a checkpoint"):
         return [_checkpoint(*row) for row in rows.fetchall()]
 
 
 def erase_checkpoint(store: Store, name: str) -> bool:
-    """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
+    """Erase a checkpoint for good; False: another process kept the journal from being emptied, so
+    it may linger there.
 
     Raises NothingMatched if there is none.
     """
@@ -160,7 +178,8 @@ def _checked(name: str) -> str:
     given = _name(name)
     if not given or len(given) > NAME_CHARS:
         raise UsageError(
-            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(given)}", hint="Choose another."
+            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(given)}",
+            hint="Choose another.",
         )
     if any(unicodedata.category(char)[0] == "C" for char in given):
         raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
@@ -170,21 +189,40 @@ def _checked(name: str) -> str:
 def _kept(text: str, what: str) -> str:
     said = redact_said(text.strip()).text
     if len(said) > NOTE_CHARS:
-        raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
+        raise UsageError(
+            f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}."
+        )
     return said
 
 
 @command()
 @click.argument("name")
-@click.option("--note", "notes", metavar="TEXT", multiple=True, help="Something to remember with it. Repeatable.")
-@click.option("--goal", "goals", metavar="TEXT", multiple=True, help="Its goal, where no task names it. Repeatable.")
+@click.option(
+    "--note",
+    "notes",
+    metavar="TEXT",
+    multiple=True,
+    help="Something to remember with it. Repeatable.",
+)
+@click.option(
+    "--goal",
+    "goals",
+    metavar="TEXT",
+    multiple=True,
+    help="Its goal, where no task names it. Repeatable.",
+)
 @click.option("--replace", is_flag=True, help="Replace an existing checkpoint.")
-def save_session(name: str, notes: tuple[str, ...], goals: tuple[str, ...], replace: bool, flags: Flags) -> None:
-    """Save this branch's session as checkpoint NAME: goals, open tasks, names, files, and results."""
+def save_session(
+    name: str, notes: tuple[str, ...], goals: tuple[str, ...], replace: bool, flags: Flags
+) -> None:
+    """Save this branch's session as checkpoint NAME: goals, open tasks, names, files, and
+    results."""
     with opened_store(flags) as store:
         found = current_session(store)
         if found is None:
-            raise NothingMatched("there is no session on this branch to keep", hint='`xscore ask "…"` begins one.')
+            raise NothingMatched(
+                "there is no session on this branch to keep", hint='`xscore ask "…"` begins one.'
+            )
         saved = save_checkpoint(
             store.connection,
             name,
@@ -195,7 +233,10 @@ def save_session(name: str, notes: tuple[str, ...], goals: tuple[str, ...], repl
             replace=replace,
             now=store.clock(),
         )
-    line = f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)} left to do"
+    line = (
+        f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)}"
+        " left to do"
+    )
     flags.terminal.print_result(_checkpoint_json(saved), line)
 
 
@@ -221,7 +262,10 @@ def print_checkpoints(flags: Flags) -> None:
 @command(DRY_RUN)
 @click.argument("name")
 def delete_checkpoint(name: str, flags: Flags) -> int:
-    """Erase checkpoint NAME for good: nothing of it stays in the files. The session itself stays."""
+    """Erase checkpoint NAME for good: nothing of it stays in the files.
+
+    The session itself stays.
+    """
     with opened_store(flags) as store:
         found, now = load_checkpoint(store.connection, name), store.clock()
         is_clean = flags.dry_run or erase_checkpoint(store, found.name)
@@ -242,4 +286,6 @@ def _checkpoint_line(found: Checkpoint, *, now: float) -> str:
     work = f"{counted(len(found.entries), 'task')}, {len(found.pending)} left to do"
     goals = f"  {'; '.join(found.goals)}" if found.goals else ""
     age = format_age(found.created_at, now)
-    return escape_controls(one_line(f"{found.name}  {format_branch(found.branch)}{age}, {work}{goals}"))
+    return escape_controls(
+        one_line(f"{found.name}  {format_branch(found.branch)}{age}, {work}{goals}")
+    )

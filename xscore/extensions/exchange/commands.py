@@ -1,7 +1,9 @@
-"""`memory export | import` and `store export | import | key`: memories and judgments, to and from other machines.
+"""`memory export | import` and `store export | import | key`: memories and judgments, to and from
+other machines.
 
-Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`, `snapshots` and
-`cache_files` decide what is trusted. A file of memories is private to the user, and written whole or not at all.
+Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`,
+`snapshots` and `cache_files` decide what is trusted. A file of memories is private to the user, and
+written whole or not at all.
 """
 
 import secrets
@@ -26,7 +28,11 @@ from xscore.extensions.exchange.cache_files import (
     exchange_key,
     parse_exchange_key,
 )
-from xscore.extensions.exchange.memory_lines import MAX_IMPORT_BYTES, exported_memories, import_lines
+from xscore.extensions.exchange.memory_lines import (
+    MAX_IMPORT_BYTES,
+    exported_memories,
+    import_lines,
+)
 from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_file, take_snapshot
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
@@ -55,14 +61,17 @@ _OF_THE_REPOSITORY = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE)
 
 @command()
 def print_new_key(flags: Flags) -> None:
-    """Print a new key and store it nowhere: give it to each machine as XSCORE_CACHE_KEY, or in a private file.
+    """Print a new key and store it nowhere: give it to each machine as XSCORE_CACHE_KEY, or in a
+    private file.
 
     Anyone with it can make every machine that holds it believe any score.
     """
     made = secrets.token_hex(KEY_BYTES)
     name = parse_exchange_key(made, where="the new key").id
     flags.terminal.print_result({"key": made, "id": name}, made)
-    flags.terminal.note(f"a new key, {name}; it is stored nowhere: put it into XSCORE_CACHE_KEY on each machine")
+    flags.terminal.note(
+        f"a new key, {name}; it is stored nowhere: put it into XSCORE_CACHE_KEY on each machine"
+    )
 
 
 def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
@@ -73,19 +82,31 @@ def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
 @command(KEY_FILE, YES)
 @JUDGMENTS_FILE
 @click.option(
-    "--judge", "judges", metavar="KEY", multiple=True, help="Only judgments by this judge (name or key). Repeatable."
+    "--judge",
+    "judges",
+    metavar="KEY",
+    multiple=True,
+    help="Only judgments by this judge (name or key). Repeatable.",
 )
 @click.option(
-    "--since", metavar="PERIOD", type=period_s, help="Only judgments of turns asked in the last 12h, 30d, 8w."
+    "--since",
+    metavar="PERIOD",
+    type=period_s,
+    help="Only judgments of turns asked in the last 12h, 30d, 8w.",
 )
-@click.option("--no-reasons", is_flag=True, help="Leave out the judges' reasons, which are words about your code.")
+@click.option(
+    "--no-reasons",
+    is_flag=True,
+    help="Leave out the judges' reasons, which are words about your code.",
+)
 def export_judgments(
     *, file: Path, judges: tuple[str, ...], since: float | None, no_reasons: bool, flags: Flags
 ) -> None:
     """Write the judgments of this repository to FILE, signed with the key that your machines share.
 
-    It holds no task, no source and no path: keys, scores, and reasons unless you say --no-reasons. Judgments of your
-    own layer stay in your own store. `xscore store import` reads it where the key is the same.
+    It holds no task, no source and no path: keys, scores, and reasons unless you say --no-reasons.
+    Judgments of your own layer stay in your own store. `xscore store import` reads it where the key
+    is the same.
     """
     key = _configured_exchange_key(flags)
     if key is None:
@@ -99,20 +120,34 @@ def export_judgments(
         done = cache_files.export_judgments(
             store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
         )
-    what = f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')}, {counted(done.reasons, 'reason')}"
+    what = (
+        f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')},"
+        f" {counted(done.reasons, 'reason')}"
+    )
     where = f"{one_line(str(file))}, {format_bytes(done.bytes)}, signed with key {done.key}"
     flags.terminal.print_result(done, f"exported {what}: {where}", more={"file": str(file)})
-    damaged = f"left out, since they are damaged: {counted(done.damaged, 'judgment')}" if done.damaged else ""
-    flags.terminal.notes([damaged, "judgments of your own layer are not in it: they stay in your own store"])
+    damaged = (
+        f"left out, since they are damaged: {counted(done.damaged, 'judgment')}"
+        if done.damaged
+        else ""
+    )
+    flags.terminal.notes(
+        [damaged, "judgments of your own layer are not in it: they stay in your own store"]
+    )
 
 
 @command(KEY_FILE, DRY_RUN)
 @JUDGMENTS_FILE
-@click.option("--untrusted", is_flag=True, help="Do not trust its scores: use them only to order what is sent.")
+@click.option(
+    "--untrusted",
+    is_flag=True,
+    help="Do not trust its scores: use them only to order what is sent.",
+)
 def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     """Import the judgments in FILE, which `xscore store export` wrote with the same key.
 
-    The signature is checked before anything is read. Existing judgments stay as they are; the same file twice
+    The signature is checked before anything is read. Existing judgments stay as they are; the same
+    file twice
     changes nothing. A file without the signature, or altered after it, is refused.
     """
     key, dry_run = None if untrusted else _configured_exchange_key(flags), flags.dry_run
@@ -128,18 +163,26 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
 
 
 @command(CHOICE)
-@click.option("--snapshot", is_flag=True, help="Memories, edges, retrievals and file maps, to restore exactly.")
-@click.option("-o", "--output", type=FILE, help="Write to this file, readable only by you, instead of stdout.")
+@click.option(
+    "--snapshot",
+    is_flag=True,
+    help="Memories, edges, retrievals and file maps, to restore exactly.",
+)
+@click.option(
+    "-o", "--output", type=FILE, help="Write to this file, readable only by you, instead of stdout."
+)
 def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
-    """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads it back.
+    """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads
+    it back.
 
-    It never holds judgments, and your own layer only if you name it: `--layer user`. `--json`: one object instead.
-    Exit code 1 where --layer, --scope or --kind leave nothing.
+    It never holds judgments, and your own layer only if you name it: `--layer user`. `--json`: one
+    object instead. Exit code 1 where --layer, --scope or --kind leave nothing.
     """
     choice, as_json = choice_of(flags), flags.terminal.as_json
     if snapshot and is_narrow(flags):
         raise UsageError(
-            "a snapshot always holds everything", hint="Leave out --layer, --scope and --kind, or --snapshot."
+            "a snapshot always holds everything",
+            hint="Leave out --layer, --scope and --kind, or --snapshot.",
         )
     with opened_store(flags, make=False) as store:
         if snapshot:
@@ -149,29 +192,45 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
             found = list(exported_memories(store, chosen))
             whole: list[object] = [{"schema": SCHEMA, "memories": found}] if as_json else [*found]
-            count, text = len(found), escape_in_json(msgspec.json.Encoder().encode_lines(whole).decode()).encode()
+            count, text = (
+                len(found),
+                escape_in_json(msgspec.json.Encoder().encode_lines(whole).decode()).encode(),
+            )
     if output is not None:
         write_atomically(output, text, mode=0o600)
     elif as_json and not snapshot:
         print_json(msgspec.to_builtins(whole[0]))
     elif text:
         flags.terminal.data(text.decode(), is_json=True)
-    flags.terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))
+    flags.terminal.note(
+        counted(count, "memory", "memories") + (f" written to {output}" if output else "")
+    )
     return NothingMatched.exit_code if not count and is_narrow(flags) else 0
 
 
 @command()
 @click.argument("file", metavar="FILE|-", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--snapshot", is_flag=True, help="FILE is a snapshot: restore it; exactly, if this store wrote it.")
-@click.option("--layer", type=click.Choice([str(Layer.USER)]), help="Also lines of your own layer, else refused.")
+@click.option(
+    "--snapshot",
+    is_flag=True,
+    help="FILE is a snapshot: restore it; exactly, if this store wrote it.",
+)
+@click.option(
+    "--layer",
+    type=click.Choice([str(Layer.USER)]),
+    help="Also lines of your own layer, else refused.",
+)
 def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags) -> None:
     """Import the memories in FILE (`-`: standard input), as quoted data of the source `import`.
 
-    Your own layer would apply in all your repositories, so it is left out unless you say `--layer user`. Existing
-    memories stay as they are. If a line is not a memory, it is named and nothing is imported.
+    Your own layer would apply in all your repositories, so it is left out unless you say `--layer
+    user`. Existing memories stay as they are. If a line is not a memory, it is named and nothing is
+    imported.
     """
     if snapshot and layer:
-        raise UsageError("a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot.")
+        raise UsageError(
+            "a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot."
+        )
     with opened_store(flags) as store:
         if snapshot:
             _restore(store, file, flags.terminal)
@@ -180,7 +239,9 @@ def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags)
 
 
 def _restore(store: "Store", file: Path, terminal: Terminal) -> None:
-    restored = import_snapshot(store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file))
+    restored = import_snapshot(
+        store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file)
+    )
     parts = (
         f"restored {counted(restored.added + restored.changed, 'memory', 'memories')}",
         f"{restored.unchanged:,} were the same; {counted(restored.edges, 'edge')}",
@@ -188,17 +249,29 @@ def _restore(store: "Store", file: Path, terminal: Terminal) -> None:
         counted(restored.repository_maps, "map"),
     )
     terminal.print_result(restored, ", ".join(parts))
-    refused = f"{counted(restored.refused, 'line')} of your own layer refused: no snapshot of yours holds any"
+    refused = (
+        f"{counted(restored.refused, 'line')} of your own layer refused: no snapshot of yours"
+        " holds any"
+    )
     terminal.notes([_forgotten(restored.forgotten), refused if restored.refused else ""])
 
 
 def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool) -> None:
     done = import_lines(
-        store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file), users=users
+        store,
+        read_lines_file(file, max_bytes=MAX_IMPORT_BYTES),
+        name=name_lines_file(file),
+        users=users,
     )
-    words = f"imported {counted(len(done.added), 'memory', 'memories')}, {done.known:,} known already"
+    words = (
+        f"imported {counted(len(done.added), 'memory', 'memories')}, {done.known:,} known already"
+    )
     terminal.print_result(done, words)
-    kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}" if done.kept else ""
+    kept = (
+        f"yours stay as they are, where the file differs: {', '.join(done.kept)}"
+        if done.kept
+        else ""
+    )
     lines = counted(done.refused, "line")
     refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
     redacted = describe_redactions(done.redacted) if done.redacted else ""

@@ -1,10 +1,12 @@
-"""Memories as JSON lines, out and back in: one memory a line, sorted, so that two exports can be compared with `diff`.
+"""Memories as JSON lines, out and back in: one memory a line, sorted, so that two exports can be
+compared with `diff`.
 
-Memories of the index, judgments, vectors and use counts are never written. What comes in is checked line by line before
-the first is stored, gets the source `import`, so that no prompt takes it for the user's word, and changes nothing that
-is here; what a person stated where it was exported stays a statement, and says that it was imported. Trade-offs:
-unknown fields are refused, and so is a line of a newer `schema`; edges are left out, since they are found again from
-the text; the file is held in memory, so its size is limited.
+Memories of the index, judgments, vectors and use counts are never written. What comes in is checked
+line by line before the first is stored, gets the source `import`, so that no prompt takes it for
+the user's word, and changes nothing that is here; what a person stated where it was exported stays
+a statement, and says that it was imported. Trade-offs: unknown fields are refused, and so is a line
+of a newer `schema`; edges are left out, since they are found again from the text; the file is held
+in memory, so its size is limited.
 """
 
 import re
@@ -43,7 +45,16 @@ MAX_TRUSTED_COUNT = 1_000
 """Higher counts in a foreign file are reduced to this."""
 _MAX_LINE_NUMBER = 1 << 31
 INDEX_ONLY_KINDS = frozenset(
-    {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
+    {
+        Kind.FUNCTION,
+        Kind.METHOD,
+        Kind.CLASS,
+        Kind.TEST,
+        Kind.BLOCK,
+        Kind.DOC,
+        Kind.CONFIG,
+        Kind.TEXT,
+    }
 )
 _EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that tell what happened, and state nothing."""
@@ -51,7 +62,16 @@ _HINT = "Import what `xscore memory export` wrote, or correct this line."
 _CLOCK_SKEW_S = 86_400.0
 _HASH = re.compile(r"[0-9a-f]{32}")
 _SNAPSHOT_ONLY = frozenset(
-    {"content_hash", "text_hash", "card", "start_line", "end_line", "language", "accessed_at", "access_count"}
+    {
+        "content_hash",
+        "text_hash",
+        "card",
+        "start_line",
+        "end_line",
+        "language",
+        "accessed_at",
+        "access_count",
+    }
 )
 
 
@@ -62,7 +82,9 @@ _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
 _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 
-class SavedParticulars(MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SavedParticulars(
+    MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What was said beside the text; only what is not empty is written."""
 
     occurrences: _Count = 0
@@ -74,8 +96,11 @@ _NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()
 """Fields with these values are not written."""
 
 
-class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One memory of a file: an export's line, or with hashes, thread and use counts a snapshot's."""
+class SavedMemory(
+    Memory, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One memory of a file: an export's line, or with hashes, thread and use counts a
+    snapshot's."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
@@ -105,10 +130,16 @@ class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True,
             raise ValueError("source: memories of the index cannot be imported")
         if self.facts != _NO_FACTS:
             raise ValueError("facts: only code in the files of a repository has any")
-        for path in (*([self.path] if self.path else ()), *(cited.path for cited in self.citations)):
+        for path in (
+            *([self.path] if self.path else ()),
+            *(cited.path for cited in self.citations),
+        ):
             _check_path(path)
         for cited in self.citations:
-            if not (0 <= cited.start_line <= cited.end_line < _MAX_LINE_NUMBER and _HASH.fullmatch(cited.span_hash)):
+            if not (
+                0 <= cited.start_line <= cited.end_line < _MAX_LINE_NUMBER
+                and _HASH.fullmatch(cited.span_hash)
+            ):
                 raise ValueError("citations: lines or hash are not those of a span")
 
 
@@ -118,28 +149,45 @@ class MemoryImport(Struct):
     added: list[str] = field(default_factory=list)
     known: int = 0
     kept: list[str] = field(default_factory=list)
-    """Ids of local memories that differ from the file's, or whose key it claims: they are unchanged."""
+    """Ids of local memories that differ from the file's, or whose key it claims: they are
+    unchanged."""
     forgotten: int = 0
     refused: int = 0
     """Lines of the user's own layer, which was not requested."""
     redacted: int = 0
 
 
-def saved_memory(memory: Memory, citations: Sequence[Citation], *, thread: str | None = None) -> SavedMemory:
-    """Return a memory in file form. thread: its working session, for a snapshot; None: a plain line."""
+def saved_memory(
+    memory: Memory, citations: Sequence[Citation], *, thread: str | None = None
+) -> SavedMemory:
+    """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
+    line."""
     left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
-    values = {name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out}
+    values = {
+        name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out
+    }
     said = SavedParticulars(**asdict(memory.particulars))
     values["particulars"] = _NO_PARTICULARS if said == _NO_PARTICULARS else said
-    return SavedMemory(schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values)
+    return SavedMemory(
+        schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values
+    )
 
 
 def _check_path(path: str) -> None:
     """Check that a path is inside a repository and holds no secret. Raises ValueError."""
     parts = path.split("/")
-    if not path or path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in parts):
+    if (
+        not path
+        or path.startswith("/")
+        or "\\" in path
+        or any(part in ("", ".", "..") for part in parts)
+    ):
         raise ValueError(f"path: {path[:80]!r} is not inside a repository")
-    if len(path) > memory_writer.LINE_CHARS or re.search(r"[\x00-\x1f\x7f]", path) or not is_safe_name(path):
+    if (
+        len(path) > memory_writer.LINE_CHARS
+        or re.search(r"[\x00-\x1f\x7f]", path)
+        or not is_safe_name(path)
+    ):
         raise ValueError("path: it is too long, or holds a control character or a secret")
 
 
@@ -147,7 +195,9 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
     """Yield the chosen memories that are not from the index, sorted."""
     found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
     cited = evidence.citations_of(store.connection, [memory.id for memory in found])
-    for memory in sorted(found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)):
+    for memory in sorted(
+        found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)
+    ):
         yield saved_memory(memory, cited.get(memory.id, ()))
 
 
@@ -156,13 +206,16 @@ def import_lines(
 ) -> MemoryImport:
     """Import exported lines. name: their source, for errors. first: number of the first line.
 
-    users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
+    users: also memories of the user layer, which hold in every repository; otherwise they are
+        refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.clock()
     lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first, schema=MEMORY_SCHEMA)
     if not lines:
-        raise UsageError(f"{name} holds no line to import", hint="`xscore memory export` makes one.")
+        raise UsageError(
+            f"{name} holds no line to import", hint="`xscore memory export` makes one."
+        )
     _check_together(lines, latest=moment + _CLOCK_SKEW_S)
     wanted = [line for line in lines if users or line.layer is not Layer.USER]
     done = MemoryImport(refused=len(lines) - len(wanted))
@@ -170,14 +223,17 @@ def import_lines(
     homes = {layer: store.home_of(layer) for layer in layers}
     with store.transaction(layers) if layers else nullcontext():
         for line in wanted:
-            _import_memory(homes[line.layer], line, done, now=moment, allow_pii=store.settings.allow_pii)
+            _import_memory(
+                homes[line.layer], line, done, now=moment, allow_pii=store.settings.allow_pii
+            )
         if layers - {Layer.USER}:
             link_mentions(store.connection, done.added)
     return replace(done, kept=list(dict.fromkeys(done.kept)))
 
 
 def _check_together(lines: Iterable[SavedMemory], *, latest: float) -> None:
-    """Refuse times in the future, keys that two active memories have, and code cited by the user's own memories."""
+    """Refuse times in the future, keys that two active memories have, and code cited by the user's
+    own memories."""
     by_key: dict[tuple[str, ...], str] = {}
     for line in lines:
         key = (line.layer, line.scope, line.key)
@@ -186,14 +242,23 @@ def _check_together(lines: Iterable[SavedMemory], *, latest: float) -> None:
             wrong = "its time is in the future"
         elif line.layer is Layer.USER and line.citations:
             wrong = "a memory of the user layer cannot cite a repository's code"
-        elif line.key and line.status is MemoryStatus.ACTIVE and by_key.setdefault(key, line.id) != line.id:
+        elif (
+            line.key
+            and line.status is MemoryStatus.ACTIVE
+            and by_key.setdefault(key, line.id) != line.id
+        ):
             wrong = f"it has the key of {by_key[key]}"
         if wrong:
             raise UsageError(f"nothing was imported: {line.id}: {wrong}", hint=_HINT)
 
 
 def _import_memory(
-    connection: sqlite3.Connection, line: SavedMemory, done: MemoryImport, *, now: float, allow_pii: bool
+    connection: sqlite3.Connection,
+    line: SavedMemory,
+    done: MemoryImport,
+    *,
+    now: float,
+    allow_pii: bool,
 ) -> None:
     if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
         done.forgotten += 1
@@ -235,9 +300,16 @@ def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]
     if memory.key and memory.status in LIVE_STATUSES:
         for status in LIVE_STATUSES:
             where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
-            found += memory_rows.select_memories(connection, where, (memory.layer, memory.scope, memory.key))
+            found += memory_rows.select_memories(
+                connection, where, (memory.layer, memory.scope, memory.key)
+            )
     return found
 
 
 def _says_the_same(one: Memory, other: Memory) -> bool:
-    return (one.layer, one.kind, one.text, one.key) == (other.layer, other.kind, other.text, other.key)
+    return (one.layer, one.kind, one.text, one.key) == (
+        other.layer,
+        other.kind,
+        other.text,
+        other.key,
+    )

@@ -1,9 +1,11 @@
-"""Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file maps, out and back.
+"""Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file
+maps, out and back.
 
-A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as `memory export` writes it
-plus hashes, thread and use counts. A file with this store's MAC is restored exactly; of any other the memories alone
-come in, as `memory import` takes them. Judgments and the user's own store are never in it. Trade-off: restoring adds
-and changes but erases nothing; the index is made again from the files.
+A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as
+`memory export` writes it plus hashes, thread and use counts. A file with this store's MAC is
+restored exactly; of any other the memories alone come in, as `memory import` takes them. Judgments
+and the user's own store are never in it. Trade-off: restoring adds and changes but erases nothing;
+the index is made again from the files.
 """
 
 import hmac
@@ -16,7 +18,12 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
 
-from xscore.extensions.exchange.memory_lines import MEMORY_SCHEMA, SavedMemory, import_lines, saved_memory
+from xscore.extensions.exchange.memory_lines import (
+    MEMORY_SCHEMA,
+    SavedMemory,
+    import_lines,
+    saved_memory,
+)
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
@@ -33,11 +40,15 @@ from xscore.store.store import Store
 _OWN = "source <> 'index'"
 _EDGES = f"""
     SELECT source, target, relation, weight FROM edge
-    WHERE source IN (SELECT id FROM memory WHERE {_OWN}) OR target IN (SELECT id FROM memory WHERE {_OWN})
+    WHERE source IN (SELECT id FROM memory WHERE {_OWN})
+      OR target IN (SELECT id FROM memory WHERE {_OWN})
     ORDER BY 1, 3, 2
 """
 _COUNT_EDGES = "SELECT count(*) FROM edge_row"
-_RETRIEVED = "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at, subject, id"
+_RETRIEVED = (
+    "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at,"
+    " subject, id"
+)
 _FILES = """
     SELECT file.path, file_hash, file.language, count(memory.id) FROM file
     LEFT JOIN memory ON memory.path = file.path AND memory.source = 'index'
@@ -48,8 +59,14 @@ _LINK_COUNTS = f"""
         (SELECT id FROM memory WHERE {_OWN})) GROUP BY relation ORDER BY relation
 """
 _INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
-_USE = "UPDATE memory_row SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
-_HINT = "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory import`."
+_USE = (
+    "UPDATE memory_row SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE"
+    " id = ?"
+)
+_HINT = (
+    "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory"
+    " import`."
+)
 
 
 class RetrievalTrace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +87,8 @@ class MappedFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the index held at a time: files and link counts, no entities, since the index finds them again."""
+    """What the index held at a time: files and link counts, no entities, since the index finds them
+    again."""
 
     indexed_at: float = 0.0
     files: tuple[MappedFile, ...] = ()
@@ -83,7 +101,8 @@ class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything restorable, sorted, so that equal stores give equal snapshots; its header line in JSON."""
+    """Everything restorable, sorted, so that equal stores give equal snapshots; its header line in
+    JSON."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     kind: Annotated[str, Meta(pattern="^snapshot$")]
@@ -114,13 +133,17 @@ def take_snapshot(store: Store) -> Snapshot:
     """Read all parts in one transaction."""
     connection = store.connection
     with database.read_snapshot(connection):
-        memories = sorted(memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id)
+        memories = sorted(
+            memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id
+        )
         threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_OWN}").fetchall())
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
         return Snapshot(
             schema=MEMORY_SCHEMA,
             kind="snapshot",
-            memories=tuple(saved_memory(one, cited.get(one.id, ()), thread=threads[one.id]) for one in memories),
+            memories=tuple(
+                saved_memory(one, cited.get(one.id, ()), thread=threads[one.id]) for one in memories
+            ),
             edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
@@ -145,7 +168,9 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
         refuse_newer_schema(msgspec.json.decode(first), name, MEMORY_SCHEMA)
         header = msgspec.json.decode(first, type=Snapshot)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
+        raise UsageError(
+            f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT
+        ) from error
     if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
         memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT, schema=MEMORY_SCHEMA)
         return restore_snapshot(store, replace(header, mac="", memories=memories))
@@ -167,12 +192,14 @@ def _mac(header: Snapshot, body: bytes, secret: bytes) -> str:
 def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
     """Restore a snapshot that this store took, all or nothing.
 
-    Raises UsageError for a memory that has the id of one that comes from the index. Erased memories that must stay
-    forgotten are left out and counted.
+    Raises UsageError for a memory that has the id of one that comes from the index. Erased memories
+    that must stay forgotten are left out and counted.
     """
     connection, done, to_link = store.connection, SnapshotRestored(), list[str]()
     with database.transaction(connection):
-        erased = {id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
+        erased = {
+            id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()
+        }
         memories = [one for one in snapshot.memories if one.id not in erased]
         gone = {one.id for one in snapshot.memories} & erased
         for one in sorted(memories, key=lambda one: one.status is MemoryStatus.ACTIVE):
@@ -180,16 +207,24 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
                 to_link.append(one.id)
         link_mentions(connection, to_link)
         connection.executemany(
-            _USE, [(one.importance, one.created_at, one.accessed_at, one.access_count, one.id) for one in memories]
+            _USE,
+            [
+                (one.importance, one.created_at, one.accessed_at, one.access_count, one.id)
+                for one in memories
+            ],
         )
         edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
         known = set(_retrievals(connection))
         fresh = [trace for trace in snapshot.retrievals if trace not in known]
         for trace in fresh:
             payload = {"memories": list(trace.memories)}
-            emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
+            emit_event(
+                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
+            )
         (before,) = connection.execute(_COUNT_EDGES).fetchone()
-        state_edges(connection, [(one.source, one.target, one.relation, one.weight) for one in edges])
+        state_edges(
+            connection, [(one.source, one.target, one.relation, one.weight) for one in edges]
+        )
         done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
         done.retrievals, done.forgotten = len(fresh), len(gone)
         done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
@@ -208,13 +243,19 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
     done.redacted += redacted
     before = memory_rows.memory_with_id(connection, memory.id)
     if before and before.source is MemorySource.INDEX:
-        raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
-    threads = connection.execute("SELECT thread FROM memory_row WHERE id = ?", (memory.id,)).fetchall()
+        raise UsageError(
+            f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT
+        )
+    threads = connection.execute(
+        "SELECT thread FROM memory_row WHERE id = ?", (memory.id,)
+    ).fetchall()
     cited = evidence.citations_of(connection, [memory.id]).get(memory.id, ())
     if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
         done.unchanged += 1
         return False
-    write_memory(connection, memory, before=before, now=store.clock(), thread=saved.thread, link=False)
+    write_memory(
+        connection, memory, before=before, now=store.clock(), thread=saved.thread, link=False
+    )
     evidence.attach_citations(connection, memory.id, saved.citations)
     done.added += before is None
     done.changed += before is not None

@@ -1,5 +1,7 @@
-"""xscore inside other frameworks: each module is one of theirs, needs their package, and is imported by their users.
+"""xscore inside other frameworks: each module is one of theirs, needs their package, and is
+imported by their users.
 
-Not here: inspect_ai and promptfoo. Their scorers grade one output of a model against a target: that is no list to
-judge, and their own graders do it. Trade-off: what a framework cannot show (receipts, causes) goes into metadata.
+Not here: inspect_ai and promptfoo. Their scorers grade one output of a model against a target: that
+is no list to judge, and their own graders do it. Trade-off: what a framework cannot show (receipts,
+causes) goes into metadata.
 """

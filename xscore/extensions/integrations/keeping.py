@@ -1,7 +1,8 @@
-"""Which of a framework's passages to keep: the best at or above the threshold, and those that could not be judged.
+"""Which of a framework's passages to keep: the best at or above the threshold, and those that could
+not be judged.
 
-An unjudged passage stays, last and marked with its cause: a host that failed must not look like a judgment. Trade-off:
-more than `top_k` may stay.
+An unjudged passage stays, last and marked with its cause: a host that failed must not look like a
+judgment. Trade-off: more than `top_k` may stay.
 """
 
 import warnings
@@ -23,21 +24,27 @@ class KeepsPassages(BaseModel):
     """The options of an integration that keeps a framework's passages."""
 
     threshold: float | None = None
-    """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold` without a model."""
+    """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold`
+    without a model."""
     top_k: int | None = None
     """Most that stay. Default: `selection.top_k`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
 
     def kept_passages(self, question: str, texts: Sequence[str]) -> list[tuple[int, "JudgedItem"]]:
-        """Judge the texts; return position and row of the kept ones, best first. Raises what `xscore.judge` raises."""
+        """Judge the texts; return position and row of the kept ones, best first.
+
+        Raises what `xscore.judge` raises.
+        """
         if not texts:
             return []
         judged = xscore.judge(question, list(texts), **self.options)
         usual_threshold, usual_top_k = _selection(judged.receipt, self.options.get("settings"))
         least = usual_threshold if self.threshold is None else self.threshold
         rows = list(enumerate(judged))
-        passing = [(place, row) for place, row in rows if row.score is not None and row.score >= least]
+        passing = [
+            (place, row) for place, row in rows if row.score is not None and row.score >= least
+        ]
         passing.sort(key=lambda one: -(one[1].score or 0.0))
         most = usual_top_k if self.top_k is None else self.top_k
         return passing[:most] + [(place, row) for place, row in rows if row.score is None]
@@ -61,4 +68,11 @@ def _selection(receipt: "ListReceipt", settings: xscore.Settings | None) -> tupl
 
 def row_metadata(row: "JudgedItem") -> dict[str, Any]:
     """Return the judge's output for a passage, as plain values."""
-    return {"xscore": {"score": row.score, "outcome": row.outcome, "cause": row.cause, "reason": row.reason}}
+    return {
+        "xscore": {
+            "score": row.score,
+            "outcome": row.outcome,
+            "cause": row.cause,
+            "reason": row.reason,
+        }
+    }

@@ -1,6 +1,8 @@
-"""LangChain: a repository as a retriever, and a compressor of documents that another retriever found.
+"""LangChain: a repository as a retriever, and a compressor of documents that another retriever
+found.
 
-Both are synchronous; LangChain runs them in a thread for async callers. Trade-off: each query opens the store anew.
+Both are synchronous; LangChain runs them in a thread for async callers. Trade-off: each query opens
+the store anew.
 """
 
 import json
@@ -17,22 +19,29 @@ from xscore.extensions.integrations.keeping import KeepsPassages, row_metadata, 
 
 
 class XscoreRetriever(BaseRetriever):
-    """The memories of a repository that a task needs, as documents with path, entity, lines, score and reason."""
+    """The memories of a repository that a task needs, as documents with path, entity, lines, score
+    and reason."""
 
     path: str = "."
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to `xscore.open`: judge, max_usd, deadline, rubric."""
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
         with xscore.open(self.path, **self.options) as folder:
             answer = folder.context(query, form="json")
         warn_of_unjudged(answer)
         memories = json.loads(answer.bundle or '{"memories": []}')["memories"]
-        return [Document(page_content=one.pop("text"), id=one.pop("id"), metadata=one) for one in memories]
+        return [
+            Document(page_content=one.pop("text"), id=one.pop("id"), metadata=one)
+            for one in memories
+        ]
 
 
 class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):
-    """Keep the documents that the judge finds relevant, best first; unjudged ones stay, last, with their cause."""
+    """Keep the documents that the judge finds relevant, best first; unjudged ones stay, last, with
+    their cause."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -40,6 +49,8 @@ class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):
         """Judge every document against the query. Raises what `xscore.judge` raises."""
         kept = self.kept_passages(query, [one.page_content for one in documents])
         return [
-            documents[place].model_copy(update={"metadata": documents[place].metadata | row_metadata(row)})
+            documents[place].model_copy(
+                update={"metadata": documents[place].metadata | row_metadata(row)}
+            )
             for place, row in kept
         ]

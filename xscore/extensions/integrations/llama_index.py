@@ -1,6 +1,7 @@
 """LlamaIndex: a postprocessor that keeps the nodes the judge finds relevant.
 
-Synchronous; LlamaIndex runs it in a thread for async callers. Trade-off: the retriever's scores are replaced.
+Synchronous; LlamaIndex runs it in a thread for async callers. Trade-off: the retriever's scores are
+replaced.
 """
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -11,7 +12,8 @@ from xscore.platform.errors import UsageError
 
 
 class XscorePostprocessor(KeepsPassages, BaseNodePostprocessor):
-    """Keep the relevant nodes, best first, with their new score; unjudged ones stay, last, with their cause."""
+    """Keep the relevant nodes, best first, with their new score; unjudged ones stay, last, with
+    their cause."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -22,10 +24,19 @@ class XscorePostprocessor(KeepsPassages, BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         if query_bundle is None:
-            raise UsageError("there is no question to judge the nodes by", hint="Pass query_str= or query_bundle=.")
+            raise UsageError(
+                "there is no question to judge the nodes by",
+                hint="Pass query_str= or query_bundle=.",
+            )
         texts = [one.node.get_content(metadata_mode=MetadataMode.LLM) for one in nodes]
-        found = [(nodes[place].node, row) for place, row in self.kept_passages(query_bundle.query_str, texts)]
+        found = [
+            (nodes[place].node, row)
+            for place, row in self.kept_passages(query_bundle.query_str, texts)
+        ]
         return [
-            NodeWithScore(node=node.model_copy(update={"metadata": node.metadata | row_metadata(row)}), score=row.score)
+            NodeWithScore(
+                node=node.model_copy(update={"metadata": node.metadata | row_metadata(row)}),
+                score=row.score,
+            )
             for node, row in found
         ]

@@ -1,6 +1,8 @@
-"""llm: `llm -f 'xscore:why is a store refused?' 'Explain it'` adds what the repository around this folder says of it.
+"""llm: `llm -f 'xscore:why is a store refused?' 'Explain it'` adds what the repository around this
+folder says of it.
 
-A plugin of Simon Willison's `llm`, which imports it at every start; `import xscore` costs next to nothing.
+A plugin of Simon Willison's `llm`, which imports it at every start; `import xscore` costs next to
+nothing.
 Trade-off: a fragment is text alone, so a warning reports memories left unjudged.
 """
 
@@ -13,7 +15,9 @@ from xscore.extensions.integrations.keeping import warn_of_unjudged
 
 
 @llm.hookimpl
-def register_fragment_loaders(register: Callable[[str, Callable[[str], llm.Fragment]], None]) -> None:
+def register_fragment_loaders(
+    register: Callable[[str, Callable[[str], llm.Fragment]], None],
+) -> None:
     """Register the prefix."""
     register("xscore", load_context)
 

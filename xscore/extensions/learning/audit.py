@@ -1,9 +1,10 @@
-"""Find memories that need attention: duplicates, broken citations, suspected secrets, layers over their caps.
+"""Find memories that need attention: duplicates, broken citations, suspected secrets, layers over
+their caps.
 
-It checks remembered memories, not indexed ones, in the repository's store and in the user's own. It changes nothing:
-each finding says what to do. Secrets are removed before anything is stored; they are looked for again here because the
-rules grow. Trade-off: every remembered text is read and compared, half a millisecond of CPU for one of 60 words, so
-nothing of a turn calls it.
+It checks remembered memories, not indexed ones, in the repository's store and in the user's own. It
+changes nothing: each finding says what to do. Secrets are removed before anything is stored; they
+are looked for again here because the rules grow. Trade-off: every remembered text is read and
+compared, half a millisecond of CPU for one of 60 words, so nothing of a turn calls it.
 """
 
 import sqlite3
@@ -61,7 +62,8 @@ class MemoryAudit(Struct, frozen=True):
 def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> MemoryAudit:
     """Check everything remembered. now: Unix seconds.
 
-    Cited code is looked at first, so that what is stale is what is stale now. Raises StoreError, StoreDamaged.
+    Cited code is looked at first, so that what is stale is what is stale now. Raises StoreError,
+    StoreDamaged.
     """
     evidence.refresh_evidence(store.connection, store.root, now=now)
     found: list[AuditFinding] = []
@@ -79,7 +81,10 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
 
 
 def _finding(
-    problem: AuditProblem, memories: Sequence[Memory], because: str, citations: tuple[Citation, ...] = ()
+    problem: AuditProblem,
+    memories: Sequence[Memory],
+    because: str,
+    citations: tuple[Citation, ...] = (),
 ) -> AuditFinding:
     ids, titles = tuple(one.id for one in memories), tuple(one.title for one in memories)
     return AuditFinding(problem, ids, titles, because, citations)
@@ -88,14 +93,24 @@ def _finding(
 def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFinding]:
     for memory in memories:
         said = memory.particulars
-        texts = (memory.text, memory.card, memory.title, memory.entity, memory.key, said.rationale, said.resolution)
+        texts = (
+            memory.text,
+            memory.card,
+            memory.title,
+            memory.entity,
+            memory.key,
+            said.rationale,
+            said.resolution,
+        )
         whole = "\n".join((*texts, *said.alternatives, *said.links, *said.paths))
         types = {
             *redact(whole, prose=memory.kind is not Kind.EXCHANGE).types,
             *(() if allow_pii else redact_pii(whole).types),
         }
         if types:
-            yield _finding(AuditProblem.SECRET, [memory], f"it may contain {', '.join(sorted(types))}")
+            yield _finding(
+                AuditProblem.SECRET, [memory], f"it may contain {', '.join(sorted(types))}"
+            )
 
 
 def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterator[AuditFinding]:
@@ -104,11 +119,20 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
     for memory in stale:
         broken = tuple(one for one in cited.get(memory.id, ()) if one.is_changed)
         places = ", ".join(_place(one) for one in broken)
-        yield _finding(AuditProblem.STALE, [memory], f"the code it cites has changed: {places or 'unknown'}", broken)
+        yield _finding(
+            AuditProblem.STALE,
+            [memory],
+            f"the code it cites has changed: {places or 'unknown'}",
+            broken,
+        )
 
 
 def _place(citation: Citation) -> str:
-    return f"{citation.path}:{citation.start_line}-{citation.end_line}" if citation.start_line else citation.path
+    return (
+        f"{citation.path}:{citation.start_line}-{citation.end_line}"
+        if citation.start_line
+        else citation.path
+    )
 
 
 def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
@@ -116,16 +140,27 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
     known = {memory.id: memory for memory in memories}
     for ids in near_duplicates({id_: memory.text for id_, memory in known.items()}):
         group = [known[id_] for id_ in ids]
-        best_first = sorted(group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id))
+        best_first = sorted(
+            group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id)
+        )
         if len({" ".join(memory.text.split()) for memory in group}) == 1:
-            yield _finding(AuditProblem.DUPLICATE, best_first, f"{len(group)} memories say the very same")
+            yield _finding(
+                AuditProblem.DUPLICATE, best_first, f"{len(group)} memories say the very same"
+            )
         else:
-            yield _finding(AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories say the same")
+            yield _finding(
+                AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories say the same"
+            )
 
 
-def _over_cap(layer: Layer, memories: Sequence[Memory], rules: MemorySettings) -> Iterator[AuditFinding]:
+def _over_cap(
+    layer: Layer, memories: Sequence[Memory], rules: MemorySettings
+) -> Iterator[AuditFinding]:
     size = sum(len(memory.text.encode("utf-8", "surrogatepass")) for memory in memories)
-    for count, caps, what in ((len(memories), rules.max_rows, "memories"), (size, rules.max_bytes, "bytes")):
+    for count, caps, what in (
+        (len(memories), rules.max_rows, "memories"),
+        (size, rules.max_bytes, "bytes"),
+    ):
         if count > caps.get(layer, count):
             because = f"layer {layer} holds {count:,} {what}, {caps[layer]:,} are its cap"
             yield _finding(AuditProblem.OVER_CAP, [], because)

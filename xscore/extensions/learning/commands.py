@@ -1,6 +1,8 @@
-"""`memory consolidate | audit | feedback | suggest | mute` and `session close`: what is learned, and keeping it tidy.
+"""`memory consolidate | audit | feedback | suggest | mute` and `session close`: what is learned,
+and keeping it tidy.
 
-Pages and exit codes alone; what is merged, promoted or suggested is decided beside. Nothing is sent to a model.
+Pages and exit codes alone; what is merged, promoted or suggested is decided beside. Nothing is sent
+to a model.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +14,12 @@ from xscore.cli.options import DRY_RUN, Flags, command
 from xscore.cli.session import current_session
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
-from xscore.extensions.learning.consolidate import ClosedSession, close_branches, close_session, merged_branches
+from xscore.extensions.learning.consolidate import (
+    ClosedSession,
+    close_branches,
+    close_session,
+    merged_branches,
+)
 from xscore.extensions.learning.consolidate import consolidate as consolidate_memories
 from xscore.extensions.learning.draft import SCOPES, Consolidation
 from xscore.extensions.learning.feedback import Signal, give_feedback
@@ -34,7 +41,10 @@ _HEADINGS = {
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
     "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
-    "over_cap": ("over their caps", "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes"),
+    "over_cap": (
+        "over their caps",
+        "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes",
+    ),
 }
 
 
@@ -49,12 +59,15 @@ _HEADINGS = {
 def consolidate(scope: str, flags: Flags) -> None:
     """Tidy up the memories; run it nightly, or whenever you like.
 
-    Lessons of closed sessions and the stack that manifests show become the project's; what several projects share
-    becomes yours. Duplicates are merged, confidence fades, and what is long unused is archived or erased.
+    Lessons of closed sessions and the stack that manifests show become the project's; what several
+    projects share becomes yours. Duplicates are merged, confidence fades, and what is long unused
+    is archived or erased.
     """
     scopes = tuple(each for each in SCOPES if scope in (each, "all"))
     with opened_store(flags, make=False) as store:
-        done = consolidate_memories(store, store.settings, now=store.clock(), scopes=scopes, dry_run=flags.dry_run)
+        done = consolidate_memories(
+            store, store.settings, now=store.clock(), scopes=scopes, dry_run=flags.dry_run
+        )
     flags.terminal.notes([f"skipped {note}" for note in done.skipped])
     flags.terminal.print_result(done, _render_consolidation)
 
@@ -67,7 +80,10 @@ def _render_consolidation(done: Consolidation) -> str:
     for action in done.actions:
         name = action.memory_ids[0] if action.memory_ids else "-"
         title = f"  {one_line(action.title)}" if action.title else ""
-        lines += [f"{action.kind:<9} {action.scope:<7} {name}{title}", f"{'':17} {one_line(action.why)}"]
+        lines += [
+            f"{action.kind:<9} {action.scope:<7} {name}{title}",
+            f"{'':17} {one_line(action.why)}",
+        ]
     counts = " · ".join(f"{count:,} {kind}" for kind, count in done.counts.items())
     verb = "would do" if done.dry_run else "done"
     return "\n".join([*lines, f"{verb}  {counts} · {considered} considered"])
@@ -75,7 +91,8 @@ def _render_consolidation(done: Consolidation) -> str:
 
 @command()
 def audit_memories(flags: Flags) -> int:
-    """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over their caps.
+    """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
+    their caps.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """
@@ -95,11 +112,18 @@ def _render_audit(found: audit.MemoryAudit, *, shown: int) -> str:
         heading, remedy = _HEADINGS[problem]
         lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
         for finding in findings[:shown]:
-            named = [f"{identifier} “{title}”" for identifier, title in zip(finding.ids, finding.titles, strict=True)]
-            lines.append(one_line("  " + ", ".join(named) + (": " if named else "") + finding.because))
+            named = [
+                f"{identifier} “{title}”"
+                for identifier, title in zip(finding.ids, finding.titles, strict=True)
+            ]
+            lines.append(
+                one_line("  " + ", ".join(named) + (": " if named else "") + finding.because)
+            )
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")
-    return "\n".join([*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked; {_attention(found)}."])
+    return "\n".join(
+        [*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked; {_attention(found)}."]
+    )
 
 
 def _attention(found: audit.MemoryAudit) -> str:
@@ -111,9 +135,12 @@ def _attention(found: audit.MemoryAudit) -> str:
 
 @command()
 @click.argument("memory_id", metavar="ID")
-@click.argument("signal", metavar="SIGNAL", type=click.Choice([str(signal) for signal in USER_SIGNALS]))
+@click.argument(
+    "signal", metavar="SIGNAL", type=click.Choice([str(signal) for signal in USER_SIGNALS])
+)
 def record_feedback(memory_id: str, signal: str, flags: Flags) -> None:
-    """Move the confidence of the memory ID: accept, reject, or override (known, but not followed this time).
+    """Move the confidence of the memory ID: accept, reject, or override (known, but not followed
+    this time).
 
     The amounts are `memory.feedback`; confidence stays between 0 and 1.
     """
@@ -130,12 +157,24 @@ def record_feedback(memory_id: str, signal: str, flags: Flags) -> None:
 def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
     """Stop suggesting KEY, in any project; `--undo` takes it back."""
     if show == bool(key) or (show and undo):
-        raise UsageError("give a key or --list, one of them", hint="`xscore memory mute orm`, or `--list`.")
+        raise UsageError(
+            "give a key or --list, one of them", hint="`xscore memory mute orm`, or `--list`."
+        )
     with opened_store(flags) as store:
-        if key and not user_preferences.set_muted(store, key, muted=not undo, now=store.clock()) and undo:
-            raise NothingMatched(f"{key} is not muted", hint="`xscore memory mute --list` shows what is.")
+        if (
+            key
+            and not user_preferences.set_muted(store, key, muted=not undo, now=store.clock())
+            and undo
+        ):
+            raise NothingMatched(
+                f"{key} is not muted", hint="`xscore memory mute --list` shows what is."
+            )
         muted = user_preferences.muted_keys(store)
-    words = "\n".join(map(one_line, muted)) if show else f"{one_line(key)} is {'suggested again' if undo else 'muted'}"
+    words = (
+        "\n".join(map(one_line, muted))
+        if show
+        else f"{one_line(key)} is {'suggested again' if undo else 'muted'}"
+    )
     flags.terminal.print_result({"muted": list(muted)}, words, none="nothing is muted")
 
 
@@ -146,7 +185,9 @@ def suggest_preferences(flags: Flags) -> None:
     Nothing is added by itself: `xscore memory add` adds one, `xscore memory mute KEY` silences one.
     """
     with opened_store(flags, make=False) as store:
-        found = user_preferences.suggest_preferences(store, at_least=store.settings.inferred_confidence)
+        found = user_preferences.suggest_preferences(
+            store, at_least=store.settings.inferred_confidence
+        )
     flags.terminal.print_result(found, _render_suggestions, none="nothing to suggest")
 
 
@@ -156,27 +197,43 @@ def _render_suggestions(found: Suggestions) -> str:
     rows = []
     for each in found.suggestions:
         where = f", in {counted(each.projects, 'project')}" if each.projects else ""
-        rows.append((one_line(each.key), f"{one_line(each.value)}  (confidence {each.confidence:.2f}{where})"))
+        rows.append(
+            (
+                one_line(each.key),
+                f"{one_line(each.value)}  (confidence {each.confidence:.2f}{where})",
+            )
+        )
     return f"{one_line(found.text)}\n\n{render_facts(rows)}"
 
 
 @command()
-@click.option("--branch", metavar="NAME", help="All open sessions of this branch, even if it is gone.")
-@click.option("--merged", is_flag=True, help="All open sessions of the branches that the last merge brought in.")
+@click.option(
+    "--branch", metavar="NAME", help="All open sessions of this branch, even if it is gone."
+)
+@click.option(
+    "--merged",
+    is_flag=True,
+    help="All open sessions of the branches that the last merge brought in.",
+)
 def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
-    """End this branch's session: what it learned becomes the project's, its exchanges get one summary.
+    """End this branch's session: what it learned becomes the project's, its exchanges get one
+    summary.
 
-    The next turn begins another one. `--merged -q` is for a post-merge hook: it prints nothing, and it is no error if
-    there is nothing to close.
+    The next turn begins another one. `--merged -q` is for a post-merge hook: it prints nothing, and
+    it is no error if there is nothing to close.
     """
     if merged and branch is not None:
-        raise UsageError("--branch and --merged are two ways to name branches", hint="Give one of them.")
+        raise UsageError(
+            "--branch and --merged are two ways to name branches", hint="Give one of them."
+        )
 
     with opened_store(flags) as store:
         closed = _close_requested(store, branch, merged=merged)
     if not closed and not merged:
         where = f"the branch {branch}" if branch is not None else "this branch"
-        raise NothingMatched(f"there is no open session on {where}", hint="`xscore session list` names all.")
+        raise NothingMatched(
+            f"there is no open session on {where}", hint="`xscore session list` names all."
+        )
     is_one = branch is None and not merged
     body = record_json(closed[0]) if is_one else {"closed": [*map(record_json, closed)]}
     if flags.terminal.as_json or not flags.terminal.quiet:
@@ -184,7 +241,9 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
         flags.terminal.print_result(body, "\n".join(map(_closed_line, closed)), none=none)
 
 
-def _close_requested(store: "Store", branch: str | None, *, merged: bool) -> tuple[ClosedSession, ...]:
+def _close_requested(
+    store: "Store", branch: str | None, *, merged: bool
+) -> tuple[ClosedSession, ...]:
     if merged or branch is not None:
         branches = merged_branches(store.root.path) if branch is None else (branch,)
         return close_branches(store, branches, now=store.clock())

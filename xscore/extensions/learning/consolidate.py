@@ -1,9 +1,10 @@
 """Consolidate the memories of both stores, and close working sessions.
 
-One transaction over both stores reads drafts, applies the rules in order and writes the changes back; then expired
-memories are removed. The user's store is locked first and committed last. A killed run leaves each store before or
-after one of these steps, and the next run continues. Trade-off: the order of the rules is part of the result, and every
-memory that is not the index's is read at each run, which keeps the rules pure.
+One transaction over both stores reads drafts, applies the rules in order and writes the changes
+back; then expired memories are removed. The user's store is locked first and committed last. A
+killed run leaves each store before or after one of these steps, and the next run continues.
+Trade-off: the order of the rules is part of the result, and every memory that is not the index's is
+read at each run, which keeps the rules pure.
 """
 
 import json
@@ -16,7 +17,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.extensions.learning import user_preferences
-from xscore.extensions.learning.draft import SCOPES, ActionKind, Consolidation, ConsolidationDraft, Scope
+from xscore.extensions.learning.draft import (
+    SCOPES,
+    ActionKind,
+    Consolidation,
+    ConsolidationDraft,
+    Scope,
+)
 from xscore.extensions.learning.rules import (
     LEAST_DAYS,
     archive_weak,
@@ -50,36 +57,62 @@ from xscore.store.store import Store
 from xscore.store.working_session import load_sessions, mark_session_closed
 
 _STATE = (
-    *("status", "content_hash", "text_hash", "superseded_by", "confidence", "importance", "evidence_count", "key"),
+    *(
+        "status",
+        "content_hash",
+        "text_hash",
+        "superseded_by",
+        "confidence",
+        "importance",
+        "evidence_count",
+        "key",
+    ),
     *("updated_at", "source"),
 )
-_UPDATE = f"UPDATE memory_row SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
+_UPDATE = (
+    f"UPDATE memory_row SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
+)
 _FADED = "faded_at:"
-_COMPARABLE = f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
+_COMPARABLE = (
+    f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
+)
 
 
-def read_draft(connection: sqlite3.Connection, rules: MemorySettings, *, now: float) -> ConsolidationDraft:
+def read_draft(
+    connection: sqlite3.Connection, rules: MemorySettings, *, now: float
+) -> ConsolidationDraft:
     """Read every memory that is not indexed."""
     found = memory_rows.select_memories(connection, "source <> 'index'", ())
-    threads = connection.execute("SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'").fetchall()
-    marks = connection.execute("SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)).fetchall()
+    threads = connection.execute(
+        "SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'"
+    ).fetchall()
+    marks = connection.execute(
+        "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
+    ).fetchall()
     faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
     return ConsolidationDraft(found, rules, now=now, threads=dict(threads), faded_at=faded_at)
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
     """Make the store match the draft, except for erasures, within an open transaction."""
-    going = (json.dumps(draft.erased),)  # they go later; what takes their place may need their keys now
-    connection.execute(f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going)
+    # They go later; what takes their place may need their keys now.
+    going = (json.dumps(draft.erased),)
+    connection.execute(
+        f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going
+    )
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
             thread = draft.threads.get(memory.id)  # a summary stays with its session
-            write_memory(connection, memory, before=known, now=draft.now, thread=thread, link=thread is None)
+            write_memory(
+                connection, memory, before=known, now=draft.now, thread=thread, link=thread is None
+            )
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
             (stored,) = for_all_worktrees(connection, [memory])
-            connection.execute(_UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id))
+            connection.execute(
+                _UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id)
+            )
             settle_staleness(connection, [memory], [stored])
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)
@@ -87,25 +120,43 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
         attach_citations(connection, memory_id, cited)
     if draft.actions:
         counts = Counter(str(action.kind) for action in draft.actions)
-        emit_event(connection, EventName.UPDATED, at=draft.now, payload={"consolidated": dict(sorted(counts.items()))})
+        emit_event(
+            connection,
+            EventName.UPDATED,
+            at=draft.now,
+            payload={"consolidated": dict(sorted(counts.items()))},
+        )
 
 
-def _mark_faded(connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]) -> None:
+def _mark_faded(
+    connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]
+) -> None:
     """Record that confidence has faded up to now; ignored if the clock was set back."""
     connection.executemany(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        " WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
-        [(f"{_FADED}{scope}", repr(draft.now)) for scope in scopes if draft.days_unfaded(scope) >= LEAST_DAYS],
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value ="
+        " excluded.value WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
+        [
+            (f"{_FADED}{scope}", repr(draft.now))
+            for scope in scopes
+            if draft.days_unfaded(scope) >= LEAST_DAYS
+        ],
     )
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
     delete_members(connection, summary, but=exchanges)
-    state_edges(connection, [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges])
+    state_edges(
+        connection, [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
+    )
 
 
 def consolidate(
-    store: Store, settings: MemorySettings, *, now: float, scopes: Collection[Scope] = SCOPES, dry_run: bool = False
+    store: Store,
+    settings: MemorySettings,
+    *,
+    now: float,
+    scopes: Collection[Scope] = SCOPES,
+    dry_run: bool = False,
 ) -> Consolidation:
     """Consolidate the layers of these scopes, or with dry_run only report. now: Unix seconds."""
     wanted = [scope for scope in SCOPES if scope in scopes]
@@ -114,7 +165,9 @@ def consolidate(
         wanted.remove("user")
         skipped = ("user: memory.user_learning is off",)
     stack = read_stack(store) if "project" in wanted else ()
-    is_news = stack or store.connection.execute(_COMPARABLE, (json.dumps(sorted(COMPARED)),)).fetchone()
+    is_news = (
+        stack or store.connection.execute(_COMPARABLE, (json.dumps(sorted(COMPARED)),)).fetchone()
+    )
     # the user's store is made only where there is something to note
     user = store.user_connection(create=bool(is_news) and not dry_run and "user" in wanted)
     hold = database.read_snapshot if dry_run else database.transaction
@@ -123,7 +176,11 @@ def consolidate(
             if connection is not None:
                 held.enter_context(hold(connection))
         repository = read_draft(store.connection, settings, now=now)
-        users = ConsolidationDraft((), settings, now=now) if user is None else read_draft(user, settings, now=now)
+        users = (
+            ConsolidationDraft((), settings, now=now)
+            if user is None
+            else read_draft(user, settings, now=now)
+        )
         own = [scope for scope in wanted if scope != "user"]
         _apply_rules(store, repository, stack, own)
         changes = _learn_of_user(store, user, repository, users) if "user" in wanted else None
@@ -146,9 +203,14 @@ def consolidate(
     )
 
 
-def _apply_rules(store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], wanted: Sequence[Scope]) -> None:
-    """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed sessions."""
-    found = store.connection.execute("SELECT thread FROM session WHERE closed_at IS NOT NULL").fetchall()
+def _apply_rules(
+    store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], wanted: Sequence[Scope]
+) -> None:
+    """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed
+    sessions."""
+    found = store.connection.execute(
+        "SELECT thread FROM session WHERE closed_at IS NOT NULL"
+    ).fetchall()
     closed = frozenset(thread for (thread,) in found)
     if "session" in wanted:
         carry_over(draft, closed)
@@ -159,7 +221,11 @@ def _apply_rules(store: Store, draft: ConsolidationDraft, stack: Sequence[StackP
         fade_confidence(draft, scope)
         _settle(draft, scope)
     if "session" in wanted:
-        summarise_sessions(draft, closed, summary_of=lambda thread: summarise_session(store.connection, thread).text)
+        summarise_sessions(
+            draft,
+            closed,
+            summary_of=lambda thread: summarise_session(store.connection, thread).text,
+        )
         _settle(draft, "session")
 
 
@@ -174,7 +240,10 @@ def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
 
 
 def _learn_of_user(
-    store: Store, user: sqlite3.Connection | None, repository: ConsolidationDraft, draft: ConsolidationDraft
+    store: Store,
+    user: sqlite3.Connection | None,
+    repository: ConsolidationDraft,
+    draft: ConsolidationDraft,
 ) -> ObservationChanges:
     """Compare this project with the user's others, and consolidate the user's layer."""
     erased = () if user is None else user.execute("SELECT memory_id FROM erased_memory").fetchall()
@@ -195,7 +264,9 @@ def _learn_of_user(
     return changes
 
 
-def _write_user(user: sqlite3.Connection, draft: ConsolidationDraft, changes: ObservationChanges) -> None:
+def _write_user(
+    user: sqlite3.Connection, draft: ConsolidationDraft, changes: ObservationChanges
+) -> None:
     write_draft(user, draft)
     record_project(user, changes.project, now=draft.now)
     record_observations(user, changes.new)
@@ -216,21 +287,31 @@ class ClosedSession(Struct, frozen=True, kw_only=True):
 
 
 def merged_branches(root: Path) -> tuple[str, ...]:
-    """Return the local branches that the last merge or pull brought into HEAD, without the current one.
+    """Return the local branches that the last merge or pull brought into HEAD, without the current
+    one.
 
-    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged. Squashed and
+    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged.
+    Squashed and
     rebased branches cannot be detected.
     """
     form = "--format=%(HEAD)%(refname:lstrip=2)"
-    printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
+    printed = run_git(
+        root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads"
+    )
     names = readable_text(printed or "").split("\n")
     return tuple(name[1:] for name in names if name and not name.startswith("*"))
 
 
-def close_branches(store: Store, branches: Iterable[str], *, now: float) -> tuple[ClosedSession, ...]:
+def close_branches(
+    store: Store, branches: Iterable[str], *, now: float
+) -> tuple[ClosedSession, ...]:
     """Close all open sessions of these branches, latest first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
-    over = [one for one in load_sessions(store.connection, limit=-1) if one.branch in named and one.closed_at is None]
+    over = [
+        one
+        for one in load_sessions(store.connection, limit=-1)
+        if one.branch in named and one.closed_at is None
+    ]
     return tuple(close_session(store, one.thread, now=now) for one in over)
 
 
@@ -241,17 +322,29 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
     """
     connection = store.connection
     with database.transaction(connection):
-        if connection.execute("SELECT 1 FROM session WHERE thread = ?", (thread,)).fetchone() is None:
-            raise NothingMatched(f"there is no session {thread}", hint="See `xscore session show` for the current one.")
+        if (
+            connection.execute("SELECT 1 FROM session WHERE thread = ?", (thread,)).fetchone()
+            is None
+        ):
+            raise NothingMatched(
+                f"there is no session {thread}",
+                hint="See `xscore session show` for the current one.",
+            )
         mark_session_closed(connection, thread, now=now)
         text = save_session_summary(connection, thread).text
         draft = read_draft(connection, store.settings, now=now)
         carry_over(draft, {thread})
         summarise_sessions(draft, {thread}, summary_of=lambda _: text)
         write_draft(connection, draft)
-    carried = tuple(action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY)
+    carried = tuple(
+        action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY
+    )
     summary = summary_id(thread)
-    members = [id_ for id_, memory in draft.after.items() if draft.threads.get(id_) == thread and id_ != summary]
+    members = [
+        id_
+        for id_, memory in draft.after.items()
+        if draft.threads.get(id_) == thread and id_ != summary
+    ]
     return ClosedSession(
         thread=thread,
         carried=carried,

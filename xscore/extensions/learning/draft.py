@@ -1,7 +1,8 @@
 """The memories of one store while consolidation is planned, with each change and its reason.
 
-Each rule sees what the rules before it left; the difference between before and after is written, so what is shown and
-what is done cannot differ. Trade-off: everything that is not the index's is held in memory.
+Each rule sees what the rules before it left; the difference between before and after is written, so
+what is shown and what is done cannot differ. Trade-off: everything that is not the index's is held
+in memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +39,8 @@ class ActionKind(StrEnum):
     EXCEPT = "except"
     """A deliberate choice of this project is marked as an exception from the user's preference."""
     FADE = "fade"
-    """Confidence falls with the days it was not seen, faster where the latest projects do without it."""
+    """Confidence falls with the days it was not seen, faster where the latest projects do without
+    it."""
     ARCHIVE = "archive"
     """No longer a candidate: long unused, too weak, or the layer is over its cap."""
     DROP = "drop"
@@ -101,7 +103,8 @@ class ConsolidationDraft:
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
-        """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when confidence faded."""
+        """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when
+        confidence faded."""
         self.rules: MemorySettings = rules
         self.now: float = now
         self.before: dict[str, Memory] = {memory.id: memory for memory in memories}
@@ -147,7 +150,12 @@ class ConsolidationDraft:
 
     def archive(self, scope: Scope, memory: Memory, *, why: str) -> None:
         """Make a memory no candidate any longer, and record why."""
-        self.change(ActionKind.ARCHIVE, scope, memory_writer.with_status(memory, MemoryStatus.ARCHIVED), why=why)
+        self.change(
+            ActionKind.ARCHIVE,
+            scope,
+            memory_writer.with_status(memory, MemoryStatus.ARCHIVED),
+            why=why,
+        )
 
     def erase(self, kind: ActionKind, scope: Scope, memory: Memory, *, why: str) -> None:
         """Remove a memory, and record why."""
@@ -157,7 +165,9 @@ class ConsolidationDraft:
     def record(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Record an action."""
         title = memories[0].title if memories else ""
-        self.actions.append(Action(kind, scope, tuple(memory.id for memory in memories), why, title))
+        self.actions.append(
+            Action(kind, scope, tuple(memory.id for memory in memories), why, title)
+        )
 
 
 def as_superseded(memory: Memory, by: str) -> Memory:

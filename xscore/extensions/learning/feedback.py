@@ -1,7 +1,8 @@
 """Feedback and evidence move the confidence of a memory within 0..1.
 
-The amounts are in `memory.feedback`: accept +0.10, adoption +0.05, reject −0.20, override −0.30. The first two count as
-evidence and as use. Trade-off: a plain sum, so that anybody can work out where a memory stands.
+The amounts are in `memory.feedback`: accept +0.10, adoption +0.05, reject −0.20, override −0.30.
+The first two count as evidence and as use. Trade-off: a plain sum, so that anybody can work out
+where a memory stands.
 """
 
 import json
@@ -48,7 +49,9 @@ class ConfidenceChange(Struct, frozen=True):
     evidence_count: int
 
 
-def changed_confidence(confidence: float, signal: Signal, amounts: Mapping[SignalName, float]) -> float:
+def changed_confidence(
+    confidence: float, signal: Signal, amounts: Mapping[SignalName, float]
+) -> float:
     """Return the confidence after a signal, bounded 0..1. amounts: `settings.memory.feedback`."""
     return min(1.0, max(0.0, confidence + amounts[signal.value]))
 
@@ -63,13 +66,20 @@ def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -
             found = memory_rows.memory_with_id(connection, memory_id)
             if found:
                 return _change_confidence(connection, found, signal, store.settings.feedback, now)
-    raise NothingMatched(f"no memory has the id {memory_id}", hint="`xscore memory list` shows the ids.")
+    raise NothingMatched(
+        f"no memory has the id {memory_id}", hint="`xscore memory list` shows the ids."
+    )
 
 
 def record_adoptions(
-    connection: sqlite3.Connection, ids: Iterable[str], *, amounts: Mapping[SignalName, float], now: float
+    connection: sqlite3.Connection,
+    ids: Iterable[str],
+    *,
+    amounts: Mapping[SignalName, float],
+    now: float,
 ) -> int:
-    """Count preferences, patterns and conventions among these as adopted, in a transaction that is open.
+    """Count preferences, patterns and conventions among these as adopted, in a transaction that is
+    open.
 
     amounts: `settings.memory.feedback`. Returns how many; others are left alone.
     """
@@ -83,7 +93,11 @@ def record_adoptions(
 
 
 def _change_confidence(
-    connection: sqlite3.Connection, memory: Memory, signal: Signal, amounts: Mapping[SignalName, float], now: float
+    connection: sqlite3.Connection,
+    memory: Memory,
+    signal: Signal,
+    amounts: Mapping[SignalName, float],
+    now: float,
 ) -> ConfidenceChange:
     if memory.source is MemorySource.INDEX:
         raise UsageError(
@@ -94,7 +108,8 @@ def _change_confidence(
     agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)
     evidence = memory.evidence_count + agrees
     connection.execute(
-        "UPDATE memory_row SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
+        "UPDATE memory_row SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at,"
+        " ?) WHERE id = ?",
         (after, evidence, now if agrees else 0.0, memory.id),
     )
     payload = {"feedback": str(signal), "confidence": round(after, 6)}

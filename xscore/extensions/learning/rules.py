@@ -1,8 +1,12 @@
-"""The rules of consolidation: carry over, merge, fade, expire, apply caps, summarise. Drafts in, drafts out.
+"""The rules of consolidation: carry over, merge, fade, expire, apply caps, summarise. Drafts in,
+drafts out.
 
-A closed session's decisions become governance, the rest the project's. Memories of one layer, scope, kind and
-file that say the same are merged; the others stay, superseded. What a person said is never erased for its age
-unless something newer superseded it. No model is asked. Trade-off: everything a session noted is carried
+A closed session's decisions become governance, the rest the project's. Memories of one layer,
+scope, kind and
+file that say the same are merged; the others stay, superseded. What a person said is never erased
+for its age
+unless something newer superseded it. No model is asked. Trade-off: everything a session noted is
+carried
 over; what turns out useless fades like any other memory.
 """
 
@@ -23,7 +27,15 @@ from xscore.extensions.learning.draft import (
 from xscore.pipeline.contradictions import decayed, last_seen
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.platform.text import counted
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.store import memory_writer
 from xscore.store.near_duplicates import near_duplicates
 from xscore.store.remembering import statement_text
@@ -32,15 +44,23 @@ LEAST_DAYS = 1.0
 """Confidence falls by whole days or more."""
 
 
-def fade_confidence(draft: ConsolidationDraft, scope: Scope, drifting: Collection[str] = ()) -> None:
-    """Fade confidence for the days since it last faded. drifting: ids that fade faster, stated or not.
+def fade_confidence(
+    draft: ConsolidationDraft, scope: Scope, drifting: Collection[str] = ()
+) -> None:
+    """Fade confidence for the days since it last faded. drifting: ids that fade faster, stated or
+    not.
 
-    At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
+    At most once a day, so that consolidation may run at any time; what was seen within a day does
+    not fade.
     """
     unfaded, rules = draft.days_unfaded(scope), draft.rules
     for memory in draft.of_scope(scope):
         drifts = memory.id in drifting
-        if memory.status not in LIVE or memory.kind in HISTORY_KINDS or (is_user_stated(memory) and not drifts):
+        if (
+            memory.status not in LIVE
+            or memory.kind in HISTORY_KINDS
+            or (is_user_stated(memory) and not drifts)
+        ):
             continue
         days = min(draft.days_unseen(memory), unfaded)
         rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
@@ -55,7 +75,10 @@ def fade_confidence(draft: ConsolidationDraft, scope: Scope, drifting: Collectio
 def archive_weak(draft: ConsolidationDraft) -> None:
     """Archive inferred user memories of too little confidence."""
     for memory in draft.of_scope("user"):
-        is_weak = memory.source is MemorySource.INFERRED and memory.confidence < draft.rules.weak_confidence
+        is_weak = (
+            memory.source is MemorySource.INFERRED
+            and memory.confidence < draft.rules.weak_confidence
+        )
         if memory.status in LIVE and is_weak:
             why = f"confidence {memory.confidence:.3f} is below {draft.rules.weak_confidence:g}"
             draft.archive("user", memory, why=why)
@@ -73,7 +96,10 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
         may_go = memory.kind is not Kind.SUMMARY and not is_said
         is_minor = memory.importance < rules.high_importance
         if may_go and memory.importance < rules.drop_importance and days >= rules.drop_days:
-            why = f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for {days:.0f} days"
+            why = (
+                f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for"
+                f" {days:.0f} days"
+            )
             draft.erase(ActionKind.DROP, scope, memory, why=why)
         elif may_go and is_minor and days >= rules.prune_days:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
@@ -82,16 +108,24 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
 
 
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
-    """Archive the least valuable memories of a layer over its rows or bytes, by importance × confidence."""
+    """Archive the least valuable memories of a layer over its rows or bytes, by importance ×
+    confidence."""
     for layer in LAYERS[scope]:
         max_rows, max_bytes, size = draft.rules.max_rows[layer], draft.rules.max_bytes[layer], 0
-        live = [memory for memory in draft.of_scope(scope) if memory.layer is layer and memory.status in LIVE]
+        live = [
+            memory
+            for memory in draft.of_scope(scope)
+            if memory.layer is layer and memory.status in LIVE
+        ]
         over = list[Memory]()
         for rows, memory in enumerate(sorted(live, key=_value, reverse=True), 1):
             size += len(memory.text.encode("utf-8", "surrogatepass"))
             if over or rows > max_rows or size > max_bytes:
                 over.append(memory)
-        why = f"the {layer} layer is over its cap of {max_rows:,} rows or {max_bytes:,} bytes, this is of least value"
+        why = (
+            f"the {layer} layer is over its cap of {max_rows:,} rows or {max_bytes:,} bytes, this"
+            " is of least value"
+        )
         for memory in reversed(over):
             draft.archive(scope, memory, why=why)
 
@@ -111,10 +145,16 @@ def _merge_once(draft: ConsolidationDraft, scope: Scope) -> bool:
     for memory in draft.of_scope(scope):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
             file = memory.path or next(iter(memory.particulars.paths), "")
-            pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = memory
+            pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = (
+                memory
+            )
     found = False
     for _, by_id in sorted(pools.items()):
-        for group in near_duplicates({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
+        for group in (
+            near_duplicates({id_: memory.text for id_, memory in by_id.items()})
+            if len(by_id) > 1
+            else []
+        ):
             found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
     return found
 
@@ -126,7 +166,13 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         return False
     best, *others = sorted(  # the clearest first
         group,
-        key=lambda memory: (is_user_stated(memory), bool(memory.key), memory.updated_at, len(memory.text), memory.id),
+        key=lambda memory: (
+            is_user_stated(memory),
+            bool(memory.key),
+            memory.updated_at,
+            len(memory.text),
+            memory.id,
+        ),
         reverse=True,
     )
     occurrences = sum(memory.particulars.occurrences for memory in group)
@@ -139,11 +185,21 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         particulars=replace(best.particulars, occurrences=occurrences),
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
-    draft.change(ActionKind.MERGE, scope, kept, *(as_superseded(memory, best.id) for memory in others), why=why)
+    draft.change(
+        ActionKind.MERGE,
+        scope,
+        kept,
+        *(as_superseded(memory, best.id) for memory in others),
+        why=why,
+    )
     return True
 
 
-CARRIED = frozenset(map(Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")))
+CARRIED = frozenset(
+    map(
+        Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")
+    )
+)
 """Kinds kept after the session that noted them."""
 SUMMARY_IMPORTANCE = 0.6
 """Slightly above that of its exchanges."""
@@ -155,7 +211,11 @@ _Slot = tuple[Layer, MemoryScope, str]
 
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     """Move the notes of these closed sessions to the project."""
-    active = {_slot_of(memory): memory.id for memory in draft.after.values() if memory.status is MemoryStatus.ACTIVE}
+    active = {
+        _slot_of(memory): memory.id
+        for memory in draft.after.values()
+        if memory.status is MemoryStatus.ACTIVE
+    }
     archived = {  # of the user's choices: an inference takes their place at no run
         _slot_of(memory)
         for memory in draft.after.values()
@@ -169,7 +229,9 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
             _carry_one(draft, noted, thread, active)
 
 
-def summarise_sessions(draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str]) -> None:
+def summarise_sessions(
+    draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str]
+) -> None:
     """Summarise closed sessions without a summary, or with newer exchanges.
 
     summary_of: the text of a session's summary; empty for none.
@@ -191,7 +253,9 @@ def summary_id(thread: str) -> str:
     return memory_id(Layer.SESSION, "", Kind.SUMMARY, "", integer_id("summary", thread))
 
 
-def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]) -> None:
+def _carry_one(
+    draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]
+) -> None:
     """active: place -> id of its memory; a place with a key has room for one."""
     memory = _project_memory(noted, thread)
     standing = active.get(_slot_of(memory), memory.id) if memory.key else memory.id
@@ -202,7 +266,13 @@ def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: di
     if known is not None and known.status in LIVE:
         memory = replace(known, evidence_count=known.evidence_count + noted.evidence_count)
     stepping_back = [as_superseded(each, memory.id) for each in (rival, noted) if each is not None]
-    draft.change(ActionKind.CARRY, "session", memory, *stepping_back, why=f"noted in the closed session {thread}")
+    draft.change(
+        ActionKind.CARRY,
+        "session",
+        memory,
+        *stepping_back,
+        why=f"noted in the closed session {thread}",
+    )
     active[_slot_of(memory)] = memory.id
 
 
@@ -215,14 +285,17 @@ def _project_memory(noted: Memory, thread: str) -> Memory:
         status=MemoryStatus.ACTIVE,
     )
     ordinal = integer_id("said", noted.key, statement_text(noted))
-    return memory_writer.make_memory(**parts, ordinal=ordinal, allow_pii=True)[0]  # redacted when it was stored
+    # Redacted when it was stored.
+    return memory_writer.make_memory(**parts, ordinal=ordinal, allow_pii=True)[0]
 
 
 def _slot_of(memory: Memory) -> _Slot:
     return (memory.layer, memory.scope, memory.key)
 
 
-def _summarise_one(draft: ConsolidationDraft, thread: str, exchanges: list[Memory], text: str) -> None:
+def _summarise_one(
+    draft: ConsolidationDraft, thread: str, exchanges: list[Memory], text: str
+) -> None:
     if not text.strip():
         return
     first = min(exchanges, key=lambda memory: (memory.created_at, memory.id))

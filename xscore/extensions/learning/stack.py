@@ -1,10 +1,11 @@
 """The project's stack, as shown by manifests and imports, for `consolidate` to note.
 
-Read are the indexed `pyproject.toml`, `package.json`, `Pipfile` and `requirements*.txt`, and the modules that code
-imports; nothing is run. What a dependency says is data (`stack.toml`). A part is noted as inferred: it cites the line
-of the manifest, and is stale when that changes, or names three files that import it. What examples and documents import
-shows nothing. Trade-off: only known packages count, and of several for one topic only one, unless another folder's
-manifest names another.
+Read are the indexed `pyproject.toml`, `package.json`, `Pipfile` and `requirements*.txt`, and the
+modules that code imports; nothing is run. What a dependency says is data (`stack.toml`). A part is
+noted as inferred: it cites the line of the manifest, and is stale when that changes, or names three
+files that import it. What examples and documents import shows nothing. Trade-off: only known
+packages count, and of several for one topic only one, unless another folder's manifest names
+another.
 """
 
 import json
@@ -27,7 +28,15 @@ from xscore.platform.hashing import integer_id
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
 from xscore.platform.toml_text import parse_toml
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.store import memory_writer
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation
@@ -40,10 +49,13 @@ MIN_IMPORTS = 3
 """Number of files that must import a package that no manifest names."""
 MAX_MANIFESTS = 50
 MAX_MANIFEST_BYTES = 1_000_000
-_MANIFEST = re.compile(r"(?:.*/)?(?:pyproject\.toml|package\.json|Pipfile|requirements[\w.-]*\.txt)\Z")
+_MANIFEST = re.compile(
+    r"(?:.*/)?(?:pyproject\.toml|package\.json|Pipfile|requirements[\w.-]*\.txt)\Z"
+)
 _NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modules|templates?)/")
 _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)/")
-"""Where code imports what the project itself need not use; tests count, since they use its tools."""
+"""Where code imports what the project itself need not use; tests count, since they use its
+tools."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 _ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 
@@ -72,7 +84,8 @@ class StackPart(Struct, frozen=True):
 
 
 def read_stack(store: Store) -> tuple[StackPart, ...]:
-    """Return the stack of the indexed files, by topic: one part each, and others that other folders' manifests name."""
+    """Return the stack of the indexed files, by topic: one part each, and others that other
+    folders' manifests name."""
     named, own = _named_in_manifests(store)
     importing = _importing_files(store.connection)
     by_topic: dict[str, list[tuple[tuple[bool, int, int], StackPart]]] = {}
@@ -91,16 +104,21 @@ def read_stack(store: Store) -> tuple[StackPart, ...]:
 
 
 def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
-    """Return the best of one topic, and of each other folder with a manifest of its own the best that differs."""
+    """Return the best of one topic, and of each other folder with a manifest of its own the best
+    that differs."""
     chosen = [best_first[0]]
     for part in best_first[1:]:
-        is_elsewhere = part.manifest is not None and all(part.manifest_folder != one.manifest_folder for one in chosen)
+        is_elsewhere = part.manifest is not None and all(
+            part.manifest_folder != one.manifest_folder for one in chosen
+        )
         if is_elsewhere and all(part.value != one.value for one in chosen):
             chosen.append(replace(part, folder=part.manifest_folder or "the top folder"))
     return chosen
 
 
-def note_stack(draft: ConsolidationDraft, shown: Collection[StackPart], *, erased: Collection[str]) -> None:
+def note_stack(
+    draft: ConsolidationDraft, shown: Collection[StackPart], *, erased: Collection[str]
+) -> None:
     """Note parts that no memory contradicts, update changed ones, archive those no longer shown.
 
     erased: ids that were removed and do not come back.
@@ -121,24 +139,42 @@ def note_stack(draft: ConsolidationDraft, shown: Collection[StackPart], *, erase
         draft.seen[memory.id] = draft.now
         known = draft.after.get(memory.id)
         if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
-            rivals = [one for one in noted if one.key == memory.key and one.id != memory.id and one.status in LIVE]
+            rivals = [
+                one
+                for one in noted
+                if one.key == memory.key and one.id != memory.id and one.status in LIVE
+            ]
             if known is not None:  # feedback may have changed its confidence since: keep that
-                memory = memory_writer.with_status(replace(known, superseded_by=""), MemoryStatus.ACTIVE)
-            shown_by = [f"{part.manifest.path}:{part.manifest.start_line} names it"] if part.manifest else []
+                memory = memory_writer.with_status(
+                    replace(known, superseded_by=""), MemoryStatus.ACTIVE
+                )
+            shown_by = (
+                [f"{part.manifest.path}:{part.manifest.start_line} names it"]
+                if part.manifest
+                else []
+            )
             shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
             why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
             draft.change(
-                ActionKind.INFER, "project", memory, *(as_superseded(one, memory.id) for one in rivals), why=why
+                ActionKind.INFER,
+                "project",
+                memory,
+                *(as_superseded(one, memory.id) for one in rivals),
+                why=why,
             )
             draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
     for memory in noted:
         if memory.id not in current and draft.after[memory.id].status in LIVE:
-            draft.archive("project", memory, why="no file shows it any more, or a memory says otherwise")
+            draft.archive(
+                "project", memory, why="no file shows it any more, or a memory says otherwise"
+            )
 
 
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all memories that were removed."""
-    found = connection.execute("SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,))
+    found = connection.execute(
+        "SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,)
+    )
     return frozenset(id_ for (id_,) in found.fetchall())
 
 
@@ -149,7 +185,8 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
         layer=Layer.PROJECT,
         kind=Kind.TECH_STACK,
         title=f"{part.key}: {part.value}",
-        text=f"Uses {part.value}{f' in {part.folder}' if part.folder else ''}." + details_text(details),
+        text=f"Uses {part.value}{f' in {part.folder}' if part.folder else ''}."
+        + details_text(details),
         ordinal=integer_id(ORIGIN, part.key, part.value),
         particulars=details,
         key=part.key,
@@ -165,7 +202,9 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
 def _known_packages() -> Mapping[str, tuple[str, str]]:
     """Package -> topic and usual name."""
     data = tomllib.loads(Path(__file__).with_name("stack.toml").read_text("utf-8"))
-    pairs = [(topic, word.partition("=")) for topic, words in data.items() for word in words.split()]
+    pairs = [
+        (topic, word.partition("=")) for topic, words in data.items() for word in words.split()
+    ]
     return {package: (topic, name or package) for topic, (package, _, name) in pairs}
 
 
@@ -173,7 +212,9 @@ def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """Package -> importing files, tests included."""
     found: dict[str, set[str]] = {}
     entities = read_with_bodies(connection, "path", _ENTITIES)
-    for path, imported in {(path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())}:
+    for path, imported in {
+        (path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())
+    }:
         if _ASIDE.search(path):
             continue
         module = str(imported).partition(":")[0]
@@ -191,7 +232,9 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
     with opened_folder(store.root.path) as top:
         for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
             try:
-                text = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES).decode("utf-8")
+                text = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES).decode(
+                    "utf-8"
+                )
                 packages, name = _read_manifest(path, text)
                 own.add(name)
                 for package in packages & _known_packages().keys() - named.keys():
@@ -203,7 +246,10 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
 
 
 def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
-    """Return a manifest's packages and the project's own name. Raises ValueError, RecursionError."""
+    """Return a manifest's packages and the project's own name.
+
+    Raises ValueError, RecursionError.
+    """
     if path.endswith(".txt"):
         return set(_requirements(text.splitlines())), ""
     data: object = json.loads(text) if path.endswith(".json") else parse_toml(text)
@@ -211,13 +257,17 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     if path.endswith("package.json"):
         groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
         manager = str(root.get("packageManager", "")).partition("@")[0]
-        return {manager, *(_normalized(name) for group in groups for name in _table(root.get(group)))}, str(
-            root.get("name", "")
-        )
+        return {
+            manager,
+            *(_normalized(name) for group in groups for name in _table(root.get(group))),
+        }, str(root.get("name", ""))
     project, tools = _table(root.get("project")), _table(root.get("tool"))
     poetry = _table(tools.get("poetry"))
     lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
-    lists += [*_table(project.get("optional-dependencies")).values(), *_table(root.get("dependency-groups")).values()]
+    lists += [
+        *_table(project.get("optional-dependencies")).values(),
+        *_table(root.get("dependency-groups")).values(),
+    ]
     tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
     tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
     found = {_normalized(name) for table in tables for name in _table(table)}

@@ -1,9 +1,10 @@
 """From projects to the user: what at least 3 projects, and half of all, say becomes a preference.
 
-Confidence is the share of projects. A stated preference is never replaced by an inference, an erased one never comes
-back, a project's deliberate choice is marked as an exception, and what the latest projects do without fades faster.
-`suggestions` names what the user usually does and this project says nothing about; nothing is applied. Trade-off: only
-keyed memories are compared, and projects that say nothing about a key count against it.
+Confidence is the share of projects. A stated preference is never replaced by an inference, an
+erased one never comes back, a project's deliberate choice is marked as an exception, and what the
+latest projects do without fades faster. `suggestions` names what the user usually does and this
+project says nothing about; nothing is applied. Trade-off: only keyed memories are compared, and
+projects that say nothing about a key count against it.
 """
 
 from collections import defaultdict
@@ -21,7 +22,14 @@ from xscore.extensions.learning.draft import (
     is_user_stated,
 )
 from xscore.extensions.learning.feedback import Signal, changed_confidence
-from xscore.pipeline.contradictions import NAMED, VALUE_WORDS, choice_in_text, chosen_value, normalized, topic_of_key
+from xscore.pipeline.contradictions import (
+    NAMED,
+    VALUE_WORDS,
+    choice_in_text,
+    chosen_value,
+    normalized,
+    topic_of_key,
+)
 from xscore.platform.hashing import integer_id
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import Observation
@@ -34,8 +42,8 @@ from xscore.store.store import Store
 Choice = tuple[str, str]
 """What something is about (a topic) and what is chosen, in comparable form."""
 _USUAL = (
-    "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
-    " AND coalesce(json_extract(attrs, '$.polarity'), '') <> 'antipattern'"
+    "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND"
+    " confidence >= ? AND coalesce(json_extract(attrs, '$.polarity'), '') <> 'antipattern'"
 )
 
 
@@ -66,16 +74,28 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     user = store.user_connection()
     if user is None:
         return Suggestions("", ())
-    known = memory_rows.select_memories(store.connection, "source <> 'index' AND status IN ('active', 'stale')", ())
-    settled = {topic_of_key(memory.key) for memory in known} | {topic_of_key(key) for key in muted_keys(store)}
+    known = memory_rows.select_memories(
+        store.connection, "source <> 'index' AND status IN ('active', 'stale')", ()
+    )
+    settled = {topic_of_key(memory.key) for memory in known} | {
+        topic_of_key(key) for key in muted_keys(store)
+    }
     told = normalized(
-        "\n".join(f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in HISTORY_KINDS)
+        "\n".join(
+            f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in HISTORY_KINDS
+        )
     )
     doing: dict[Choice, set[str]] = defaultdict(set)
     for each in list_observations(user):
         doing[_choice(each)].add(each.project)
     found = [
-        Suggestion(memory.key, chosen_value(memory), memory.id, memory.confidence, len(doing[_choice(memory)]))
+        Suggestion(
+            memory.key,
+            chosen_value(memory),
+            memory.id,
+            memory.confidence,
+            len(doing[_choice(memory)]),
+        )
         for memory in memory_rows.select_memories(user, _USUAL, (at_least,))
         if topic_of_key(memory.key) not in settled and normalized(chosen_value(memory)) not in told
     ]
@@ -92,17 +112,26 @@ def set_muted(store: Store, key: str, *, muted: bool, now: float) -> bool:
         sql = "INSERT INTO muted_key (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
         return store.home_of(Layer.USER).execute(sql, (key, now)).rowcount > 0
     user = store.user_connection()
-    return user is not None and user.execute("DELETE FROM muted_key WHERE key = ?", (key,)).rowcount > 0
+    return (
+        user is not None
+        and user.execute("DELETE FROM muted_key WHERE key = ?", (key,)).rowcount > 0
+    )
 
 
 def muted_keys(store: Store) -> tuple[str, ...]:
     """Return the muted keys, sorted."""
     user = store.user_connection()
-    return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
+    return (
+        ()
+        if user is None
+        else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
+    )
 
 
 def _choice(of: Memory | Observation) -> Choice:
-    return topic_of_key(of.key), normalized(of.value if isinstance(of, Observation) else chosen_value(of))
+    return topic_of_key(of.key), normalized(
+        of.value if isinstance(of, Observation) else chosen_value(of)
+    )
 
 
 def _sentence(found: Sequence[Suggestion]) -> str:
@@ -144,14 +173,21 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
         if count < rules.promote_projects or count < rules.promote_support * of:
             continue
         newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
-        confidence = min(1.0, rules.inferred_confidence * count / of / max(rules.promote_support, 1e-9))
+        confidence = min(
+            1.0, rules.inferred_confidence * count / of / max(rules.promote_support, 1e-9)
+        )
         rank = (count, newest.seen_at, value)
         if topic not in best or rank > best[topic][0]:
-            best[topic] = (rank, Promotion(newest.key, newest.value, newest.kind, count, of, confidence))
+            best[topic] = (
+                rank,
+                Promotion(newest.key, newest.value, newest.kind, count, of, confidence),
+            )
     return [best[key][1] for key in sorted(best)]
 
 
-COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
+COMPARED = frozenset(
+    {Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE}
+)
 """Kinds whose agreement across projects describes their user."""
 
 
@@ -178,11 +214,13 @@ def compare_observations(
     project: str,
     projects: Mapping[str, float],
 ) -> ObservationChanges:
-    """Compare this project's statements with the recorded ones; the actions are in the user's draft."""
+    """Compare this project's statements with the recorded ones; the actions are in the user's
+    draft."""
     said, now = {each.key: each for each in known if each.project == project}, user.now
     # where several memories speak of a key, what was decided counts, then the latest
     comparable = sorted(
-        _comparable(repository), key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
+        _comparable(repository),
+        key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id),
     )
     saying, new = {memory.key: memory for memory in comparable}, list[Observation]()
     for key, memory in sorted(saying.items()):
@@ -200,8 +238,11 @@ def compare_observations(
     return ObservationChanges(project, tuple(new), ended, (*kept, *new), adopts, seen)
 
 
-def promote_preferences(user: ConsolidationDraft, changes: ObservationChanges, *, forgotten: Collection[str]) -> None:
-    """Promote what enough projects state to the user. forgotten: ids that were erased and must stay so."""
+def promote_preferences(
+    user: ConsolidationDraft, changes: ObservationChanges, *, forgotten: Collection[str]
+) -> None:
+    """Promote what enough projects state to the user. forgotten: ids that were erased and must stay
+    so."""
     by_topic: dict[str, list[Memory]] = defaultdict(list)
     for memory in _keyed(user):
         by_topic[topic_of_key(memory.key)].append(memory)
@@ -217,15 +258,22 @@ def promote_preferences(user: ConsolidationDraft, changes: ObservationChanges, *
                 _adopt(user, agreeing, why)
             continue
         promoted = user_memory(found, now=user.now)
-        # what the user said holds, though it may be archived by now, unless something newer took its place
-        is_stated = any(is_user_stated(each) and each.status is not MemoryStatus.SUPERSEDED for each in about)
-        # what was archived, itself or as what took its place, comes back only with more projects than it had then
+        # what the user said holds, though it may be archived by now, unless something newer took
+        # its place
+        is_stated = any(
+            is_user_stated(each) and each.status is not MemoryStatus.SUPERSEDED for each in about
+        )
+        # what was archived, itself or as what took its place, comes back only with more projects
+        # than it had then
         is_news = all(
-            _successor(user, each).status is not MemoryStatus.ARCHIVED or found.projects > each.evidence_count
+            _successor(user, each).status is not MemoryStatus.ARCHIVED
+            or found.projects > each.evidence_count
             for each in same
         )
         if promoted.id not in forgotten and is_news and not is_stated:
-            stepping_back = [as_superseded(each, promoted.id) for each in about if each.status in LIVE]
+            stepping_back = [
+                as_superseded(each, promoted.id) for each in about if each.status in LIVE
+            ]
             user.change(ActionKind.PROMOTE, "user", promoted, *stepping_back, why=why)
 
 
@@ -241,7 +289,8 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
 
 
 def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges) -> set[str]:
-    """Return the ids of preferences that none of the latest projects shares, except deliberate exceptions."""
+    """Return the ids of preferences that none of the latest projects shares, except deliberate
+    exceptions."""
     said: dict[str, dict[str, Observation]] = defaultdict(dict)
     for each in changes.observed:
         said[topic_of_key(each.key)][each.project] = each
@@ -251,7 +300,11 @@ def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges) 
         choice = _choice(memory)
         about = said[choice[0]]
         shares = {name for name, each in about.items() if _choice(each) == choice}
-        excepted = {name for name, each in about.items() if each.kind == Kind.DECISION and name not in shares}
+        excepted = {
+            name
+            for name, each in about.items()
+            if each.kind == Kind.DECISION and name not in shares
+        }
         latest = [name for name in newest_first if name not in excepted][:most]
         if len(latest) == most and not shares.intersection(latest):
             found.add(memory.id)
@@ -263,11 +316,17 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
     preferences = {topic_of_key(each.key): each for each in _keyed(user) if each.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
-        if preference is None or not is_user_stated(memory) or _choice(memory) == _choice(preference):
+        if (
+            preference is None
+            or not is_user_stated(memory)
+            or _choice(memory) == _choice(preference)
+        ):
             continue
         if memory.particulars.exception_of == preference.id:
             continue
-        marked = replace(memory, particulars=replace(memory.particulars, exception_of=preference.id))
+        marked = replace(
+            memory, particulars=replace(memory.particulars, exception_of=preference.id)
+        )
         reason = memory.particulars.rationale or "chosen explicitly"
         why = f"{chosen_value(memory)} here, {chosen_value(preference)} usually: {reason}"
         repository.change(ActionKind.EXCEPT, "user", marked, why=why)
@@ -298,7 +357,11 @@ def _adopt(user: ConsolidationDraft, memory: Memory, why: str) -> None:
 def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
     """Follow `superseded_by` to the current memory."""
     passed = set[str]()
-    while memory.status is MemoryStatus.SUPERSEDED and memory.superseded_by in user.after and memory.id not in passed:
+    while (
+        memory.status is MemoryStatus.SUPERSEDED
+        and memory.superseded_by in user.after
+        and memory.id not in passed
+    ):
         passed.add(memory.id)
         memory = user.after[memory.superseded_by]
     return memory

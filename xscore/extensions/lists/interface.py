@@ -1,8 +1,9 @@
 """`xscore.judge`: score every item of a list against a question, from any Python code.
 
-`judge` returns when all is settled, `judge_async` does so within a running loop, and `judge_stream` yields rows as they
-are settled, in memory that does not grow. One class judges for all three. Trade-off: the default store is shared by all
-lists of this user, so that the same texts and question are never paid for twice, whatever program asks.
+`judge` returns when all is settled, `judge_async` does so within a running loop, and `judge_stream`
+yields rows as they are settled, in memory that does not grow. One class judges for all three.
+Trade-off: the default store is shared by all lists of this user, so that the same texts and
+question are never paid for twice, whatever program asks.
 """
 
 import asyncio
@@ -39,15 +40,20 @@ class JudgeOptions(JudgingOptions, total=False):
     """Options of `judge`, `judge_async` and `judge_stream`."""
 
     column: str | Sequence[str]
-    """Where the text of a mapping or frame is: one, or several, shown as lines `name: value`. Default: `text`."""
+    """Where the text of a mapping or frame is: one, or several, shown as lines `name: value`.
+    Default: `text`."""
     id: str
-    """The column of ids, of any type. Default: `id` if there is one, otherwise the position from 0."""
+    """The column of ids, of any type. Default: `id` if there is one, otherwise the position from
+    0."""
     store: Path | str | None
-    """Folder in which judgments are kept; None: keep nothing. Default: a folder in the user's cache."""
+    """Folder in which judgments are kept; None: keep nothing. Default: a folder in the user's
+    cache."""
     observer: Observer
-    """Told of progress, in another thread than the caller's where `judge` is called. Default: a notebook shows it."""
+    """Told of progress, in another thread than the caller's where `judge` is called. Default: a
+    notebook shows it."""
     settings: Settings
-    """With the judge and the caps in it. Default: the user's file and the environment, as the command line does."""
+    """With the judge and the caps in it. Default: the user's file and the environment, as the
+    command line does."""
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -63,13 +69,18 @@ _KINDS: dict[str, tuple[type, ...]] = {
 class JudgedStream:
     """Rows of a list as they are settled: iterate it with `for` or `async for`, once."""
 
-    def __init__(self, runs: AsyncGenerator[tuple[int, list[JudgedItem]], None], judging: ListJudging) -> None:
+    def __init__(
+        self, runs: AsyncGenerator[tuple[int, list[JudgedItem]], None], judging: ListJudging
+    ) -> None:
         self._runs, self._judging = runs, judging
         self._lock = threading.Lock()
 
     @property
     def receipt(self) -> ListReceipt:
-        """The receipt of the run so far, rows not given yet included. Raises UsageError before the first row."""
+        """The receipt of the run so far, rows not given yet included.
+
+        Raises UsageError before the first row.
+        """
         if not self._judging.has_begun:
             raise UsageError("nothing was judged yet", hint="Iterate the stream first.")
         return self._judging.receipt()
@@ -77,7 +88,9 @@ class JudgedStream:
     @contextmanager
     def _only_reader(self) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
-            raise UsageError("this stream is being read already", hint="Give each reader a stream of its own.")
+            raise UsageError(
+                "this stream is being read already", hint="Give each reader a stream of its own."
+            )
         try:
             yield
         finally:
@@ -105,19 +118,24 @@ class JudgedStream:
 def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     """Score every item against the question, 0..1; every item gets an outcome.
 
-    items: strings, mappings, a polars or pandas frame, Arrow data, or an iterator or generator of these.
-    Returns one row per item in their order, columns `id, score, outcome, cause, reason, dollars`: a frame of the same
-    library for a frame, else `JudgedItems`. An item that could not be judged has a cause, never a score of 0.
+    items: strings, mappings, a polars or pandas frame, Arrow data, or an iterator or generator of
+        these.
+    Returns one row per item in their order, columns `id, score, outcome, cause, reason, dollars`: a
+    frame of the same library for a frame, else `JudgedItems`. An item that could not be judged has
+    a cause, never a score of 0.
     A frame has no receipt, so what that would say, as that no model judged, is a UserWarning.
-    Equal texts are judged once; what an earlier call judged is cached. Judgments are kept as they are paid for.
+    Equal texts are judged once; what an earlier call judged is cached. Judgments are kept as they
+    are paid for.
 
-    It works in threads of its own, one of which reads what may block, so it may be called where an event loop runs,
-    and a deadline or Ctrl-C does not wait for an iterator that blocks; what it uses must allow that, as a SQLite
-    connection with `check_same_thread=False` does. Secrets and personal data are redacted, as in tasks.
+    It works in threads of its own, one of which reads what may block, so it may be called where an
+    event loop runs, and a deadline or Ctrl-C does not wait for an iterator that blocks; what it
+    uses must allow that, as a SQLite connection with `check_same_thread=False` does. Secrets and
+    personal data are redacted, as in tasks.
 
-    Raises UsageError if `items` is no list, lacks the column, or is an iterator of over 100,000 items where no model
-    judges; NoUsableModel, AuthenticationFailed and the like if nothing can be judged; StoreUntrusted for another user's
-    store; SourceFailed if the iterator raises anything; Interrupted after Ctrl-C, whose `receipt` is what
+    Raises UsageError if `items` is no list, lacks the column, or is an iterator of over 100,000
+    items where no model judges; NoUsableModel, AuthenticationFailed and the like if nothing can be
+    judged; StoreUntrusted for another user's store; SourceFailed if the iterator raises anything;
+    Interrupted after Ctrl-C, whose `receipt` is what
     would have been returned. Other errors carry `receipt` and `judged`.
     """
     with closing(Portal()) as portal:
@@ -127,8 +145,8 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
 async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     """Do what `judge` does within a running event loop; items may also be an async iterator.
 
-    When its task is cancelled, calls in flight end and are kept; then CancelledError is raised, with what would have
-    been returned as its argument.
+    When its task is cancelled, calls in flight end and are kept; then CancelledError is raised,
+    with what would have been returned as its argument.
     """
     before = cancellations()
     found = await _judged(question, items, options)
@@ -138,7 +156,8 @@ async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]
 
 
 def _like(items: Any, found: JudgedItems) -> Any:
-    """Return the table in the library of the items; a frame has no receipt, so its warnings are given as Python's."""
+    """Return the table in the library of the items; a frame has no receipt, so its warnings are
+    given as Python's."""
     table = found.like(items)
     if table is not found:
         for said in found.receipt.warnings:
@@ -160,11 +179,13 @@ async def _judged(question: str, items: Any, options: JudgeOptions) -> JudgedIte
 
 
 def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> JudgedStream:
-    """Judge as `judge` does, and yield a row as soon as it is settled, in memory that does not grow with the list.
+    """Judge as `judge` does, and yield a row as soon as it is settled, in memory that does not grow
+    with the list.
 
-    Runs of about a thousand items come in the order in which they are settled. Reading the items waits for the
-    rows to be taken; only the lexical judge reads the whole list first. Leave the loop to stop: what was judged is
-    kept. Raises what `judge` raises, when iterated.
+    Runs of about a thousand items come in the order in which they are settled. Reading the items
+    waits for the
+    rows to be taken; only the lexical judge reads the whole list first. Leave the loop to stop:
+    what was judged is kept. Raises what `judge` raises, when iterated.
     """
     judging = _prepared(question, items, options)
     return JudgedStream(_opened(judging, options), judging)
@@ -196,21 +217,29 @@ def _settings(options: JudgeOptions) -> Settings:
         return load_with_options(options, None).settings
     for setting, name in OPTION_OF_SETTING.items():
         if options.get(name) is not None:
-            raise UsageError(f"settings= is given, and so is {name}=", hint=f"Set {setting} in the settings.")
+            raise UsageError(
+                f"settings= is given, and so is {name}=", hint=f"Set {setting} in the settings."
+            )
     return with_rubric(given, options)
 
 
-async def _opened(judging: ListJudging, options: JudgeOptions) -> AsyncGenerator[tuple[int, list[JudgedItem]], None]:
+async def _opened(
+    judging: ListJudging, options: JudgeOptions
+) -> AsyncGenerator[tuple[int, list[JudgedItem]], None]:
     """Judge with the store open."""
     with ExitStack() as stack:
         chosen = options.get("store", user_cache_dir() / "lists")
         users = user_data_dir(judging.settings.store.user_data_dir)
         if chosen is None:
-            chosen = users = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xscore-")))
+            chosen = users = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="xscore-"))
+            )
         folder = Path(chosen).expanduser().absolute()
         root = RepositoryRoot(folder, git_dir=None, store_dir=folder)
         trust = judging.settings.store.trust
-        store = stack.enter_context(Store.open(root, user_data_dir=users, trust=trust, user_learning=False))
+        store = stack.enter_context(
+            Store.open(root, user_data_dir=users, trust=trust, user_learning=False)
+        )
         async with aclosing(judging.runs(store)) as runs:
             async for run in runs:
                 yield run

@@ -1,14 +1,23 @@
-"""Read the items that a caller passes (strings, mappings, frames, Arrow, or an iterator of any), and make their rows.
+"""Read the items that a caller passes (strings, mappings, frames, Arrow, or an iterator of any),
+and make their rows.
 
-A cell without text keeps its row and is never sent. No frame library is imported: a frame is known by what it can do,
-and read in slices. An iterator may block, so it is read in a thread of its own, or a task if it is async. Trade-off:
-every item becomes Python strings, about a microsecond each.
+A cell without text keeps its row and is never sent. No frame library is imported: a frame is known
+by what it can do, and read in slices. An iterator may block, so it is read in a thread of its own,
+or a task if it is async. Trade-off: every item becomes Python strings, about a microsecond each.
 """
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import copy_context
 from decimal import Decimal
@@ -33,7 +42,15 @@ LOOK_S = 0.25
 """Seconds between looks at what the reader has."""
 LEAVE_S = 1.0
 """Most seconds that an async iterator may take to end when it is cancelled."""
-_COLLECTIONS: tuple[type, ...] = (list, tuple, set, frozenset, deque, type({}.keys()), type({}.values()))
+_COLLECTIONS: tuple[type, ...] = (
+    list,
+    tuple,
+    set,
+    frozenset,
+    deque,
+    type({}.keys()),
+    type({}.values()),
+)
 GO_ON = "Earlier judgments are kept; pass the list again to continue."
 _FORMS = "Give strings, mappings, a polars or pandas frame, Arrow data, or an iterator of these."
 
@@ -55,7 +72,10 @@ class ItemForm(NamedTuple):
     """Empty: `id` if there is one, else the position."""
 
     def items_of(self, element: Any, position: int) -> Iterable[Sequence[Item]]:
-        """Return the items of one element of a list, in groups. position: of its first, from 0. Raises UsageError."""
+        """Return the items of one element of a list, in groups. position: of its first, from 0.
+
+        Raises UsageError.
+        """
         if hasattr(element, "as_py"):  # of an Arrow array
             element = element.as_py()
         if element is None or isinstance(element, str | float):
@@ -64,7 +84,10 @@ class ItemForm(NamedTuple):
             return ((self._of_mapping(element, position),),)
         if is_frame(element):
             return self.of_frame(element, position)
-        raise UsageError(f"item {position} is a `{type(element).__name__}`, neither text nor a mapping", hint=_FORMS)
+        raise UsageError(
+            f"item {position} is a `{type(element).__name__}`, neither text nor a mapping",
+            hint=_FORMS,
+        )
 
     def of_frame(self, frame: Any, position: int) -> Iterator[Sequence[Item]]:
         """Yield the items of a frame, a slice at a time."""
@@ -73,17 +96,28 @@ class ItemForm(NamedTuple):
         id_column = self._id_among(names)
         for name in (*wanted, id_column):
             if names.count(name) > 1:
-                raise UsageError(f"the frame has {names.count(name)} columns `{name}`", hint="Rename one of them.")
+                raise UsageError(
+                    f"the frame has {names.count(name)} columns `{name}`",
+                    hint="Rename one of them.",
+                )
         for start in range(0, len(frame), SLICE_ROWS):
             cells = _cells(frame, start, [*wanted, *((id_column,) if id_column else ())])
             rows = len(cells[wanted[0]])
-            ids = cells[id_column] if id_column else range(position + start, position + start + rows)
-            yield [Item(id_, self._text({name: cells[name][at] for name in wanted})) for at, id_ in enumerate(ids)]
+            ids = (
+                cells[id_column] if id_column else range(position + start, position + start + rows)
+            )
+            yield [
+                Item(id_, self._text({name: cells[name][at] for name in wanted}))
+                for at, id_ in enumerate(ids)
+            ]
 
     def _of_mapping(self, given: Mapping[str, Any], position: int) -> Item:
         wanted = self._wanted(given, f"item {position}")
         id_column = self._id_among(given)
-        return Item(given[id_column] if id_column else position, self._text({name: given[name] for name in wanted}))
+        return Item(
+            given[id_column] if id_column else position,
+            self._text({name: given[name] for name in wanted}),
+        )
 
     def _wanted(self, names: Iterable[str], what: str) -> tuple[str, ...]:
         wanted = self.columns or ("text",)
@@ -96,7 +130,9 @@ class ItemForm(NamedTuple):
 
     def _id_among(self, names: Iterable[str]) -> str:
         if self.id and self.id not in names:
-            raise UsageError(f"there is no column `{self.id}`", hint="Name one that every item has with `id=`.")
+            raise UsageError(
+                f"there is no column `{self.id}`", hint="Name one that every item has with `id=`."
+            )
         return self.id or ("id" if "id" in names else "")
 
     @staticmethod
@@ -121,7 +157,8 @@ def is_frame(given: object) -> bool:
 
 
 def is_in_memory(given: object) -> bool:
-    """Return whether reading all of it cannot block: a collection, a frame, or a series or array of one."""
+    """Return whether reading all of it cannot block: a collection, a frame, or a series or array of
+    one."""
     return isinstance(given, _COLLECTIONS) or is_frame(given) or hasattr(type(given), "__array__")
 
 
@@ -133,10 +170,11 @@ def require_list(given: object) -> None:
 
 
 async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:
-    """Yield the items of a list, element by element. Raises UsageError, and SourceFailed from what the iterator raises.
+    """Yield the items of a list, element by element. Raises UsageError, and SourceFailed from what
+    the iterator raises.
 
-    ahead: most elements of an iterator that wait to be taken. When this is cancelled, they are still yielded. An
-    iterator that blocks gives empty groups.
+    ahead: most elements of an iterator that wait to be taken. When this is cancelled, they are
+        still yielded. An iterator that blocks gives empty groups.
     """
     position = 0
     async with aclosing(_elements(given, ahead)) as parts:
@@ -162,7 +200,8 @@ async def _elements(given: Any, ahead: int) -> AsyncGenerator[Iterable[Any], Non
 
 
 class _ThreadReader:
-    """Reads an iterator in a thread of its own, so that one which blocks delays neither a deadline nor Ctrl-C."""
+    """Reads an iterator in a thread of its own, so that one which blocks delays neither a deadline
+    nor Ctrl-C."""
 
     def __init__(self, given: Any, ahead: int) -> None:
         self._given, self._ahead = given, ahead
@@ -173,7 +212,10 @@ class _ThreadReader:
         self._failure: BaseException | None = None
 
     async def parts(self) -> AsyncGenerator[list[Any], None]:
-        """Yield what was read since the last time, perhaps nothing. Raises SourceFailed if the iterator raises."""
+        """Yield what was read since the last time, perhaps nothing.
+
+        Raises SourceFailed if the iterator raises.
+        """
         self._begin()
         cancelled: asyncio.CancelledError | None = None
         try:
@@ -197,7 +239,9 @@ class _ThreadReader:
             raise SourceFailed("reading the next item failed", hint=GO_ON) from self._failure
 
     def _begin(self) -> None:
-        threading.Thread(target=copy_context().run, args=(self._work,), name="xscore-items", daemon=True).start()
+        threading.Thread(
+            target=copy_context().run, args=(self._work,), name="xscore-items", daemon=True
+        ).start()
 
     async def _leave(self) -> None:
         self._has_room.set()
@@ -215,7 +259,8 @@ class _ThreadReader:
     def _until_ended(self) -> Iterator[None]:
         try:
             yield
-        except BaseException as error:  # also SystemExit, which would end the thread in silence, or the loop
+        # Also SystemExit, which would end the thread in silence, or the loop.
+        except BaseException as error:
             self._failure = error
         self._is_ended = True
         self._tell()
@@ -231,7 +276,8 @@ class _ThreadReader:
 
 
 class _TaskReader(_ThreadReader):
-    """Reads an async iterator in a task of its own, so that what came is judged while the next item is awaited."""
+    """Reads an async iterator in a task of its own, so that what came is judged while the next item
+    is awaited."""
 
     def _begin(self) -> None:
         self._has_room: asyncio.Event = asyncio.Event()
@@ -252,7 +298,8 @@ class _TaskReader(_ThreadReader):
 
 
 def _column_names(frame: Any) -> Iterable[Any]:
-    return list(frame.schema.names) if hasattr(frame, "column_names") else list(frame.columns)  # Arrow; the others
+    # Arrow; the others.
+    return list(frame.schema.names) if hasattr(frame, "column_names") else list(frame.columns)
 
 
 def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -261,7 +308,10 @@ def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]
         there, part = [str(name) for name in frame.columns], frame.iloc[start : start + SLICE_ROWS]
         return {name: part.iloc[:, there.index(name)].tolist() for name in names}
     part = frame.slice(start, SLICE_ROWS)  # polars and pyarrow
-    return {name: part[name].to_list() if hasattr(part[name], "to_list") else part[name].to_pylist() for name in names}
+    return {
+        name: part[name].to_list() if hasattr(part[name], "to_list") else part[name].to_pylist()
+        for name in names
+    }
 
 
 def _text_of(cell: Any) -> str | None:
@@ -291,7 +341,9 @@ class ItemRun(Struct):
 
     def redact_items(self, *, allow_pii: bool) -> None:
         """Redact the texts and hash each, once. allow_pii: leave personal data in."""
-        texts = [one.text if one.text and len(one.text) <= LONGEST_ITEM else "" for one in self.items]
+        texts = [
+            one.text if one.text and len(one.text) <= LONGEST_ITEM else "" for one in self.items
+        ]
         literals, rules = find_literals(texts, prose=True), () if allow_pii else rules_among(texts)
         for text in texts:
             name = ""
@@ -305,17 +357,22 @@ class ItemRun(Struct):
     def rows(
         self, results: Mapping[str, Outcome], paid: Mapping[str, Decimal | None], absent: Unjudged
     ) -> list[JudgedItem]:
-        """Return a row for each item. results: of what was to be judged. absent: why the others have no score."""
+        """Return a row for each item. results: of what was to be judged. absent: why the others
+        have no score."""
         rows, seen = [], set[str]()
         for item, name in zip(self.items, self.hashes, strict=True):
             if judgment := self.known.get(name):
-                rows.append(JudgedItem(item.id, judgment.score, "cached", "", judgment.reason, ZERO_USD))
+                rows.append(
+                    JudgedItem(item.id, judgment.score, "cached", "", judgment.reason, ZERO_USD)
+                )
                 continue
             found = results.get(name)
             result = found.result if found else absent if name else _unjudgeable(item)
             usd = ZERO_USD if name in seen else paid.get(name, ZERO_USD)
             if isinstance(result, Unjudged):
-                rows.append(JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd))
+                rows.append(
+                    JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd)
+                )
             else:
                 is_new = name not in seen and found is not None and found.origin is Origin.JUDGED
                 outcome = "judged" if is_new else "cached"
@@ -327,5 +384,7 @@ class ItemRun(Struct):
 def _unjudgeable(item: Item) -> Unjudged:
     if item.text is None or len(item.text) <= LONGEST_ITEM:
         return Unjudged("", UnjudgedCause.UNREADABLE, "there is no text")
-    detail = f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
+    detail = (
+        f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
+    )
     return Unjudged("", UnjudgedCause.TOO_LONG, detail)

@@ -1,10 +1,11 @@
 """Judge a list of any length in flat memory, by the engine that judges lists of questions.
 
-A run of items is a question of its own there: its contents are looked up in the store, the rest is judged, and its rows
-are given when all of them are settled. The judges are those of a turn, with texts from memory and no stored packs: an
-item has no place beside others, so nothing orders the judging. Reading stays at most `MOST_RUNS` ahead of the caller.
-After a cap, a deadline or a failed host, items already in memory are still looked up; an iterator is not read any
-further. Trade-off: rows come by runs, so the first of a slow host wait for their neighbours.
+A run of items is a question of its own there: its contents are looked up in the store, the rest is
+judged, and its rows are given when all of them are settled. The judges are those of a turn, with
+texts from memory and no stored packs: an item has no place beside others, so nothing orders the
+judging. Reading stays at most `MOST_RUNS` ahead of the caller. After a cap, a deadline or a failed
+host, items already in memory are still looked up; an iterator is not read any further. Trade-off:
+rows come by runs, so the first of a slow host wait for their neighbours.
 """
 
 import asyncio
@@ -33,7 +34,13 @@ from xscore.pipeline.pool import Pool, PooledTurn, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform import tokens
-from xscore.platform.errors import ProviderError, SourceFailed, UnknownModel, UsageError, XscoreError
+from xscore.platform.errors import (
+    ProviderError,
+    SourceFailed,
+    UnknownModel,
+    UsageError,
+    XscoreError,
+)
 from xscore.platform.processes import random_hex
 from xscore.platform.text import encodable_text
 from xscore.prompts.turn_text import turn_block
@@ -55,7 +62,8 @@ MOST_RUNS = 16
 FILL_S = 0.25
 """Seconds for which a run is filled from a slow iterator."""
 MOST_WITHOUT_MODEL = 100_000
-"""Most items of an iterator, which may be endless, that are judged by their words: all are in memory at once."""
+"""Most items of an iterator, which may be endless, that are judged by their words: all are in
+memory at once."""
 
 
 class ListModelFactory(ModelJudgeFactory, frozen=True, kw_only=True):
@@ -89,9 +97,14 @@ class ListLexicalFactory(LexicalJudgeFactory, frozen=True, kw_only=True):
     shown: Callable[[str], str]
     """See `ListModelFactory`."""
 
-    async def open(self, resources: TurnResources, asked: PooledTurn, sample: int = 0) -> LexicalJudge:
+    async def open(
+        self, resources: TurnResources, asked: PooledTurn, sample: int = 0
+    ) -> LexicalJudge:
         """Return the judge of these items."""
-        vectors = [(one.id, term_vector(self.shown(one.id), path="", entity="")) for one in asked.pool.candidates]
+        vectors = [
+            (one.id, term_vector(self.shown(one.id), path="", entity=""))
+            for one in asked.pool.candidates
+        ]
         return LexicalJudge(lambda: vectors, reasons_from=self.settings.judge.reasons_from)
 
 
@@ -109,7 +122,9 @@ def list_judge(
 class ListJudging:
     """One list that is judged. `runs` is called once; the receipt is complete when it has ended."""
 
-    def __init__(self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer) -> None:
+    def __init__(
+        self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer
+    ) -> None:
         """Settings name the judge, its rubric and the caps. observer: told of progress."""
         asked = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
         self._turn = Turn(task=asked, fresh=True)
@@ -133,10 +148,13 @@ class ListJudging:
         return hasattr(self, "_parts")
 
     async def runs(self, store: Store) -> AsyncGenerator[tuple[int, list[JudgedItem]], None]:
-        """Yield the number and the rows of each run of items, in the order in which they are settled.
+        """Yield the number and the rows of each run of items, in the order in which they are
+        settled.
 
-        Ctrl-C and a cancelled task end the judging, and the rows of what was read still come. Leaving early
-        lets calls in flight finish for a moment, and keeps what they bought. Raises SourceFailed after the last
+        Ctrl-C and a cancelled task end the judging, and the rows of what was read still come.
+        Leaving early
+        lets calls in flight finish for a moment, and keeps what they bought. Raises SourceFailed
+        after the last
         row where reading an item failed, and what `judge_list` raises, each with the receipt.
         """
         self._began = time.monotonic()
@@ -161,7 +179,8 @@ class ListJudging:
             raise self._source_failed(self._failure)
 
     def receipt(self, charged: Decimal | None = None) -> ListReceipt:
-        """Return the receipt of the rows so far. charged: dollars by the ledger, if judging has failed."""
+        """Return the receipt of the rows so far. charged: dollars by the ledger, if judging has
+        failed."""
         judge, end, causes = self._parts.judge, self._end, Counter[str]()
         for (_, cause), count in self._counts.items():
             causes[cause] += count
@@ -191,7 +210,9 @@ class ListJudging:
             judge=judge,
             answerer=None,
             index=_refuse_index,
-            open_resources=lambda job: open_resources(store, settings, answerer=None, turn_id=job, note=observer.note),
+            open_resources=lambda job: open_resources(
+                store, settings, answerer=None, turn_id=job, note=observer.note
+            ),
             boosters=(),
             clock=store.clock,
         )
@@ -215,13 +236,23 @@ class ListJudging:
         async with aclosing(self._questions(deadline)) as questions:
             try:
                 self._end = await judge_list(
-                    self._parts, self._job, questions, progress=self._progress, on_end=self._settle, deadline=deadline
+                    self._parts,
+                    self._job,
+                    questions,
+                    progress=self._progress,
+                    on_end=self._settle,
+                    deadline=deadline,
                 )
             except ProviderError as error:  # raised below, after the rows of what was read
                 self._end, failed = LiveEnd(UnjudgedCause.PROVIDER, error.message), error
         self._parts.judge.close()
         progress, judged = self._progress, self._end.judged
-        progress.report(judged, max(0, progress.candidates - progress.cached - judged), self._end.spent, final=True)
+        progress.report(
+            judged,
+            max(0, progress.candidates - progress.cached - judged),
+            self._end.spent,
+            final=True,
+        )
         for run in list(self._runs.values()):  # not begun, or ended by a host that failed
             if not run.is_redacted:  # reading it was cut off
                 self._look_up(run)
@@ -239,10 +270,18 @@ class ListJudging:
             await self._room.acquire()
             run = await self._read(deadline)
             self._look_up(run)
-            misses = tuple([_candidate(name, text) for name, text in run.texts.items() if name not in run.known])
+            misses = tuple(
+                [
+                    _candidate(name, text)
+                    for name, text in run.texts.items()
+                    if name not in run.known
+                ]
+            )
             if misses:
                 question = Question(id=str(run.number), task=self._turn.task)
-                yield PreparedQuestion(self._turn, self._key, pool_among(misses, misses, {}), run.number, question)
+                yield PreparedQuestion(
+                    self._turn, self._key, pool_among(misses, misses, {}), run.number, question
+                )
             else:
                 self._pass_on(run)
 
@@ -264,7 +303,10 @@ class ListJudging:
         return run
 
     async def _fill(self, run: ItemRun) -> bool:
-        """Read items into the run; return whether there may be more. Exceptions of the caller's iterator are kept."""
+        """Read items into the run; return whether there may be more.
+
+        Exceptions of the caller's iterator are kept.
+        """
         is_model = self._parts.judge.is_model
         # the lexical judge weighs words by the whole list, however long that takes to read
         size, until = (RUN_ITEMS, time.monotonic() + FILL_S) if is_model else (inf, inf)
@@ -290,11 +332,16 @@ class ListJudging:
             run.known = read_judgments(connection, names, run.texts)
             if run.known and not judge.identity.is_decision:
                 reasons = read_reasons(connection, names, run.known)
-                run.known = {name: one._replace(reason=reasons.get(name, "")) for name, one in run.known.items()}
+                run.known = {
+                    name: one._replace(reason=reasons.get(name, ""))
+                    for name, one in run.known.items()
+                }
         self._progress.cached += len(run.items) - len(run.texts.keys() - run.known.keys())
 
     def _settle(self, ended: QuestionEnd) -> None:
-        self._pass_on(self._runs[ended.number], {one.candidate.id: one for one in ended.outcomes}, ended.paid)
+        self._pass_on(
+            self._runs[ended.number], {one.candidate.id: one for one in ended.outcomes}, ended.paid
+        )
 
     def _pass_on(
         self,
@@ -302,7 +349,8 @@ class ListJudging:
         results: Mapping[str, Outcome] | None = None,
         paid: Mapping[str, Decimal | None] | None = None,
     ) -> None:
-        """Return the rows of a run; items neither cached nor judged get the cause that ended the list."""
+        """Return the rows of a run; items neither cached nor judged get the cause that ended the
+        list."""
         cause = self._end.cause or UnjudgedCause.INTERRUPTED
         absent = Unjudged("", cause, self._end.detail or STOP_DETAILS.get(cause, ""))
         del self._runs[run.number]
@@ -347,7 +395,10 @@ def _candidate(name: str, text: str) -> Candidate:
 
 def _too_many_without_model(run: ItemRun) -> UsageError:
     del run.items[MOST_WITHOUT_MODEL:]
-    said = f"without a model, the first {MOST_WITHOUT_MODEL:,} items of an iterator are judged, and there are more"
+    said = (
+        f"without a model, the first {MOST_WITHOUT_MODEL:,} items of an iterator are judged, and"
+        " there are more"
+    )
     return UsageError(said, hint="Name a model with `judge=`, or give a list.")
 
 

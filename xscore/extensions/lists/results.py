@@ -1,7 +1,7 @@
 """The result of judging a list: a row for each item, a receipt that adds up, and both as frames.
 
-Rows come back in the form that the items had, if that is a frame. Trade-off: rows are Python tuples until then, about
-200 bytes each; a longer list is read by `judge_stream`, which keeps none.
+Rows come back in the form that the items had, if that is a frame. Trade-off: rows are Python tuples
+until then, about 200 bytes each; a longer list is read by `judge_stream`, which keeps none.
 """
 
 from collections.abc import Iterable
@@ -30,9 +30,11 @@ class JudgedItem(NamedTuple):
     score: float | None
     """0..1; None: unjudged."""
     outcome: str
-    """`judged` (paid for now), `cached` or `unjudged`. Of equal texts one is judged, the others are cached."""
+    """`judged` (paid for now), `cached` or `unjudged`. Of equal texts one is judged, the others are
+    cached."""
     cause: str
-    """Why it is unjudged: `budget`, `deadline`, `interrupted`, `refused`, `unreadable`, `too_long`, `provider`."""
+    """Why it is unjudged: `budget`, `deadline`, `interrupted`, `refused`, `unreadable`, `too_long`,
+    `provider`."""
     reason: str
     """The judge's words, if any; for an unjudged item what happened."""
     dollars: Decimal | None
@@ -53,7 +55,8 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     unjudged_by_cause: dict[str, int]
     """Cause -> items; see `JudgedItem.cause`."""
     ended: str
-    """Why judging ended early: `budget`, `deadline`, `interrupted`, `provider`; empty: it did not."""
+    """Why judging ended early: `budget`, `deadline`, `interrupted`, `provider`; empty: it did
+    not."""
     detail: str
     """What ended it, in words."""
     spent: StageUsage
@@ -71,8 +74,15 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         coverage = self.coverage
         cost = format_dollars(self.spent.cost_usd, estimated=self.spent.estimated)
-        counts = f"{coverage.judged:,} judged, {coverage.cached:,} cached, {coverage.unjudged:,} unjudged"
-        ended = f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}" if self.ended else ""
+        counts = (
+            f"{coverage.judged:,} judged, {coverage.cached:,} cached, {coverage.unjudged:,}"
+            " unjudged"
+        )
+        ended = (
+            f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}"
+            if self.ended
+            else ""
+        )
         calls = counted(self.spent.calls, "call")
         items = counted(coverage.candidates, "item")
         return f"{items}: {counts}; {calls}, {cost}, {self.seconds:.1f} s; {self.judge}{ended}"
@@ -107,7 +117,12 @@ class JudgedItems(tuple[JudgedItem, ...]):
         """Return the table as a polars frame; ids of several types become text."""
         import polars  # few lists need a frame
 
-        kinds = {"score": polars.Float64, "outcome": polars.String, "cause": polars.String, "reason": polars.String}
+        kinds = {
+            "score": polars.Float64,
+            "outcome": polars.String,
+            "cause": polars.String,
+            "reason": polars.String,
+        }
         table: dict[str, Any] = self.columns()
         try:
             ids = polars.Series("id", table["id"], strict=True)

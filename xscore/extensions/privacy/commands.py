@@ -1,6 +1,7 @@
 """The commands `memory delete | wipe`, `history delete` and `store encrypt | decrypt`.
 
-`erasure` decides which rows go with a memory. A store is opened before it is converted, to check that it is trusted.
+`erasure` decides which rows go with a memory. A store is opened before it is converted, to check
+that it is trusted.
 """
 
 from collections.abc import Sequence
@@ -34,11 +35,13 @@ ERASURE_NOT_VERIFIED = 6
 DECLINED = 1
 IDS_SHOWN = 20
 _STILL_READ = (
-    "another process reads the store and keeps its journal, which still holds the text: end that process, then run the"
-    " same command again"
+    "another process reads the store and keeps its journal, which still holds the text: end that"
+    " process, then run the same command again"
 )
 ERASING = [
-    option("--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."),
+    option(
+        "--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."
+    ),
     option("--here-only", is_flag=True, help="Do not contact the shared server."),
 ]
 WHICH_STORE = [
@@ -53,8 +56,8 @@ WHICH_STORE = [
 def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
     """Erase the memories with these exact IDs, and whatever was made with them.
 
-    Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: no file holds the text
-    afterwards. Memories of files are refused: exclude the file instead. Asks first.
+    Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: no file
+    holds the text afterwards. Memories of files are refused: exclude the file instead. Asks first.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
@@ -67,20 +70,31 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
 
 
 @command(NARROWING, DRY_RUN, ERASING, YES)
-@click.option("--from", "origin", metavar="AGENT", default="", help="Only exchanges imported from this agent.")
-@click.option("--session", metavar="S", default="", help="Only exchanges imported from this session.")
-@click.option("--before", metavar="TIME", type=utc_time, help="Only exchanges imported before TIME (2026-11-01, 90d).")
+@click.option(
+    "--from", "origin", metavar="AGENT", default="", help="Only exchanges imported from this agent."
+)
+@click.option(
+    "--session", metavar="S", default="", help="Only exchanges imported from this session."
+)
+@click.option(
+    "--before",
+    metavar="TIME",
+    type=utc_time,
+    help="Only exchanges imported before TIME (2026-11-01, 90d).",
+)
 def wipe_memories(*, origin: str, session: str, before: float | None, flags: Flags) -> int:
     """Erase every memory of a layer, scope or kind for good, and whatever was made with them.
 
-    Wiping your own layer (`--scope user`) also erases what your projects noted about you. Memories of files stay:
-    exclude the files, or remove the store. --from, --session and --before erase imported exchanges, which no import
-    brings back; the agents' own files stay. Several options narrow it down. Asks first.
+    Wiping your own layer (`--scope user`) also erases what your projects noted about you. Memories
+    of files stay: exclude the files, or remove the store. --from, --session and --before erase
+    imported exchanges, which no import brings back; the agents' own files stay. Several options
+    narrow it down. Asks first.
     """
     imported, choice = bool(origin or session or before is not None), choice_of(flags)
     if imported and is_narrow(flags):
         raise UsageError(
-            "--from, --session and --before apply only to imported memories", hint="Leave out --layer, --scope, --kind."
+            "--from, --session and --before apply only to imported memories",
+            hint="Leave out --layer, --scope, --kind.",
         )
     users_whole = not imported and choice.is_users_whole
     settings = read_settings(flags).settings
@@ -93,25 +107,38 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
         notes = count_observations(store.user_connection()) if users_whole else 0
         if not (ids or notes):
             raise NothingMatched(
-                "no memory matches", hint="`xscore memory stats` counts them; `xscore memory imported` lists sessions."
+                "no memory matches",
+                hint="`xscore memory stats` counts them; `xscore memory imported` lists sessions.",
             )
         with_notes = f" and {counted(notes, 'observation')} of your projects" if notes else ""
         if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{with_notes}", flags):
             return DECLINED
-        return _erase_and_report(store, ids, flags, settings, forget=imported, with_observations=users_whole)
+        return _erase_and_report(
+            store, ids, flags, settings, forget=imported, with_observations=users_whole
+        )
 
 
 @command(DRY_RUN, ERASING, YES)
 @click.argument("turns", metavar="T...", nargs=-1)
-@click.option("--before", metavar="TIME", type=utc_time, help="Also all turns begun before TIME (2026-11-01, 90d).")
+@click.option(
+    "--before",
+    metavar="TIME",
+    type=utc_time,
+    help="Also all turns begun before TIME (2026-11-01, 90d).",
+)
 def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> int:
-    """Erase past turns for good: question, answer, receipt, reasons, and the exchanges they became. Asks first.
+    """Erase past turns for good: question, answer, receipt, reasons, and the exchanges they became.
+    Asks first.
 
-    T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the question, and so do
+    T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the
+    question, and so do
     the ledger's figures.
     """
     if not turns and before is None:
-        raise UsageError("no turn was named", hint="Name them, or give --before; `xscore history list` lists them.")
+        raise UsageError(
+            "no turn was named",
+            hint="Name them, or give --before; `xscore history list` lists them.",
+        )
     settings = read_settings(flags).settings
     with opened_store(flags, make=False, settings=settings) as store:
         names = list(map(decode_path_argument, turns))
@@ -122,7 +149,8 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
 
 
 def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> bool:
-    """Ask, and say what goes along; without a question where nothing matches or an earlier erasure is completed."""
+    """Ask, and say what goes along; without a question where nothing matches or an earlier erasure
+    is completed."""
     if flags.assume_yes or flags.dry_run:
         return True
     preview = erasure.preview_erasure(store, ids)
@@ -135,7 +163,9 @@ def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> boo
 
 def _may_erase(what: str, flags: Flags) -> bool:
     yes = flags.assume_yes or flags.dry_run
-    return flags.terminal.confirm(f"Erase {what} for good?", yes=yes, otherwise="nothing was erased")
+    return flags.terminal.confirm(
+        f"Erase {what} for good?", yes=yes, otherwise="nothing was erased"
+    )
 
 
 def _erase_and_report(
@@ -148,9 +178,11 @@ def _erase_and_report(
     forget: bool = False,
     with_observations: bool = False,
 ) -> int:
-    """Erase, or say what would go; return the exit code. Raises NothingMatched, UsageError, StoreError.
+    """Erase, or say what would go; return the exit code. Raises NothingMatched, UsageError,
+    StoreError.
 
-    forget: no import brings them back. with_observations: with all that projects noted in the user's store.
+    forget: no import brings them back.
+    with_observations: with all that projects noted in the user's store.
     """
     proof, verify = None, flags.given["verify"]
     servers: tuple[ServerErasure, ...] = ()
@@ -159,12 +191,22 @@ def _erase_and_report(
     else:
         lines: frozenset[str] = frozenset()
         if verify:
-            lines = erasure.erased_lines(store, ids, turns=turns, with_observations=with_observations)
+            lines = erasure.erased_lines(
+                store, ids, turns=turns, with_observations=with_observations
+            )
         done = erasure.erase_memories(
-            store, ids, turns=turns, now=store.clock(), forget=forget, with_observations=with_observations
+            store,
+            ids,
+            turns=turns,
+            now=store.clock(),
+            forget=forget,
+            with_observations=with_observations,
         )
-        servers = settle_owed_erasures(store.connection, settings, verify=verify, here_only=flags.given["here_only"])
-        if verify and (done.ids or turns or done.observations):  # of what an earlier call erased no text is left
+        servers = settle_owed_erasures(
+            store.connection, settings, verify=verify, here_only=flags.given["here_only"]
+        )
+        # Of what an earlier call erased no text is left.
+        if verify and (done.ids or turns or done.observations):
             proof = erasure.verify_erasure(store, lines)
     return _print_erasure(_Report(done, proof, servers, turns, dry_run=flags.dry_run), flags)
 
@@ -192,7 +234,11 @@ class _Report(NamedTuple):
 def _print_erasure(report: _Report, flags: Flags) -> int:
     done, proof, terminal = report.done, report.proof, flags.terminal
     missing = f"there is no memory {_listed(done.missing)}"
-    if not (done.ids or report.turns or done.observations) and done.is_clean and not report.is_finished:
+    if (
+        not (done.ids or report.turns or done.observations)
+        and done.is_clean
+        and not report.is_finished
+    ):
         raise NothingMatched(missing, hint="`xscore memory list` shows IDs; they are exact.")
     more = {
         "turns": list(report.turns),
@@ -201,7 +247,10 @@ def _print_erasure(report: _Report, flags: Flags) -> int:
         "servers": [record_json(one) for one in report.servers],
     }
     terminal.print_result(to_json(done) | more, _render_erasure(report))
-    earlier = f"superseded memories that led to these stay: {_listed(done.earlier)} (--earlier erases them too)"
+    earlier = (
+        f"superseded memories that led to these stay: {_listed(done.earlier)} (--earlier erases"
+        " them too)"
+    )
     terminal.notes([missing if done.missing else "", earlier if done.earlier else ""])
     if not done.is_clean:
         terminal.note(f"not clean yet: {_STILL_READ}")
@@ -209,7 +258,10 @@ def _print_erasure(report: _Report, flags: Flags) -> int:
         found = _listed(proof.found_in)
         terminal.note(f"still in the bytes of {found}: this is a bug of xscore; please report it")
     elif proof and not (proof.lines or proof.still_said):
-        terminal.note(f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be searched for")
+        terminal.note(
+            f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be"
+            " searched for"
+        )
     terminal.notes(_server_note(one) for one in report.servers)
     return report.exit_code
 
@@ -220,10 +272,14 @@ def _server_note(one: ServerErasure) -> str:
         return f"judgments and reasons at {name} stay there (--here-only)"
     if one.problem:
         return (
-            f"not erased at {name}: {one.problem}. Its judgments and reasons are still there; any later erasure here"
-            " asks it again, --here-only gives it up"
+            f"not erased at {name}: {one.problem}. Its judgments and reasons are still there; any"
+            " later erasure here asks it again, --here-only gives it up"
         )
-    return f"{counted(one.left, 'judgment')} came back at {name} meanwhile: someone judges the same" if one.left else ""
+    return (
+        f"{counted(one.left, 'judgment')} came back at {name} meanwhile: someone judges the same"
+        if one.left
+        else ""
+    )
 
 
 def _render_erasure(report: _Report) -> str:
@@ -232,17 +288,25 @@ def _render_erasure(report: _Report) -> str:
     along = _rows_along(done)
     lines = [f"{erased} {counted(len(turns), 'turn')}: {_listed(turns)}"] if turns else []
     if done.ids or not turns:
-        lines.append(f"{erased} {counted(done.memories, 'memory', 'memories')}: {_listed(done.ids)}")
+        lines.append(
+            f"{erased} {counted(done.memories, 'memory', 'memories')}: {_listed(done.ids)}"
+        )
     lines += [f"  with {', '.join(along)}"] if along else []
-    shared = f"  {counted(done.shared, 'content')} shown by other memories too: their judgments stay"
+    shared = (
+        f"  {counted(done.shared, 'content')} shown by other memories too: their judgments stay"
+    )
     lines += [shared] if done.shared else []
     lines += [f"  {removed} {one_line(place)}, which holds the text" for place in done.asides]
     if done.is_finished:
         lines.append("completed an erasure that had been cut short: the files are rewritten")
     for one in report.servers:
         if not one.problem:
-            lines.append(f"removed {counted(one.removed, 'judgment')} with reasons at {one_line(one.server)}")
-    return "\n".join([*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())])
+            lines.append(
+                f"removed {counted(one.removed, 'judgment')} with reasons at {one_line(one.server)}"
+            )
+    return "\n".join(
+        [*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())]
+    )
 
 
 def _rows_along(done: erasure.Erasure) -> list[str]:
@@ -263,11 +327,15 @@ def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure])
     word = "verified" if proof.holds and proof.lines else "not verified"
     lines = [f"{word}: {searched}, {found}{left_out if proof.still_said else ''}"]
     if proof.encrypted:
-        lines.append("  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing")
+        lines.append(
+            "  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing"
+        )
     if not proof.user_store_searched:
         lines.append("  not looked at: your own store, since memory.user_learning is off")
     for one in servers:
-        asked = f"asked {one_line(one.server)} again: {one.left:,} left" if one.left is not None else ""
+        asked = (
+            f"asked {one_line(one.server)} again: {one.left:,} left" if one.left is not None else ""
+        )
         lines.append(f"  {asked or f'not looked at: {one_line(one.server)}'}")
     return lines
 
@@ -278,22 +346,29 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @command(WHICH_STORE)
-@click.option("--drop-asides", is_flag=True, help="Remove set-aside stores, which would stay readable.")
+@click.option(
+    "--drop-asides", is_flag=True, help="Remove set-aside stores, which would stay readable."
+)
 def encrypt(*, drop_asides: bool, flags: Flags) -> None:
-    """Encrypt the store of this repository (AES-256); needs `xscore[crypt]`, and no other xscore at work on it.
+    """Encrypt the store of this repository (AES-256); needs `xscore[crypt]`, and no other xscore at
+    work on it.
 
-    The key is made once, in the keyring, or in the file store.key of your data folder. Keep a copy of it elsewhere:
-    without it the store cannot be read again.
+    The key is made once, in the keyring, or in the file store.key of your data folder. Keep a copy
+    of it elsewhere: without it the store cannot be read again.
     """
     user_data, paths = _opened_once(flags)
     done = []
     for path in paths:
         # First the copies: no plain one is ever beside an encrypted store.
         encryption.convert_copies(path, encryption.encrypt_store, user_data_dir=user_data)
-        done.append(encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides))
+        done.append(
+            encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides)
+        )
     _print_conversions(done, flags)
     if any(each.changed for each in done):
-        flags.terminal.note(f"the key is in {one_line(done[0].key)}: without it this cannot be read again")
+        flags.terminal.note(
+            f"the key is in {one_line(done[0].key)}: without it this cannot be read again"
+        )
 
 
 @command(WHICH_STORE)
@@ -308,14 +383,21 @@ def decrypt(flags: Flags) -> None:
 
 
 def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
-    """Return the user's data folder and the chosen databases, made if missing, so that later rows are encrypted too."""
+    """Return the user's data folder and the chosen databases, made if missing, so that later rows
+    are encrypted too."""
     settings, paths = read_settings(flags).settings, list[Path]()
-    user, both, user_data = flags.given["user"], flags.given["both"], user_data_dir(settings.store.user_data_dir)
+    user, both, user_data = (
+        flags.given["user"],
+        flags.given["both"],
+        user_data_dir(settings.store.user_data_dir),
+    )
     if both or not user:
         root = find_root(Path.cwd())
         refuse_wide_folder(root)
         encryption.restore_note(root.store_file, user_data_dir=user_data)
-        opening.open_store(root.store_dir, user_data_dir=user_data, trust=settings.store.trust).close()
+        opening.open_store(
+            root.store_dir, user_data_dir=user_data, trust=settings.store.trust
+        ).close()
         paths.append(root.store_file)
     if user or both:
         if not settings.memory.user_learning:

@@ -1,8 +1,9 @@
 """Encrypt or decrypt a store: a copy is written beside the old file and replaces it in one step.
 
-No other process may have the store open. A call that is killed leaves the old store or the new one, and perhaps a
-scratch file, which the next call removes. The replaced file is overwritten. Keys come from `store.encryption_key`.
-Trade-offs: it needs room for a second copy; what the disk keeps of freed blocks is out of reach.
+No other process may have the store open. A call that is killed leaves the old store or the new one,
+and perhaps a scratch file, which the next call removes. The replaced file is overwritten. Keys come
+from `store.encryption_key`. Trade-offs: it needs room for a second copy; what the disk keeps of
+freed blocks is out of reach.
 """
 
 import os
@@ -46,8 +47,9 @@ class Conversion(Struct, frozen=True, kw_only=True):
 def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False) -> Conversion:
     """Encrypt the database at `path` with the user's key, which is made at the first call.
 
-    It must be closed in this process. drop_asides: remove set-aside stores beside it, which would stay readable.
-    Raises StoreError when it is at work, there are such, or the key or sqlcipher3 is missing; StoreDamaged.
+    It must be closed in this process. drop_asides: remove set-aside stores beside it, which would
+    stay readable. Raises StoreError when it is at work, there are such, or the key or sqlcipher3 is
+    missing; StoreDamaged.
     """
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
@@ -75,7 +77,10 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
 
 
 def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
-    """Write the database at `path` as plain again. The key stays, for other stores. Raises as `encrypt_store` does."""
+    """Write the database at `path` as plain again.
+
+    The key stays, for other stores. Raises as `encrypt_store` does.
+    """
     with user_secret.user_lock(user_data_dir):
         noted = sqlite_drivers.read_note(path)
         removed = _leftovers(path)
@@ -93,7 +98,8 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
 
 
 def convert_copies(path: Path, convert: Callable[..., Conversion], *, user_data_dir: Path) -> None:
-    """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged is removed."""
+    """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged
+    is removed."""
     with stated_copy.locked(user_data_dir):
         for copy in stated_copy.copies_at(path, user_data_dir):
             try:
@@ -104,14 +110,18 @@ def convert_copies(path: Path, convert: Callable[..., Conversion], *, user_data_
 
 
 def restore_note(path: Path, *, user_data_dir: Path) -> None:
-    """Write the note of an encrypted database that lost it. Raises StoreError where the key is not the right one."""
+    """Write the note of an encrypted database that lost it.
+
+    Raises StoreError where the key is not the right one.
+    """
     if sqlite_drivers.read_note(path) is None and encrypted_sqlite.looks_encrypted(path):
         key = encryption_key.load_encryption_key(user_data_dir)
         try:
             open_with_cipher(path, key, read_only=True).close()
         except StoreDamaged as error:
             raise StoreError(
-                f"{path} seems to be encrypted, and your key does not open it", hint="Put the right key back."
+                f"{path} seems to be encrypted, and your key does not open it",
+                hint="Put the right key back.",
             ) from error
         encrypted_sqlite.write_note(path, key)
 
@@ -143,15 +153,19 @@ def _is_encrypted(path: Path, key: bytes) -> bool:
     return True
 
 
-def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | None) -> tuple[Path, sqlite3.Connection]:
-    """Write a copy of the database to `target`; return it with the connection that locks out other processes."""
+def _exported(
+    path: Path, key: bytes | None, target: Path, target_key: bytes | None
+) -> tuple[Path, sqlite3.Connection]:
+    """Write a copy of the database to `target`; return it with the connection that locks out other
+    processes."""
     connection = open_with_cipher(path, key)
     try:
         _keep_others_out(connection, path)
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         literal = "" if target_key is None else key_literal(target_key)
         connection.execute("ATTACH ? AS target KEY ?", (str(target), literal))
-        connection.execute("PRAGMA target.journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
+        # An unfinished copy is thrown away.
+        connection.execute("PRAGMA target.journal_mode = OFF").fetchall()
         connection.execute("PRAGMA target.synchronous = OFF")
         connection.execute("SELECT sqlcipher_export('target')").fetchall()
         for fact in ("user_version", "application_id"):
@@ -173,13 +187,16 @@ def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     if mode != "delete":
-        raise StoreError(f"{path} is open in another process", hint="End that process, then run it again.")
+        raise StoreError(
+            f"{path} is open in another process", hint="End that process, then run it again."
+        )
     connection.execute("BEGIN EXCLUSIVE")
     connection.execute("COMMIT")
 
 
 def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
-    """Replace the old file by the new one, then overwrite the old one, so that no waiting process can use it."""
+    """Replace the old file by the new one, then overwrite the old one, so that no waiting process
+    can use it."""
     target, connection = made
     with closing(connection):
         try:
@@ -190,7 +207,8 @@ def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: P
             target.unlink(missing_ok=True)
             former.unlink(missing_ok=True)
             raise StoreError(
-                f"{path} cannot be replaced: {error.strerror}", hint="Check that its folder is yours."
+                f"{path} cannot be replaced: {error.strerror}",
+                hint="Check that its folder is yours.",
             ) from error
         _wipe(former)
 
@@ -226,4 +244,6 @@ def _wipe(file: Path) -> None:
                 os.fsync(written.fileno())
         file.unlink()
     except OSError as error:
-        raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
+        raise StoreError(
+            f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand."
+        ) from error

@@ -1,9 +1,10 @@
 """Erase memories for good, and prove it: the only way memories leave a store for privacy's sake.
 
-With a memory goes everything made with it or quoting it: judgments and reasons, vectors, evidence, edges, parts of
-receipts, stored answers, the exchanges those became, and so on; then the files are rewritten. The proof searches the
-raw bytes of every file; of an encrypted database it reads every row instead. Memories of files are refused. Trade-off:
-an answer made with an erased memory goes whole, since its words cannot be traced.
+With a memory goes everything made with it or quoting it: judgments and reasons, vectors, evidence,
+edges, parts of receipts, stored answers, the exchanges those became, and so on; then the files are
+rewritten. The proof searches the raw bytes of every file; of an encrypted database it reads every
+row instead. Memories of files are refused. Trade-off: an answer made with an erased memory goes
+whole, since its words cannot be traced.
 """
 
 import sqlite3
@@ -80,7 +81,11 @@ _Parts = list[tuple[sqlite3.Connection, ErasurePlan]]
 
 
 def preview_erasure(
-    store: Store, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
+    store: Store,
+    ids: Collection[str],
+    *,
+    turns: Collection[str] = (),
+    with_observations: bool = False,
 ) -> Erasure:
     """Return what `erase_memories` would erase. Raises UsageError for memories of files."""
     with ExitStack() as stack:
@@ -105,10 +110,13 @@ def erase_memories(
 ) -> Erasure:
     """Erase these memories for good, in the repository's store and in the user's.
 
-    turns: past turns that go with question, answer and receipt. now: unix seconds, of the tombstones. forget: remember
-    the ids (not the texts), so that no import brings them back. with_observations: also everything that projects noted
-    in the user's store. timeout_s: how long to wait for processes that read the journal. A call that was killed has
-    changed nothing, or is completed by the next. Raises UsageError for memories of files; StoreError.
+    turns: past turns that go with question, answer and receipt.
+    now: unix seconds, of the tombstones.
+    forget: remember the ids (not the texts), so that no import brings them back.
+    with_observations: also everything that projects noted in the user's store.
+    timeout_s: how long to wait for processes that read the journal. A call that was killed has
+        changed nothing, or is completed by the next.
+    Raises UsageError for memories of files; StoreError.
     """
     connections = store.connections()
     is_finished = any(map(needs_scrubbing, connections))
@@ -117,14 +125,17 @@ def erase_memories(
     remove_paths(leftovers)
     _erase_from_copies(store, parts)
     done = Counter[str]()
-    if len(parts) > 1 and parts[0][1].memories:  # first, while the memories still say what to look for
+    # first, while the memories still say what to look for.
+    if len(parts) > 1 and parts[0][1].memories:
         with database.transaction(parts[1][0]):
             done += _erase_observations(store, parts)
             mark_for_scrubbing(parts[1][0])
     with store.transaction():
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
-    scrubbed = [scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)]
+    scrubbed = [
+        scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)
+    ]
     for source in store.copied_stores():
         # Another process may have copied it again while it was still here.
         stated_copy.update_copy(source)
@@ -133,9 +144,14 @@ def erase_memories(
 
 
 def erased_lines(
-    store: Store, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
+    store: Store,
+    ids: Collection[str],
+    *,
+    turns: Collection[str] = (),
+    with_observations: bool = False,
 ) -> frozenset[str]:
-    """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is gone."""
+    """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is
+    gone."""
     parts = _plan_parts(store, ids, turns)
     lines = searchable_lines(text for _, plan in parts for text in plan.said)
     return with_halves(lines | (_observed_lines(parts) if with_observations else frozenset()))
@@ -147,17 +163,26 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
     if user is None:
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
-    own = plan_erasure(store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said)
-    return [(store.connection, own), (user, plan_erasure(user, ids, texts=own.said, turn_keys=own.turn_keys))]
+    own = plan_erasure(
+        store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said
+    )
+    return [
+        (store.connection, own),
+        (user, plan_erasure(user, ids, texts=own.said, turn_keys=own.turn_keys)),
+    ]
 
 
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
     """Remove the user store's observations of this repository's memories."""
     project, own = project_pseudonym(store.store_id), parts[0][1]
-    return Counter(observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:]))
+    return Counter(
+        observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:])
+    )
 
 
-def _erase_parts(parts: _Parts, *, now: float, forget: bool, with_observations: bool) -> Counter[str]:
+def _erase_parts(
+    parts: _Parts, *, now: float, forget: bool, with_observations: bool
+) -> Counter[str]:
     done = Counter[str]()
     for number, (connection, plan) in enumerate(parts):
         takes_notes = bool(number) and with_observations
@@ -174,7 +199,8 @@ def _erase_parts(parts: _Parts, *, now: float, forget: bool, with_observations: 
 
 
 def _erase_from_copies(store: Store, parts: _Parts) -> None:
-    """Erase from every copy of these stores in the user's folder; a call that is killed now has erased too much."""
+    """Erase from every copy of these stores in the user's folder; a call that is killed now has
+    erased too much."""
     ids = {id_ for _, plan in parts for id_ in plan.ids}
     if ids:
         lines = LineMatcher(_lines_of(parts, with_observations=False))
@@ -197,10 +223,14 @@ def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
     return [place for folder in folders for place in leftover_files_with(folder, lines)]
 
 
-def _erasure(store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]) -> Erasure:
+def _erasure(
+    store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]
+) -> Erasure:
     gone = {id_ for _, plan in parts for id_ in plan.memories}
     folder = store.path.parent
-    places = (place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers)
+    places = (
+        place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers
+    )
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
@@ -248,7 +278,9 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
     """
     wanted = frozenset(lines)
     connections = store.connections()
-    kept = set[str]().union(*(lines_still_stored(connection, wanted, tasks=True) for connection in connections))
+    kept = set[str]().union(
+        *(lines_still_stored(connection, wanted, tasks=True) for connection in connections)
+    )
     databases = {store.path: store.connection}
     user = store.user_connection()
     if user is not None and store.user_data_dir is not None:
@@ -258,11 +290,21 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
     with ExitStack() as opened:
         for source in store.copied_stores():
             for copy in filter(Path.exists, source.copies):
-                databases[copy] = opened.enter_context(closing(stated_copy.open_copy(copy, source.keys)))
+                databases[copy] = opened.enter_context(
+                    closing(stated_copy.open_copy(copy, source.keys))
+                )
         files |= {file for path in databases for file in database_files(path)}
         found = {str(file) for file in search_files(sorted(files), wanted - kept)}
-        encrypted = {path: one for path, one in databases.items() if sqlite_drivers.read_note(path) is not None}
-        found |= {str(path) for path, one in encrypted.items() if _has_row_with(one, LineMatcher(wanted - kept))}
+        encrypted = {
+            path: one
+            for path, one in databases.items()
+            if sqlite_drivers.read_note(path) is not None
+        }
+        found |= {
+            str(path)
+            for path, one in encrypted.items()
+            if _has_row_with(one, LineMatcher(wanted - kept))
+        }
     is_empty = not any(map(needs_scrubbing, connections))
     return ErasureProof(
         lines=len(wanted - kept),
@@ -278,7 +320,16 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
 
 def _has_row_with(connection: sqlite3.Connection, lines: LineMatcher) -> bool:
     """Whether a row of any table holds one of the lines."""
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0").fetchall()
-    values = (value for (table,) in tables for row in connection.execute(f'SELECT * FROM "{table}"') for value in row)
-    texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values)
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+    ).fetchall()
+    values = (
+        value
+        for (table,) in tables
+        for row in connection.execute(f'SELECT * FROM "{table}"')
+        for value in row
+    )
+    texts = (
+        value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values
+    )
     return any(lines.found_in(text) for text in texts if isinstance(text, str))

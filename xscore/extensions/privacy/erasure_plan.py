@@ -1,8 +1,9 @@
 """What is erased with memories: the answers made with them, the exchanges those became, and so on.
 
-A turn is affected when its receipt says that it used one of the memories: its answer may repeat it, and so may the
-exchange that the answer became, later turns that used that exchange, and summaries of either. It only reads. Trade-off:
-an affected answer goes whole, since a paraphrase cannot be found.
+A turn is affected when its receipt says that it used one of the memories: its answer may repeat it,
+and so may the exchange that the answer became, later turns that used that exchange, and summaries
+of either. It only reads. Trade-off: an affected answer goes whole, since a paraphrase cannot be
+found.
 """
 
 import json
@@ -43,18 +44,22 @@ _ONLY_ASKED_THERE = f"""
     AND turn_key NOT IN (SELECT turn_key FROM turn WHERE task <> '' AND NOT id {IN_JSON_LIST})
 """
 _SUPERSEDED_BY = (
-    f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {IN_JSON_LIST}"
+    f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by"
+    f" {IN_JSON_LIST}"
 )
 _OF_SESSIONS = "layer = 'session'"
 """Lets the index by layer find exchanges and summaries."""
 _SUMMARIES = f"""
-    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {IN_JSON_LIST}) OR thread {IN_JSON_LIST}
+    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {IN_JSON_LIST})
+      OR thread {IN_JSON_LIST}
 """
 _ONLY_THERE = f"""
-    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE source_exchange {IN_JSON_LIST}
+    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id
+      WHERE source_exchange {IN_JSON_LIST}
     GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
     UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
-    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {IN_JSON_LIST}
+    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%'
+      AND link.value {IN_JSON_LIST}
 """
 
 
@@ -104,33 +109,45 @@ def plan_erasure(
     texts: Iterable[str] = (),
     turn_keys: Collection[str] = (),
 ) -> ErasurePlan:
-    """Follow the memories with these ids through one store. Raises UsageError for memories of files.
+    """Follow the memories with these ids through one store. Raises UsageError for memories of
+    files.
 
     deleted_turns: past turns that go with question, answer and exchange.
-    other_store_ids, texts, turn_keys: of what is erased from the other store at once, which this one may mention.
+    other_store_ids, texts, turn_keys: of what is erased from the other store at once, which this
+    one may mention.
     """
     # The exchange of a question that another turn asked as well is that turn's, too, so it stays.
     asked_again = _column(connection, _ASKED_AGAIN, deleted_turns, deleted_turns)
-    named = read_removable(connection, ids) | _exchanges(connection, set(deleted_turns) - asked_again)
+    named = read_removable(connection, ids) | _exchanges(
+        connection, set(deleted_turns) - asked_again
+    )
     found, turns = dict(named), set(deleted_turns) - asked_again
     threads = _column(connection, _TURN_THREADS, deleted_turns)
     used = connection.execute(_USED).fetchall()
     fresh = set(named) | set(other_store_ids)
     while fresh:
-        affected = {turn for turn, id_ in used if id_ in fresh} | _column(connection, _TURNS_OF, fresh)
-        threads |= _column(connection, _THREADS, fresh) | _column(connection, _TURN_THREADS, affected - turns)
+        affected = {turn for turn, id_ in used if id_ in fresh} | _column(
+            connection, _TURNS_OF, fresh
+        )
+        threads |= _column(connection, _THREADS, fresh) | _column(
+            connection, _TURN_THREADS, affected - turns
+        )
         turns |= affected
         new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
         new |= _failures(connection, found)
         fresh = new.keys() - found.keys()
         found |= new
     erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
-    asked = tuple(text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),)))
+    asked = tuple(
+        text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
+    )
     said = tuple(map(_text_of, found.values()))
     lines = searchable_lines([*texts, *said])
     lines -= lines_still_stored(connection, lines, but=found)
     tasks = searchable_lines(asked)
-    tasks -= lines_still_stored(connection, tasks, but={*found, *erased_tasks, *threads}, tasks=True)
+    tasks -= lines_still_stored(
+        connection, tasks, but={*found, *erased_tasks, *threads}, tasks=True
+    )
     only_asked_there = _column(connection, _ONLY_ASKED_THERE, erased_tasks, erased_tasks)
     return ErasurePlan(
         memories=found,
@@ -149,12 +166,22 @@ def plan_erasure(
 
 def _text_of(memory: Memory) -> str:
     more = memory.particulars
-    parts = [memory.title, memory.card, memory.text, more.rationale, *more.alternatives, more.resolution, memory.entity]
+    parts = [
+        memory.title,
+        memory.card,
+        memory.text,
+        more.rationale,
+        *more.alternatives,
+        more.resolution,
+        memory.entity,
+    ]
     return "\n".join(parts)
 
 
 def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> set[str]:
-    return {value for (value,) in connection.execute(sql, [json.dumps(list(among)) for among in ids])}
+    return {
+        value for (value,) in connection.execute(sql, [json.dumps(list(among)) for among in ids])
+    }
 
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
@@ -165,7 +192,9 @@ def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str
     return {memory.id: memory for memory in found}
 
 
-def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]) -> dict[str, Memory]:
+def _summaries(
+    connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]
+) -> dict[str, Memory]:
     where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'index' AND ({_SUMMARIES})"
     among = (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads)))
     return {memory.id: memory for memory in select_memories(connection, where, among)}
@@ -174,7 +203,9 @@ def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iter
 def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
     """Return failures found only in these exchanges, and the patterns of failures that go."""
     among = json.dumps(list(ids))
-    return read_removable(connection, [id_ for (id_,) in connection.execute(_ONLY_THERE, (among, among))])
+    return read_removable(
+        connection, [id_ for (id_,) in connection.execute(_ONLY_THERE, (among, among))]
+    )
 
 
 def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Carry out a plan of erasure in one store, inside an open transaction.
 
-What mentions an erased memory is stripped, not dropped: a receipt keeps its numbers, an event its time, a checkpoint
-the rest of its content. Shared servers know contents by hash alone, which cannot be computed once the text is gone; so
-what they have yet to erase is a row of `meta` for each server, and every later erasure asks again. Trade-off: every
-receipt, answer and payload is read, about 50 ms for a thousand turns.
+What mentions an erased memory is stripped, not dropped: a receipt keeps its numbers, an event its
+time, a checkpoint the rest of its content. Shared servers know contents by hash alone, which cannot
+be computed once the text is gone; so what they have yet to erase is a row of `meta` for each
+server, and every later erasure asks again. Trade-off: every receipt, answer and payload is read,
+about 50 ms for a thousand turns.
 """
 
 import asyncio
@@ -36,7 +37,9 @@ _MADE_WITH = frozenset({"answer", "bundle"})
 """Parts of a receipt that go whole when the turn used an erased memory."""
 
 
-def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float, forget: bool) -> Counter[str]:
+def erase_rows(
+    connection: sqlite3.Connection, plan: ErasurePlan, *, now: float, forget: bool
+) -> Counter[str]:
     """Remove and strip rows; return how many of what, by the field names of `Erasure`.
 
     forget: imports must not bring the memories back; those that were imported never come back.
@@ -46,7 +49,8 @@ def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float,
     done["reasons"] += _reasons(connection, plan)
     done["answers"] = _answers(connection, plan)
     done["receipts"] = connection.execute(
-        f"DELETE FROM receipt WHERE turn_id {IN_JSON_LIST}", (json.dumps(sorted(plan.deleted_turns)),)
+        f"DELETE FROM receipt WHERE turn_id {IN_JSON_LIST}",
+        (json.dumps(sorted(plan.deleted_turns)),),
     ).rowcount
     done["receipts"] += _rewrite(connection, plan, ("receipt", "turn_id", "body"))
     done["sessions"] = _sessions(connection, plan)
@@ -56,41 +60,56 @@ def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float,
         done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
     connection.executemany(
         "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        [(id_, now) for id_, memory in plan.memories.items() if forget or memory.source is MemorySource.IMPORT],
+        [
+            (id_, now)
+            for id_, memory in plan.memories.items()
+            if forget or memory.source is MemorySource.IMPORT
+        ],
     )
     return done
 
 
-def remove_observations(connection: sqlite3.Connection, plan: ErasurePlan, *, project: str | None) -> int:
-    """Remove the user store's observations of these memories, by key and by text, of one project or of all."""
+def remove_observations(
+    connection: sqlite3.Connection, plan: ErasurePlan, *, project: str | None
+) -> int:
+    """Remove the user store's observations of these memories, by key and by text, of one project or
+    of all."""
     keys = {memory.key for memory in plan.memories.values() if memory.key}
     texts = {memory.text for memory in plan.memories.values()}
     rows = connection.execute("SELECT project, key, value FROM observation").fetchall()
     gone = [
         (where, key)
         for where, key, value in rows
-        if project in (None, where) and (key in keys or value in texts or plan.lines.found_in(value))
+        if project in (None, where)
+        and (key in keys or value in texts or plan.lines.found_in(value))
     ]
     connection.executemany("DELETE FROM observation WHERE project = ? AND key = ?", gone)
     return len(gone)
 
 
 def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    """Remove the reasons given for erased questions, and those of other judgments that quote an erased line."""
+    """Remove the reasons given for erased questions, and those of other judgments that quote an
+    erased line."""
     asked = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
     rows = connection.execute(_REASONS).fetchall() if plan.lines else []
     quoting = [row for row in rows if plan.lines.found_in(row[2])]
-    gone = sum(connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount for row in asked)
+    gone = sum(
+        connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount
+        for row in asked
+    )
     gone += connection.executemany(
         "DELETE FROM reason WHERE query_id = ? AND content_id = ?", [row[:2] for row in quoting]
     ).rowcount
-    owe_erasure(connection, plan, [*((*row[1:], "") for row in asked), *(row[3:] for row in quoting)])
+    owe_erasure(
+        connection, plan, [*((*row[1:], "") for row in asked), *(row[3:] for row in quoting)]
+    )
     return gone
 
 
 def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     connection.executemany(
-        "UPDATE turn SET task = '', context = '{}' WHERE id = ?", [(turn,) for turn in plan.erased_tasks]
+        "UPDATE turn SET task = '', context = '{}' WHERE id = ?",
+        [(turn,) for turn in plan.erased_tasks],
     )
     stored = connection.execute("SELECT id, answer FROM turn WHERE answer <> ''").fetchall()
     gone = [(turn,) for turn, answer in stored if turn in plan.turns or plan.lines.found_in(answer)]
@@ -100,7 +119,8 @@ def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 
 def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
-    """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as tombstones do."""
+    """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as
+    tombstones do."""
     asked = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
     for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
         context = json.loads(known)
@@ -112,25 +132,46 @@ def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> N
 
 
 def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    kept = connection.execute("SELECT thread, conversation_summary, active_task FROM session").fetchall()
+    kept = connection.execute(
+        "SELECT thread, conversation_summary, active_task FROM session"
+    ).fetchall()
     gone = [
-        (thread,) for thread, summary, _ in kept if summary and (thread in plan.threads or plan.lines.found_in(summary))
+        (thread,)
+        for thread, summary, _ in kept
+        if summary and (thread in plan.threads or plan.lines.found_in(summary))
     ]
     connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", gone)
-    named = [(thread,) for thread, _, task in kept if task and plan.erased_tasks and thread in plan.threads]
+    named = [
+        (thread,)
+        for thread, _, task in kept
+        if task and plan.erased_tasks and thread in plan.threads
+    ]
     mentioned = [(thread,) for thread, _, task in kept if plan.lines.found_in(task)]
-    connection.executemany("UPDATE session SET active_task = '' WHERE thread = ?", named + mentioned)
-    again = [thread for thread in gone if plan.lines.found_in(save_session_summary(connection, *thread).text)]
+    connection.executemany(
+        "UPDATE session SET active_task = '' WHERE thread = ?", named + mentioned
+    )
+    again = [
+        thread
+        for thread in gone
+        if plan.lines.found_in(save_session_summary(connection, *thread).text)
+    ]
     connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", again)
     return len(gone)
 
 
 def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    """Blank the payloads of events about them. A trigger allows it only while the store says that it is erasing."""
-    rows = connection.execute("SELECT id, subject, payload FROM event WHERE payload <> '{}'").fetchall()
+    """Blank the payloads of events about them.
+
+    A trigger allows it only while the store says that it is erasing.
+    """
+    rows = connection.execute(
+        "SELECT id, subject, payload FROM event WHERE payload <> '{}'"
+    ).fetchall()
     ids, clean = plan.ids, _cleaner(plan, drops=True)
     told = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
-    gone = [(event,) for event, subject, payload in told if subject in ids or clean(payload) != payload]
+    gone = [
+        (event,) for event, subject, payload in told if subject in ids or clean(payload) != payload
+    ]
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
     connection.execute("DELETE FROM meta WHERE key = 'erasing'")
@@ -138,15 +179,22 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 
 def _rewrite(
-    connection: sqlite3.Connection, plan: ErasurePlan, column_of: tuple[str, str, str], *, drops: bool = False
+    connection: sqlite3.Connection,
+    plan: ErasurePlan,
+    column_of: tuple[str, str, str],
+    *,
+    drops: bool = False,
 ) -> int:
-    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops: see `_cleaner`."""
+    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops:
+    see `_cleaner`."""
     (table, key, column), clean = column_of, _cleaner(plan, drops=drops)
     changed: list[tuple[str, str]] = []
     for name, body in connection.execute(f"SELECT {key}, {column} FROM {table}"):
         before = json.loads(body)
         after = clean(before)
-        emptied = (_MADE_WITH if name in plan.turns else set()) | ({"task"} if name in plan.erased_tasks else set())
+        emptied = (_MADE_WITH if name in plan.turns else set()) | (
+            {"task"} if name in plan.erased_tasks else set()
+        )
         after |= {part: "" for part in emptied if after.get(part)}
         if after != before:
             changed.append((json.dumps(after, ensure_ascii=False), name))
@@ -155,9 +203,11 @@ def _rewrite(
 
 
 def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
-    """Return what empties each string of a JSON value that holds an erased line, or is of an erased memory's entry.
+    """Return what empties each string of a JSON value that holds an erased line, or is of an erased
+    memory's entry.
 
-    drops: leave such entries, and what names an erased memory or turn, out of lists and objects instead.
+    drops: leave such entries, and what names an erased memory or turn, out of lists and objects
+        instead.
     """
     ids = plan.ids
     gone = ids | plan.turns
@@ -166,20 +216,26 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
         if isinstance(value, dict):
             is_erased = is_erased or (not drops and value.get("id") in ids)
             return {
-                name: inner if name in _KEPT_FIELDS and not drops else clean(inner, is_erased=is_erased)
+                name: inner
+                if name in _KEPT_FIELDS and not drops
+                else clean(inner, is_erased=is_erased)
                 for name, inner in value.items()
                 if not (drops and name in gone)
             }
         if isinstance(value, list):
             pairs = [(inner, clean(inner, is_erased=is_erased)) for inner in value]
             return [cleaned for inner, cleaned in pairs if not (drops and is_gone(inner, cleaned))]
-        if isinstance(value, str) and (is_erased or (drops and value in gone) or plan.lines.found_in(value)):
+        if isinstance(value, str) and (
+            is_erased or (drops and value in gone) or plan.lines.found_in(value)
+        ):
             return ""
         return value
 
     def is_gone(value: Any, cleaned: Any) -> bool:
         if isinstance(value, dict):
-            return not gone.isdisjoint({value.get("id"), value.get("exchange"), value.get("turn_id")})
+            return not gone.isdisjoint(
+                {value.get("id"), value.get("exchange"), value.get("turn_id")}
+            )
         return bool(cleaned == "" != value)
 
     return clean
@@ -192,20 +248,30 @@ LEFT_ON_PURPOSE = "left there, as --here-only says"
 
 
 def owe_erasure(
-    connection: sqlite3.Connection, plan: ErasurePlan, judgments: Collection[tuple[str, str, int, str]]
+    connection: sqlite3.Connection,
+    plan: ErasurePlan,
+    judgments: Collection[tuple[str, str, int, str]],
 ) -> None:
     """Record what the servers must erase, after the rows are gone and in the same transaction.
 
-    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased; "": of all contents.
+    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased;
+        "": of all contents.
     """
     servers = shared_servers(connection)
     if not servers:
         return
-    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),))}
+    shown = {
+        hash_
+        for (hash_,) in connection.execute(
+            _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
+        )
+    }
     by_turn = defaultdict[tuple[str, str, int], set[str]](set)
     for *turn, content in judgments:
         by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
-    turns = tuple((*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items()))
+    turns = tuple(
+        (*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items())
+    )
     new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
     if not (new.contents or new.turns):
         return
@@ -222,17 +288,27 @@ def owe_erasure(
 
 def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
     """Return what each server must still erase. Raises StoreDamaged."""
-    rows = connection.execute("SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)).fetchall()
+    rows = connection.execute(
+        "SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)
+    ).fetchall()
     with database.damage_if_invalid("an erasure that is owed"):
-        return {key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest) for key, value in rows}
+        return {
+            key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest)
+            for key, value in rows
+        }
 
 
 def settle_owed_erasures(
-    connection: sqlite3.Connection, settings: Settings, *, verify: bool = False, here_only: bool = False
+    connection: sqlite3.Connection,
+    settings: Settings,
+    *,
+    verify: bool = False,
+    here_only: bool = False,
 ) -> tuple[ServerErasure, ...]:
     """Let the servers erase what is owed; what one erased is owed no more.
 
-    verify: ask again and count what is left. here_only: ask no server, and drop what is owed.
+    verify: ask again and count what is left.
+    here_only: ask no server, and drop what is owed.
     """
     owed, done = owed_erasures(connection), list[ServerErasure]()
     if here_only:
@@ -241,5 +317,7 @@ def settle_owed_erasures(
         (erase,) = extension.implementations("erase_shared", settings)
         done = asyncio.run(erase(settings.shared, owed, verify=verify))
     settled = [one.server for one in done if here_only or not one.problem]
-    connection.executemany("DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled])
+    connection.executemany(
+        "DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled]
+    )
     return tuple(done)

@@ -1,9 +1,10 @@
-"""`xscore store rebuild`: valid rows of the damaged one are copied into a new one, and the damaged one is set aside.
+"""`xscore store rebuild`: valid rows of the damaged one are copied into a new one, and the damaged
+one is set aside.
 
-Rows of a repository's store are taken over only if that store was trusted here. The user's own store needs no trust,
-because it stands in the user's own folder. The store is not opened first, since that is what failed. Trade-off: killed
-between setting aside and moving into place, a rebuild leaves no store there; both lie beside it, and the next command
-creates an empty one.
+Rows of a repository's store are taken over only if that store was trusted here. The user's own
+store needs no trust, because it stands in the user's own folder. The store is not opened first,
+since that is what failed. Trade-off: killed between setting aside and moving into place, a rebuild
+leaves no store there; both lie beside it, and the next command creates an empty one.
 """
 
 import os
@@ -44,8 +45,9 @@ class RebuiltStore(Struct, frozen=True):
 def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
     """Rebuild the store of this folder.
 
-    Raises StoreUntrusted if the folder is a link, StoreTooNew if only a newer xscore can read it, StoreError if the new
-    store cannot be written or another process is judging with the old one: what that pays for would be lost.
+    Raises StoreUntrusted if the folder is a link, StoreTooNew if only a newer xscore can read it,
+    StoreError if the new store cannot be written or another process is judging with the old one:
+    what that pays for would be lost.
     """
     opening.refuse_link(store_dir)
     database.refuse_newer(store_dir / STORE_FILE, opening.SCHEMA)
@@ -58,18 +60,23 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     opening.refuse_link(path)
     database.refuse_newer(path, opening.SCHEMA)
     if not path.exists():
-        raise UsageError(f"you have no user store at {path}", hint="It is created with your first user memory.")
+        raise UsageError(
+            f"you have no user store at {path}", hint="It is created with your first user memory."
+        )
     return _rebuild(path, user_data_dir, random_hex(16))
 
 
 def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> RebuiltStore:
-    """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into place."""
+    """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into
+    place."""
     keys = opening.key_source(user_data_dir)
     store_id, salvaged = trusted_id or random_hex(16), None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
         if not os.path.lexists(path):  # it is lost: what was encrypted is not put back in plain
-            keep_note = any(map(sqlite_drivers.read_note, stated_copy.copies_at(path, user_data_dir)))
+            keep_note = any(
+                map(sqlite_drivers.read_note, stated_copy.copies_at(path, user_data_dir))
+            )
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if trusted_id:
             refuse_busy_store(path, keys)
@@ -97,7 +104,8 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
         return None
     aside = make_set_aside_folder(path.parent)
     for file in files:
-        with suppress(FileNotFoundError):  # SQLite removes the journals of a database that is being closed
+        # SQLite removes the journals of a database that is being closed.
+        with suppress(FileNotFoundError):
             file.rename(aside / file.name)
     if os.path.lexists(note):
         if keep_note:
@@ -118,12 +126,17 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
 
 @command(YES)
 @click.option("--user", is_flag=True, help="Rebuild your user store instead.")
-@click.option("--stated", is_flag=True, help="Only put back what you stated; the store stays as it is.")
+@click.option(
+    "--stated", is_flag=True, help="Only put back what you stated; the store stays as it is."
+)
 def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
-    """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
+    """Set the store of this repository aside and build a new one; what is shown to be yours is
+    taken over.
 
-    Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
-    What you stated and the new store lacks is put back from the copy in your data folder. Asks first.
+    Memories, turns, the ledger and judgments come along where the old file can be read and was made
+    here by you.
+    What you stated and the new store lacks is put back from the copy in your data folder. Asks
+    first.
     """
     settings = read_settings(flags)
     user_data = user_data_dir(settings.settings.store.user_data_dir)
@@ -153,7 +166,9 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     from xscore.extensions.recovery.restoring import find_restorable, restore
 
     restorable, terminal = find_restorable(source), flags.terminal
-    terminal.notes(f"a copy of what you stated cannot be used: {problem}" for problem in restorable.problems)
+    terminal.notes(
+        f"a copy of what you stated cannot be used: {problem}" for problem in restorable.problems
+    )
     if not restorable.memories:
         return 0
     memories = counted(len(restorable.memories), "memory", "memories")
@@ -164,7 +179,10 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
         )
         return 0
     copy = one_line(str(restorable.copies[0]))
-    how = f"{copy} still holds {memories} that you stated: restore with `xscore store rebuild --stated --yes`"
+    how = (
+        f"{copy} still holds {memories} that you stated: restore with `xscore store rebuild"
+        " --stated --yes`"
+    )
     if not (flags.assume_yes or terminal.can_ask):
         terminal.note(how)
         return 0
@@ -174,7 +192,9 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     return restore(source, restorable, allow_pii=allow_pii, now=time.time())
 
 
-def _print_rebuilt(place: Path, rebuilt: RebuiltStore | None, restored: int, terminal: Terminal) -> None:
+def _print_rebuilt(
+    place: Path, rebuilt: RebuiltStore | None, restored: int, terminal: Terminal
+) -> None:
     salvaged, aside = (rebuilt.salvaged, rebuilt.set_aside_at) if rebuilt else (None, None)
     counts = salvaged and {
         **salvaged.kept,
@@ -185,7 +205,11 @@ def _print_rebuilt(place: Path, rebuilt: RebuiltStore | None, restored: int, ter
     lines = [f"rebuilt: {one_line(str(place))}"] if rebuilt else []
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
-        lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
+        lines.append(
+            salvaged.summary
+            if salvaged
+            else "salvaged nothing: nothing shows that you made it here"
+        )
     if restored:
         lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
     elif not rebuilt:

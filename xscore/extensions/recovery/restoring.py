@@ -23,10 +23,14 @@ from xscore.store.stated_rows import StatedMemory
 
 _LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 _NEWER = """
-    SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND key <> '' AND status IN ('active', 'stale')
+    SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
+      AND status IN ('active', 'stale')
     AND updated_at >= ? ORDER BY status, updated_at DESC LIMIT 1
 """
-_ADD_OCCURRENCE = "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_ADD_OCCURRENCE = (
+    "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?) ON CONFLICT DO"
+    " NOTHING"
+)
 _ADD_ERASED = "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -65,7 +69,12 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
             other = latest.get(stated.memory.id)
             if other is None or other.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
-    here = {id_ for (id_,) in source.connection.execute("SELECT id FROM memory WHERE source <> 'index'").fetchall()}
+    here = {
+        id_
+        for (id_,) in source.connection.execute(
+            "SELECT id FROM memory WHERE source <> 'index'"
+        ).fetchall()
+    }
     removed = stated_copy.removed_ids(source.connection, latest.keys() - here)
     missing = [
         latest[id_]
@@ -76,7 +85,9 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
     return RestorableMemories(tuple(copies), tuple(missing), erased, tuple(problems))
 
 
-def restore(source: CopiedStore, restorable: RestorableMemories, *, allow_pii: bool, now: float) -> int:
+def restore(
+    source: CopiedStore, restorable: RestorableMemories, *, allow_pii: bool, now: float
+) -> int:
     """Write the memories in one transaction; return how many. now: Unix seconds. Raises StoreError.
 
     Copies of earlier stores are removed afterwards, since this store's own copy then has all of it.
@@ -87,10 +98,13 @@ def restore(source: CopiedStore, restorable: RestorableMemories, *, allow_pii: b
         for stated in _oldest_first(restorable.memories):
             memory, _ = memory_writer.remake_memory(stated.memory, allow_pii=allow_pii)
             memory = _behind_newer(source, memory)
-            memory_writer.write_memory(connection, memory, before=None, now=now, thread=stated.thread, link=False)
+            memory_writer.write_memory(
+                connection, memory, before=None, now=now, thread=stated.thread, link=False
+            )
             attach_citations(connection, memory.id, stated.citations)
             connection.executemany(
-                _ADD_OCCURRENCE, [(one.id, memory.id, one.source_exchange) for one in stated.occurrences]
+                _ADD_OCCURRENCE,
+                [(one.id, memory.id, one.source_exchange) for one in stated.occurrences],
             )
             if memory_writer.needs_linking(memory, None):
                 to_link.append(memory.id)
@@ -104,10 +118,15 @@ def restore(source: CopiedStore, restorable: RestorableMemories, *, allow_pii: b
 
 
 def _oldest_first(memories: Iterable[StatedMemory]) -> list[StatedMemory]:
-    """Order them so that of two with one key the latest is written last, and the active one after its predecessors."""
+    """Order them so that of two with one key the latest is written last, and the active one after
+    its predecessors."""
     return sorted(
         memories,
-        key=lambda stated: (stated.memory.status in _LIVE, stated.memory.updated_at, stated.memory.id),
+        key=lambda stated: (
+            stated.memory.status in _LIVE,
+            stated.memory.updated_at,
+            stated.memory.id,
+        ),
     )
 
 
@@ -119,4 +138,6 @@ def _behind_newer(source: CopiedStore, memory: Memory) -> Memory:
     newer = source.connection.execute(_NEWER, of_key).fetchone()
     if newer is None:
         return memory
-    return replace(memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer[0])
+    return replace(
+        memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer[0]
+    )

@@ -1,9 +1,10 @@
 """Copy the valid rows of a damaged store into a new one; code is not salvaged, it is indexed again.
 
-A judgment, job, question or prompt is valid if its checksum matches, a memory if its hashes match its text, any other
-row if each value has its column's type and satisfies the schema. `DamagedReader` reads in key order up to an unreadable
-row and finds the next by doubling its stride, then halving it. Trade-offs: a changed character in a receipt or an event
-is not noticed; sound rows between two damaged places that lie close together may be skipped.
+A judgment, job, question or prompt is valid if its checksum matches, a memory if its hashes match
+its text, any other row if each value has its column's type and satisfies the schema.
+`DamagedReader` reads in key order up to an unreadable row and finds the next by doubling its
+stride, then halving it. Trade-offs: a changed character in a receipt or an event is not noticed;
+sound rows between two damaged places that lie close together may be skipped.
 """
 
 import sqlite3
@@ -68,7 +69,8 @@ class DamagedReader:
     """Reads one damaged database and counts the places it had to skip."""
 
     def __init__(self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False) -> None:
-        """Open the database. reopens: open it again after each failure, since SQLCipher then reads nothing more."""
+        """Open the database. reopens: open it again after each failure, since SQLCipher then reads
+        nothing more."""
         self._open, self._reopens = open_it, reopens
         self._connection = open_it()
         self.places: int = 0
@@ -92,9 +94,12 @@ class DamagedReader:
                 return
 
     def columns(self, table: str) -> list[str]:
-        """Return the columns of a table, which may be of an older schema; empty if they cannot be read."""
+        """Return the columns of a table, which may be of an older schema; empty if they cannot be
+        read."""
         try:
-            return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall()]
+            return [
+                row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall()
+            ]
         except (StoreError, sqlite3.Error):
             self._reopen()
             return []
@@ -134,8 +139,21 @@ class DamagedReader:
         self._connection.close()
 
 
-_INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
-_TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
+_INVALID_ROW = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    struct.error,
+    StoreError,
+)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "TEXT": (str,),
+    "INTEGER": (int,),
+    "REAL": (float, int),
+    "BLOB": (bytes,),
+}
 _MEMORIES = (
     f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
@@ -144,10 +162,13 @@ _JUDGMENTS = """
     SELECT content_id, score, prior, pack, position, checksum FROM judgment
     WHERE query_id = ? AND content_id >= ? ORDER BY content_id
 """
-_REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
+_REASONS = (
+    "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
+)
 _SPENDING_OF_CALLS = """
     INSERT OR IGNORE INTO spending (span, spent)
-    SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest) FROM (
+    SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest)
+      FROM (
         SELECT span, sum(cost / 1000000) + sum(cost % 1000000) / 1000000 AS millions,
             sum(cost % 1000000) % 1000000 AS rest
         FROM (SELECT date(started_at, 'unixepoch') AS span, cost FROM call
@@ -155,7 +176,8 @@ _SPENDING_OF_CALLS = """
         WHERE span IS NOT NULL AND cost IS NOT NULL GROUP BY span
     )
 """
-"""What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
+"""What the caps of a day and of the repository count; summed in two parts so that no sum
+overflows."""
 _SPENDING_OF_ALL_CALLS = """
     UPDATE spending SET spent = max(spent, (SELECT coalesce(sum(cost), 0) FROM call
         WHERE span IN ('repository', date(started_at, 'unixepoch'))))
@@ -170,9 +192,12 @@ _NEWER = """
 """
 """What a store that is added to says instead of a memory."""
 _COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "cost_live")
-_RESERVED = "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
+_RESERVED = (
+    "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
+)
 _KEEP_RESERVED = """
-    INSERT INTO reservation (id, turn_id, day, leased_until, amount) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+    INSERT INTO reservation (id, turn_id, day, leased_until, amount)
+      VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
 _HAS_QUESTION_AND_ASK = """
     EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
@@ -181,7 +206,8 @@ _HAS_QUESTION_AND_ASK = """
 _HAS_MEMORY = "EXISTS (SELECT 1 FROM memory_row WHERE id = :memory_id)"
 _WITHOUT_BATCH = """
     UPDATE job_request SET state = 'planned', batch = 0 WHERE state = 'sent'
-    AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.job = job_request.job AND number = job_request.batch)
+    AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.job = job_request.job
+      AND number = job_request.batch)
 """
 """A request whose batch is lost would wait for ever."""
 
@@ -190,7 +216,8 @@ class SalvageReport(Struct):
     """What was copied, and what was not."""
 
     kept: Counter[str] = field(default_factory=Counter)
-    """Rows by what they are, in plural words; `tasks` counts the turns by one judge that kept a judgment."""
+    """Rows by what they are, in plural words; `tasks` counts the turns by one judge that kept a
+    judgment."""
     rejected_rows: int = 0
     """Rows that could be read and are invalid."""
     damaged_places: int = 0
@@ -200,16 +227,26 @@ class SalvageReport(Struct):
 
     @property
     def summary(self) -> str:
-        """`salvaged 1,234 judgments of 3 tasks, 12 turns; 56 rows were invalid and 2 places could not be read`."""
-        kept = [f"{count:,} {what}" for what, count in self.kept.items() if count and what != "tasks"]
+        """`salvaged 1,234 judgments of 3 tasks, 12 turns; 56 rows were invalid and 2 places could
+        not be read`."""
+        kept = [
+            f"{count:,} {what}" for what, count in self.kept.items() if count and what != "tasks"
+        ]
         if self.kept["judgments"]:
             kept[0] += f" of {self.kept['tasks']:,} tasks"
-        lost = f"{self.rejected_rows:,} rows were invalid and {self.damaged_places:,} places could not be read"
+        lost = (
+            f"{self.rejected_rows:,} rows were invalid and {self.damaged_places:,} places could not"
+            " be read"
+        )
         batches = f"; at the vendor, and no job here knows of them: {', '.join(self.at_vendors)}"
-        return f"salvaged {', '.join(kept) or 'nothing'}; {lost}{batches if self.at_vendors else ''}"
+        return (
+            f"salvaged {', '.join(kept) or 'nothing'}; {lost}{batches if self.at_vendors else ''}"
+        )
 
 
-def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> SalvageReport:
+def salvage_store(
+    damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None
+) -> SalvageReport:
     """Copy the valid rows of the database at `damaged` into a new store, in one transaction."""
     found = SalvageReport()
     enter_worktree(target)
@@ -224,20 +261,25 @@ def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | N
         for table in _AFTER_MEMORIES:
             table.copy(reader, target, found)
         _batches(reader, target, found)
-        link_mentions(target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()])
+        link_mentions(
+            target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()]
+        )
     found.damaged_places = reader.places
     return found
 
 
 def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> None:
-    """Add the rows of a store to another one of the same repository; rows that are there already stay as they are."""
+    """Add the rows of a store to another one of the same repository; rows that are there already
+    stay as they are."""
     salvage_store(source, target, keys)
     with database.transaction(target):
         target.execute(_SPENDING_OF_ALL_CALLS)
 
 
 def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
-    hashes: dict[int, str] = dict(reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS))
+    hashes: dict[int, str] = dict(
+        reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS)
+    )
     queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
     for number, *names in list(reader.read(queries, NUMBERS)):
         try:
@@ -247,8 +289,12 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
             continue
         reasons: dict[int, object] = dict(reader.read(_REASONS, NUMBERS, number))
         valid: list[Judgment] = []
-        for content, score, prior, pack, position, checksum in reader.read(_JUDGMENTS, NUMBERS, number):
-            if has_judgment_checksum(turn, (hashes.get(content), score, prior, pack, position), checksum):
+        for content, score, prior, pack, position, checksum in reader.read(
+            _JUDGMENTS, NUMBERS, number
+        ):
+            if has_judgment_checksum(
+                turn, (hashes.get(content), score, prior, pack, position), checksum
+            ):
                 reason = reasons.get(content)
                 said = reason if isinstance(reason, str) else ""
                 valid.append(Judgment(hashes[content], score, said, pack, position, prior))
@@ -257,20 +303,26 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
         if valid:
             insert_judgments(target, valid, (names[0], names[1], names[2]))
     # Counted here: a damaged table can hold the same page, and so its rows, twice.
-    judgments, tasks = target.execute("SELECT count(*), count(DISTINCT query_id) FROM judgment").fetchone()
+    judgments, tasks = target.execute(
+        "SELECT count(*), count(DISTINCT query_id) FROM judgment"
+    ).fetchone()
     (with_reason,) = target.execute("SELECT count(*) FROM reason").fetchone()
     found.kept.update(judgments=judgments, reasons=with_reason, tasks=tasks)
 
 
 def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
     # Schema 1, which no migration could open, had them in a table that is a view now.
-    table = "memory_row" if reader.columns("memory_row") or not reader.columns("memory") else "memory"
+    table = (
+        "memory_row" if reader.columns("memory_row") or not reader.columns("memory") else "memory"
+    )
     for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
         try:
             memory = memory_rows.memory_from_row(tuple(row))
             if memory_writer.with_status(memory, memory.status) != memory:
                 raise ValueError(memory.id)
-            newer = target.execute(_NEWER, {name: getattr(memory, name) for name in _SAME_KEY}).fetchone()
+            newer = target.execute(
+                _NEWER, {name: getattr(memory, name) for name in _SAME_KEY}
+            ).fetchone()
             if newer and newer[0] == memory.id:
                 continue  # stated again in the store that is added to
             if newer and memory.status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
@@ -284,16 +336,29 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageR
 
 
 def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
-    """Name the vendor's batches of lost jobs, send lost requests again, and keep the dollars reserved for batches."""
+    """Name the vendor's batches of lost jobs, send lost requests again, and keep the dollars
+    reserved for batches."""
     jobs = {row[0] for row in target.execute("SELECT id FROM job").fetchall()}
-    for row in reader.read("SELECT job, vendor_id, state FROM batch WHERE job >= ? ORDER BY job", TEXTS):
-        if all(isinstance(value, str) for value in row) and row[0] not in jobs and row[1] and row[2] != "collected":
+    for row in reader.read(
+        "SELECT job, vendor_id, state FROM batch WHERE job >= ? ORDER BY job", TEXTS
+    ):
+        if (
+            all(isinstance(value, str) for value in row)
+            and row[0] not in jobs
+            and row[1]
+            and row[2] != "collected"
+        ):
             found.at_vendors.append(row[1])
     target.execute("UPDATE job SET runner = ''")
     target.execute(_WITHOUT_BATCH)
     tokens = {row[0] for row in target.execute("SELECT token FROM batch").fetchall()}
     for row in reader.read(_RESERVED, TEXTS):
-        if row[0] in tokens and isinstance(row[3], float) and isinstance(row[4], int) and row[4] >= 0:
+        if (
+            row[0] in tokens
+            and isinstance(row[3], float)
+            and isinstance(row[4], int)
+            and row[4] >= 0
+        ):
             target.execute(_KEEP_RESERVED, row)
 
 
@@ -317,19 +382,29 @@ class _Table(Struct, frozen=True):
 
     def copy(self, reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
-        types = {name: (*_TYPES[type_], *(() if notnull else (type(None),))) for _, name, type_, notnull, *_ in columns}
+        types = {
+            name: (*_TYPES[type_], *(() if notnull else (type(None),)))
+            for _, name, type_, notnull, *_ in columns
+        }
         there = reader.columns(self.name) or list(types)
         names = [self.key, *(name for name in types if name != self.key and name in there)]
         scope = "job = ? AND " if self.of_job else ""
-        read = f"SELECT {', '.join(names)} FROM {self.name} WHERE {scope}{self.key} >= ? ORDER BY {self.key}"
+        read = (
+            f"SELECT {', '.join(names)} FROM {self.name} WHERE {scope}{self.key} >= ? ORDER BY"
+            f" {self.key}"
+        )
         marks = ", ".join(f":{name}" for name in names)
-        keep = f"INSERT INTO {self.name} ({', '.join(names)}) SELECT {marks} WHERE {self.needs or '1'}"
+        keep = (
+            f"INSERT INTO {self.name} ({', '.join(names)}) SELECT {marks} WHERE {self.needs or '1'}"
+        )
         jobs = target.execute("SELECT id FROM job").fetchall() if self.of_job else [()]
         for values in (values for job in jobs for values in reader.read(read, self.keys, *job)):
             row = dict(zip(names, values, strict=True))
             try:
                 is_valid = all(isinstance(value, types[name]) for name, value in row.items())
-                is_valid = is_valid and all(isfinite(value) for value in row.values() if isinstance(value, float))
+                is_valid = is_valid and all(
+                    isfinite(value) for value in row.values() if isinstance(value, float)
+                )
                 kept = target.execute(keep, row).rowcount if is_valid and self.is_valid(row) else 0
             except _INVALID_ROW:
                 kept = 0
@@ -341,7 +416,9 @@ def _has_checksum(*names: str) -> _RowCheck:
     return lambda row: row_checksum(*(str(row[name]) for name in names)) == row["checksum"]
 
 
-def _job_table(name: str, words: str, key: str, is_valid: _RowCheck = lambda row: True, *, needs: str = "") -> _Table:
+def _job_table(
+    name: str, words: str, key: str, is_valid: _RowCheck = lambda row: True, *, needs: str = ""
+) -> _Table:
     return _Table(name, words, key, NUMBERS, is_valid, of_job=True, needs=needs)
 
 
@@ -357,7 +434,12 @@ _TABLES = (
     _Table("turn_figures", "turns' figures", "turn_id"),
     _Table("call", "calls", "id", is_valid=_is_call),
     _Table("evaluation", "evaluations", "id"),
-    _Table("spending", "bills", "span", is_valid=lambda row: money.dollars_of_picodollars(row["spent"]) >= 0),
+    _Table(
+        "spending",
+        "bills",
+        "span",
+        is_valid=lambda row: money.dollars_of_picodollars(row["spent"]) >= 0,
+    ),
     _Table("checkpoint", "checkpoints", "name"),
     _Table("session", "sessions", "thread"),
     _Table("event", "events", "id", NUMBERS, lambda row: EventName(row["name"])),
@@ -368,8 +450,15 @@ _TABLES = (
     _Table("muted_key", "muted keys", "key"),
     _Table("repository_map", "repository maps", "id"),
     _Table("job", "offline jobs", "id", is_valid=_has_checksum("id", "judge", "plan")),
-    _job_table("job_question", "questions of jobs", "number", _has_checksum("job", "number", "context", "turn_key")),
-    _job_table("job_ask", "prompts of jobs", "number", _has_checksum("job", "number", "pack", "pieces")),
+    _job_table(
+        "job_question",
+        "questions of jobs",
+        "number",
+        _has_checksum("job", "number", "context", "turn_key"),
+    ),
+    _job_table(
+        "job_ask", "prompts of jobs", "number", _has_checksum("job", "number", "pack", "pieces")
+    ),
     _job_table("job_request", "requests of jobs", "question", needs=_HAS_QUESTION_AND_ASK),
     _job_table("batch", "batches", "number"),
 )

@@ -1,9 +1,10 @@
 """Aider: `.aider.chat.history.md` in the root of the repository, in Markdown.
 
-`# aider chat started at …` opens a session, `#### ` is the person, `> ` is the tool, everything else is the model.
-Inside a fence all of these are content; only the head of a later session ends a fence that was never closed. A history
-that git tracks came with the repository, so it is skipped. Trade-offs: the format has one time per session, so its
-exchanges are a second apart; it does not say how a command ended.
+`# aider chat started at …` opens a session, `#### ` is the person, `> ` is the tool, everything
+else is the model. Inside a fence all of these are content; only the head of a later session ends a
+fence that was never closed. A history that git tracks came with the repository, so it is skipped.
+Trade-offs: the format has one time per session, so its exchanges are a second apart; it does not
+say how a command ended.
 """
 
 import os
@@ -12,7 +13,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from xscore.extensions.sessions.session_lines import SessionLine, UnreadableSession
-from xscore.extensions.sessions.session_reader import AgentFolders, ImportedExchange, SessionFile, SessionReader
+from xscore.extensions.sessions.session_reader import (
+    AgentFolders,
+    ImportedExchange,
+    SessionFile,
+    SessionReader,
+)
 from xscore.platform.git import run_git
 from xscore.platform.hashing import digest
 
@@ -49,7 +55,8 @@ class AiderReader(SessionReader):
     def find(folders: AgentFolders) -> Iterator[SessionFile]:
         """Yield the one history file."""
         root, path = folders.root, folders.root / FILE
-        if path.is_file() and path in root.iterdir():  # not under another spelling, which git would not recognise
+        # Not under another spelling, which git would not recognise.
+        if path.is_file() and path in root.iterdir():
             tracked = run_git(root, "ls-files", "-z", "--", FILE)
             reason = "tracked by git: not yours to import" if tracked else ""
             if tracked is None and os.path.lexists(root / ".git"):
@@ -60,7 +67,8 @@ class AiderReader(SessionReader):
         """Read one line."""
         data = line.data
         if self._fence and b"`" not in data and not data.startswith(_HEAD_STARTS):
-            self._add_answer(data)  # most lines of a history: content that ends neither fence nor session
+            # Most lines of a history: content that ends neither fence nor session.
+            self._add_answer(data)
             return
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         head = _HEAD.match(text)
@@ -70,7 +78,9 @@ class AiderReader(SessionReader):
             raise UnreadableSession(line.number, _EXPECTED)
         elif self._fence:
             mark = text.strip()
-            self._fence = "" if len(mark) >= len(self._fence) and not mark.strip("`") else self._fence
+            self._fence = (
+                "" if len(mark) >= len(self._fence) and not mark.strip("`") else self._fence
+            )
             self._add_answer(data)
         elif text.startswith("####"):
             self._question.append(text[4:].strip())
@@ -108,7 +118,9 @@ class AiderReader(SessionReader):
         try:
             datetime.fromisoformat(started)
         except ValueError as error:
-            raise UnreadableSession(line.number, f"expected a time in the head of a session ({error})") from error
+            raise UnreadableSession(
+                line.number, f"expected a time in the head of a session ({error})"
+            ) from error
         self.finish()
         self._session, self._ordinal, self._fence = started, 0, ""
 

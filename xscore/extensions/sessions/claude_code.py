@@ -1,8 +1,9 @@
 """Claude Code: `${CLAUDE_CONFIG_DIR:-~/.claude}/projects/<slug>/<uuid>.jsonl`, one record a line.
 
-A folder's slug replaces every other character of its path with `-`, so only each record's `cwd` is trusted. One line
-holds one block of a message and partial lines repeat, so the last text counts. Resumed sessions copy their history with
-the `uuid` of each record, which identifies copies. Sub-agents (`isSidechain`) and compacted text are skipped.
+A folder's slug replaces every other character of its path with `-`, so only each record's `cwd` is
+trusted. One line holds one block of a message and partial lines repeat, so the last text counts.
+Resumed sessions copy their history with the `uuid` of each record, which identifies copies.
+Sub-agents (`isSidechain`) and compacted text are skipped.
 """
 
 import re
@@ -20,11 +21,28 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import LOG_ENDINGS, AgentFolders, SessionFile, SessionReader, entries
+from xscore.extensions.sessions.session_reader import (
+    LOG_ENDINGS,
+    AgentFolders,
+    SessionFile,
+    SessionReader,
+    entries,
+)
 
-_OTHER_TYPES = frozenset({"summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment"})
-_EDITS = {"Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
-_REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action", "Permission to use")
+_OTHER_TYPES = frozenset(
+    {"summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment"}
+)
+_EDITS = {
+    "Edit": "file_path",
+    "Write": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+_REFUSED = (
+    "The user doesn't want to proceed",
+    "The user doesn't want to take this action",
+    "Permission to use",
+)
 """The command never ran, so it did not fail."""
 _NOT_TYPED = (b'"tool_result"', b'"isSidechain":true', b'"isSidechain": true')
 
@@ -38,7 +56,9 @@ class ClaudeCodeReader(SessionReader):
     """Reads one log."""
 
     origin = "claude-code"
-    expected: ClassVar[str] = 'expected records of Claude Code, with `"type": "user"` or `"assistant"`'
+    expected: ClassVar[str] = (
+        'expected records of Claude Code, with `"type": "user"` or `"assistant"`'
+    )
 
     @staticmethod
     def find(folders: AgentFolders) -> Iterator[SessionFile]:
@@ -70,7 +90,8 @@ class ClaudeCodeReader(SessionReader):
     def _read_user(self, record: dict[str, Any], line: SessionLine) -> None:
         message = _message(record, line)
         identity, session, cwd = (
-            required_text(record, name, line, "a user record") for name in ("uuid", "sessionId", "cwd")
+            required_text(record, name, line, "a user record")
+            for name in ("uuid", "sessionId", "cwd")
         )
         at = required_time(record, "timestamp", line, "a user record")
         self.known()
@@ -78,7 +99,13 @@ class ClaudeCodeReader(SessionReader):
             if block.get("type") == "tool_result":
                 self._read_result(block)
         if not (record.get("isMeta") or record.get("isCompactSummary")):
-            self.ask(message_text(message["content"], "text"), identity=identity, session=session, at=at, cwd=cwd)
+            self.ask(
+                message_text(message["content"], "text"),
+                identity=identity,
+                session=session,
+                at=at,
+                cwd=cwd,
+            )
 
     def _read_assistant(self, record: dict[str, Any], line: SessionLine) -> None:
         message = _message(record, line)

@@ -1,9 +1,11 @@
-"""Cline: `tasks/<id>/ui_messages.json` in the global storage of an editor's extension, or in `~/.cline/data`.
+"""Cline: `tasks/<id>/ui_messages.json` in the global storage of an editor's extension, or in
+`~/.cline/data`.
 
-One JSON array a task, rewritten at every step, so a changed file is read again and exchanges are identified by task and
-time. The folder of a task is in `state/taskHistory.json`, or in the environment of `api_conversation_history.json`.
-Trade-offs: files over 32 MiB are refused; a command counts as failed only if its output states an exit code; the
-sessions of Cline's command line since version 4 are not read.
+One JSON array a task, rewritten at every step, so a changed file is read again and exchanges are
+identified by task and time. The folder of a task is in `state/taskHistory.json`, or in the
+environment of `api_conversation_history.json`. Trade-offs: files over 32 MiB are refused; a command
+counts as failed only if its output states an exit code; the sessions of Cline's command line since
+version 4 are not read.
 """
 
 import json
@@ -23,7 +25,12 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import AgentFolders, SessionFile, SessionReader, entries
+from xscore.extensions.sessions.session_reader import (
+    AgentFolders,
+    SessionFile,
+    SessionReader,
+    entries,
+)
 
 FILE = "ui_messages.json"
 EXTENSION = "User/globalStorage/saoudrizwan.claude-dev"
@@ -95,7 +102,9 @@ class ClineReader(SessionReader):
         if kind in _ASKED or (kind == "text" and not self.is_known):
             self.is_known = True
             task = self.file.path.parent.name
-            self.ask(text, identity=f"{task}:{int(at * 1000)}", session=task, at=at, cwd=self.file.cwd)
+            self.ask(
+                text, identity=f"{task}:{int(at * 1000)}", session=task, at=at, cwd=self.file.cwd
+            )
         elif kind in _ANSWERED:
             said = parse_object(text)  # questions and plans come as an object
             said_text = text_field(said, "response") or text_field(said, "question")

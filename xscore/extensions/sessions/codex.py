@@ -1,9 +1,11 @@
-"""Codex CLI: `${CODEX_HOME:-~/.codex}/sessions/YYYY/MM/DD/rollout-*.jsonl` and `archived_sessions/`, zstd when idle.
+"""Codex CLI: `${CODEX_HOME:-~/.codex}/sessions/YYYY/MM/DD/rollout-*.jsonl` and
+`archived_sessions/`, zstd when idle.
 
-A line is {timestamp, type, payload}; the first is `session_meta`. A file holds up to three logs of the same words:
-events, completed items and the wire (`response_item`). The first of events or items that appears is believed from there
-on; the wire counts only before. `compacted` is never read, since it replaces history. A fork begins with its parent's
-lines. Trade-off: on the wire, only the words `Exit code: N` say how a command ended.
+A line is {timestamp, type, payload}; the first is `session_meta`. A file holds up to three logs of
+the same words: events, completed items and the wire (`response_item`). The first of events or items
+that appears is believed from there on; the wire counts only before. `compacted` is never read,
+since it replaces history. A fork begins with its parent's lines. Trade-off: on the wire, only the
+words `Exit code: N` say how a command ended.
 """
 
 import json
@@ -23,7 +25,13 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import LOG_ENDINGS, AgentFolders, SessionFile, SessionReader, entries
+from xscore.extensions.sessions.session_reader import (
+    LOG_ENDINGS,
+    AgentFolders,
+    SessionFile,
+    SessionReader,
+    entries,
+)
 from xscore.platform.hashing import digest
 
 _WIRE, _EVENTS, _ITEMS = "wire", "events", "items"
@@ -63,7 +71,9 @@ class CodexReader(SessionReader):
         """Read what the log says of the session, its folder, or an exchange."""
         kind, payload = text_field(record, "type"), object_field(record, "payload")
         if not self._session and kind != "session_meta":
-            raise UnreadableSession(line.number, "expected a `session_meta` record of Codex before all others")
+            raise UnreadableSession(
+                line.number, "expected a `session_meta` record of Codex before all others"
+            )
         if kind not in _TYPES:
             self.unknown(line)
             return
@@ -77,13 +87,19 @@ class CodexReader(SessionReader):
             self._cwd = text_field(payload, "cwd") or self._cwd
         elif kind != "compacted" and not self._is_agent:
             at = required_time(record, "timestamp", line, f"a record of type {kind}")
-            typed = self._read_event(payload, at) if kind == "event_msg" else self._read_response(payload, at)
+            typed = (
+                self._read_event(payload, at)
+                if kind == "event_msg"
+                else self._read_response(payload, at)
+            )
             if typed:
                 self._ask(typed, at)
 
     def _read_meta(self, payload: dict[str, Any], line: SessionLine) -> None:
         """The first names the folder; a parent's, before the first exchange, names the session."""
-        name, cwd = (required_text(payload, field, line, "a session_meta record") for field in ("id", "cwd"))
+        name, cwd = (
+            required_text(payload, field, line, "a session_meta record") for field in ("id", "cwd")
+        )
         if not self._session:
             self._cwd = cwd
             self._is_agent = "subagent" in object_field(payload, "source")
@@ -110,9 +126,13 @@ class CodexReader(SessionReader):
     def _read_item(self, item: dict[str, Any], at: float) -> str:
         kind = text_field(item, "type").replace("_", "").lower()
         if kind == "usermessage" and self._log != _EVENTS:
-            return self._believe(_ITEMS, message_text(item.get("content"), "text", "Text", "input_text"))
+            return self._believe(
+                _ITEMS, message_text(item.get("content"), "text", "Text", "input_text")
+            )
         if kind == "agentmessage" and self._log != _EVENTS:
-            said = text_field(item, "text") or message_text(item.get("content"), "text", "Text", "output_text")
+            said = text_field(item, "text") or message_text(
+                item.get("content"), "text", "Text", "output_text"
+            )
             self.answer(said, at=at)
         elif kind == "commandexecution":
             self._command_ended(text_field(item, "id"), item)
@@ -141,7 +161,9 @@ class CodexReader(SessionReader):
         elif kind == "local_shell_call":
             self._command_started(call, _command_of(object_field(payload, "action")))
         elif kind in ("function_call", "custom_tool_call") and name == "apply_patch":
-            self.add_paths(*_patched_files(text_field(payload, "input") or text_field(arguments, "input")))
+            self.add_paths(
+                *_patched_files(text_field(payload, "input") or text_field(arguments, "input"))
+            )
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._read_output(call, payload.get("output"))
         return ""
@@ -173,7 +195,9 @@ class CodexReader(SessionReader):
             self.command_ended(call, failed=code != 0, output=text)
 
     def _ask(self, text: str, at: float) -> None:
-        identity = digest("codex exchange", self._previous_id, "" if self._previous_id else self._session, text)
+        identity = digest(
+            "codex exchange", self._previous_id, "" if self._previous_id else self._session, text
+        )
         if self.ask(text, identity=identity, session=self._session, at=at, cwd=self._cwd):
             self._previous_id = identity
 
@@ -192,7 +216,9 @@ def _rollouts(folder: Path, *, depth: int) -> Iterator[Path]:
 def _patched_files(patch: str) -> list[str]:
     """Return the files named in a patch of the form `*** Update File: …`."""
     heads = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
-    return [line.partition(": ")[2].strip() for line in patch.splitlines() if line.startswith(heads)]
+    return [
+        line.partition(": ")[2].strip() for line in patch.splitlines() if line.startswith(heads)
+    ]
 
 
 def _command_of(call: dict[str, Any]) -> str:
@@ -201,6 +227,10 @@ def _command_of(call: dict[str, Any]) -> str:
     if isinstance(command, str):
         return command
     words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-    if len(words) >= 3 and words[0].rpartition("/")[2] in ("bash", "sh", "zsh") and words[1] in ("-lc", "-c"):
+    if (
+        len(words) >= 3
+        and words[0].rpartition("/")[2] in ("bash", "sh", "zsh")
+        and words[1] in ("-lc", "-c")
+    ):
         return words[2]
     return " ".join(words)

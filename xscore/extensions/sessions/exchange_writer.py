@@ -1,10 +1,11 @@
-"""Turn imported exchanges into memories and store them, file by file: memories, links, failures, and what was read.
+"""Turn imported exchanges into memories and store them, file by file: memories, links, failures,
+and what was read.
 
-Each exchange becomes one memory of the session layer; only failures with a way out become failures of the project.
-Question and answer are shortened with a mark, after secrets are removed, so that no cut leaves half of one. Exchanges
-that are known, erased, archived or changed by the user are left alone; one that continued is updated. Their age counts
-from the import. Trade-off: a file with more exchanges than a batch is stored in steps, and read again from its start if
-that is cut short.
+Each exchange becomes one memory of the session layer; only failures with a way out become failures
+of the project. Question and answer are shortened with a mark, after secrets are removed, so that no
+cut leaves half of one. Exchanges that are known, erased, archived or changed by the user are left
+alone; one that continued is updated. Their age counts from the import. Trade-off: a file with more
+exchanges than a batch is stored in steps, and read again from its start if that is cut short.
 """
 
 import json
@@ -44,16 +45,21 @@ FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
 _IMPORTED_NOW = f"UPDATE memory_row SET accessed_at = max(accessed_at, ?) WHERE id {IN_JSON_LIST}"
-"""Today's import does not count as unused for a year, however old the session: consolidation counts from here."""
+"""Today's import does not count as unused for a year, however old the session: consolidation counts
+from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 5
 """Version of all readers; files read by another version are read again."""
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
-_PROBES = re.compile(r"(?:[^\s=]+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
+_PROBES = re.compile(
+    r"(?:[^\s=]+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b"
+)
 """Commands that answer a question by failing."""
-_ERROR = re.compile(r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE)
+_ERROR = re.compile(
+    r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=1024)
@@ -65,7 +71,9 @@ def is_in_repository(root: RepositoryRoot, cwd: str) -> bool:
     if not cwd.startswith("/") or "\0" in cwd:
         return False
     real, own = os.path.realpath(cwd), str(root.path)
-    return real == own or (real.startswith(f"{own}{os.sep}") and find_root(root.path / real).path == root.path)
+    return real == own or (
+        real.startswith(f"{own}{os.sep}") and find_root(root.path / real).path == root.path
+    )
 
 
 def relative_path(root: RepositoryRoot, cwd: str, path: str) -> str:
@@ -108,7 +116,9 @@ def exchange_memory(
         text=exchange_text(asked, answered, *beside),
         card=exchange_card(answered, *beside),
         ordinal=integer_id("past exchange", exchange.origin, exchange.identity),
-        particulars=MemoryDetails(origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)),
+        particulars=MemoryDetails(
+            origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)
+        ),
         confidence=CONFIDENCE,
         source=MemorySource.IMPORT,
         created_at=at,
@@ -124,7 +134,9 @@ def _title(asked: str, *, allow_pii: bool) -> str:
     line = (asked.strip().splitlines() or [""])[0].strip()
     if len(line) <= TITLE_CHARS:
         return line
-    return first_line_title(redact_said(line[: TITLE_CHARS + _SECRET_CHARS], allow_pii=allow_pii).text)
+    return first_line_title(
+        redact_said(line[: TITLE_CHARS + _SECRET_CHARS], allow_pii=allow_pii).text
+    )
 
 
 def _shorten(text: str, limit: int) -> str:
@@ -174,7 +186,9 @@ class ReadFile(Struct, frozen=True):
 def load_read_file(connection: sqlite3.Connection, path: str) -> ReadFile | None:
     """Return what is known of a session file."""
     columns = ", ".join(ReadFile.__struct_fields__)
-    row = connection.execute(f"SELECT {columns} FROM session_file WHERE path = ?", (path,)).fetchone()
+    row = connection.execute(
+        f"SELECT {columns} FROM session_file WHERE path = ?", (path,)
+    ).fetchone()
     return ReadFile(*row) if row else None
 
 
@@ -224,7 +238,9 @@ StoredState = tuple[str, str, str, float]
 class ExchangeWriter:
     """Collects what was read and commits it, some files at a time."""
 
-    def __init__(self, store: Store, *, now: float, dry_run: bool = False, thread: str = "") -> None:
+    def __init__(
+        self, store: Store, *, now: float, dry_run: bool = False, thread: str = ""
+    ) -> None:
         """thread: the working session that the exchanges belong to."""
         self.now: float = now
         self.report: SessionImportReport = SessionImportReport(dry_run=dry_run)
@@ -235,7 +251,8 @@ class ExchangeWriter:
         """What was stored so far, or would be in a dry run."""
 
     def add(self, exchanges: Sequence[ExchangeMemory], *read: ReadFile) -> None:
-        """Take exchanges, and the file that was read to its end with them; commit when there are enough."""
+        """Take exchanges, and the file that was read to its end with them; commit when there are
+        enough."""
         self._pending += exchanges
         self._files += read
         if len(self._pending) >= BATCH_EXCHANGES or len(self._files) >= BATCH_FILES:
@@ -260,20 +277,29 @@ class ExchangeWriter:
         """Commit what is pending, and add up."""
         self.commit()
         report = self.report
-        report.exchanges = report.added + report.updated + report.known + report.forgotten + report.elsewhere
+        report.exchanges = (
+            report.added + report.updated + report.known + report.forgotten + report.elsewhere
+        )
         report.by_origin = dict(sorted(report.by_origin.items()))
         return report
 
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
         exchanges = [one.memory.id for one in chosen]
-        memory_writer.put_memories(self._connection, [one.memory for one in chosen], thread=self._thread)
+        memory_writer.put_memories(
+            self._connection, [one.memory for one in chosen], thread=self._thread
+        )
         self.report.links += link_mentions(self._connection, exchanges)
         failed = [self._record_failure(one, failure) for one in chosen for failure in one.failures]
         if failed:
             link_mentions(self._connection, failed)
         self._connection.execute(_IMPORTED_NOW, (self.now, json.dumps([*failed, *exchanges])))
         first = chosen[0].memory
-        payload = {"layer": first.layer, "kind": first.kind, "source": first.source, "memories": len(chosen)}
+        payload = {
+            "layer": first.layer,
+            "kind": first.kind,
+            "source": first.source,
+            "memories": len(chosen),
+        }
         emit_event(self._connection, EventName.STORED, at=self.now, payload=payload)
 
     def _record_failure(self, one: ExchangeMemory, failed: FailedCommand) -> str:
@@ -282,7 +308,9 @@ class ExchangeWriter:
         met = failures.Occurrence(
             text=f"{failed.command}\n{failed.output}",
             details=MemoryDetails(
-                resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
+                resolution=f"{fix}\n`{failed.command}` passed then.".strip()
+                if failed.passed_later
+                else fix,
                 origin=memory.particulars.origin,
                 session=memory.particulars.session,
                 paths=memory.particulars.paths,
@@ -299,18 +327,29 @@ class ExchangeWriter:
     def _choose(self, pending: Sequence[ExchangeMemory]) -> list[ExchangeMemory]:
         """Choose what to write, each id once, and count what happens to the rest."""
         ids = (json.dumps([one.memory.id for one in pending]),)
-        stored = f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
-        known: dict[str, StoredState] = {row[0]: row[1:] for row in self._connection.execute(stored, ids)} | self._seen
+        stored = (
+            f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
+        )
+        known: dict[str, StoredState] = {
+            row[0]: row[1:] for row in self._connection.execute(stored, ids)
+        } | self._seen
         erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
         forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
         chosen: dict[str, ExchangeMemory] = {}
         for one in pending:
             memory, report = one.memory, self.report
-            outcome = "forgotten" if memory.id in forgotten else _outcome(memory, known.get(memory.id))
+            outcome = (
+                "forgotten" if memory.id in forgotten else _outcome(memory, known.get(memory.id))
+            )
             setattr(report, outcome, getattr(report, outcome) + 1)
             if outcome in ("added", "updated"):
                 chosen[memory.id] = one
-                known[memory.id] = (memory.text_hash, memory.status, memory.source, memory.updated_at)
+                known[memory.id] = (
+                    memory.text_hash,
+                    memory.status,
+                    memory.source,
+                    memory.updated_at,
+                )
                 report.by_origin[memory.particulars.origin] += 1
                 report.secrets_redacted += one.secrets
                 report.failures += len(one.failures)

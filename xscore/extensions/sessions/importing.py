@@ -1,10 +1,12 @@
-"""Import the past sessions of a repository: find the files, read changed ones, remember each exchange once.
+"""Import the past sessions of a repository: find the files, read changed ones, remember each
+exchange once.
 
-A file that does not follow its format is refused, with the line and what was expected; nothing of it is kept, and other
-files continue. It runs on request, or for one log or message by an installed hook (`import_session`,
-`remember_exchange`). `imported_sessions` looks up what came in. Trade-offs: a changed file is read again whole;
-an exchange in progress is imported as far as it goes and updated by the next import. A new format is a module of its
-own and a name in `FORMATS`.
+A file that does not follow its format is refused, with the line and what was expected; nothing of
+it is kept, and other files continue. It runs on request, or for one log or message by an installed
+hook (`import_session`, `remember_exchange`). `imported_sessions` looks up what came in. Trade-offs:
+a changed file is read again whole;
+an exchange in progress is imported as far as it goes and updated by the next import. A new format
+is a module of its own and a name in `FORMATS`.
 """
 
 import os
@@ -39,7 +41,12 @@ from xscore.extensions.sessions.exchange_writer import (
     load_read_file,
 )
 from xscore.extensions.sessions.session_lines import UnreadableSession
-from xscore.extensions.sessions.session_reader import AgentFolders, ImportedExchange, SessionFile, SessionReader
+from xscore.extensions.sessions.session_reader import (
+    AgentFolders,
+    ImportedExchange,
+    SessionFile,
+    SessionReader,
+)
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
@@ -49,7 +56,10 @@ from xscore.platform.text import counted, one_line
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 from xscore.store.store import Store
 
-_ORIGIN, _SESSION = "json_extract(attrs, '$.origin')", "coalesce(json_extract(attrs, '$.session'), '')"
+_ORIGIN, _SESSION = (
+    "json_extract(attrs, '$.origin')",
+    "coalesce(json_extract(attrs, '$.session'), '')",
+)
 _IMPORTED = f"source = 'import' AND {_ORIGIN} <> '' AND kind IN ('exchange', 'failure')"
 
 
@@ -77,13 +87,15 @@ class ImportedSessions(Struct, frozen=True):
     """Erased ids that no import brings back."""
 
 
-def imported_sessions(connection: sqlite3.Connection, *, origins: Collection[str] = ()) -> ImportedSessions:
+def imported_sessions(
+    connection: sqlite3.Connection, *, origins: Collection[str] = ()
+) -> ImportedSessions:
     """Return the imported sessions of all agents, or of some."""
     rows = connection.execute(
-        f"SELECT DISTINCT {_ORIGIN}, {_SESSION}, count(*) OVER one, min(created_at) OVER one, max(updated_at) OVER one,"
-        f" min(confidence) OVER one, first_value(title) OVER (one ORDER BY created_at, id) FROM memory"
-        f" WHERE {_IMPORTED} AND kind = 'exchange' WINDOW one AS (PARTITION BY {_ORIGIN}, {_SESSION})"
-        " ORDER BY 5 DESC, 1, 2"
+        f"SELECT DISTINCT {_ORIGIN}, {_SESSION}, count(*) OVER one, min(created_at) OVER one,"
+        " max(updated_at) OVER one, min(confidence) OVER one, first_value(title) OVER (one ORDER"
+        f" BY created_at, id) FROM memory WHERE {_IMPORTED} AND kind = 'exchange' WINDOW one AS"
+        f" (PARTITION BY {_ORIGIN}, {_SESSION}) ORDER BY 5 DESC, 1, 2"
     ).fetchall()
     names = ImportedSession.__struct_fields__
     found = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
@@ -93,15 +105,20 @@ def imported_sessions(connection: sqlite3.Connection, *, origins: Collection[str
 
 
 def imported_ids(
-    connection: sqlite3.Connection, *, session: str = "", origin: str = "", before: float | None = None
+    connection: sqlite3.Connection,
+    *,
+    session: str = "",
+    origin: str = "",
+    before: float | None = None,
 ) -> list[str]:
-    """Return the ids of imported memories that match everything given: exchanges, and failures found in them.
+    """Return the ids of imported memories that match everything given: exchanges, and failures
+    found in them.
 
     before: unix seconds.
     """
     rows = connection.execute(
-        f"SELECT id FROM memory WHERE {_IMPORTED} AND :session IN ('', {_SESSION}) AND :origin IN ('', {_ORIGIN})"
-        " AND (:before IS NULL OR updated_at < :before) ORDER BY created_at, id",
+        f"SELECT id FROM memory WHERE {_IMPORTED} AND :session IN ('', {_SESSION}) AND :origin IN"
+        f" ('', {_ORIGIN}) AND (:before IS NULL OR updated_at < :before) ORDER BY created_at, id",
         {"session": session, "origin": origin, "before": before},
     )
     return [id_ for (id_,) in rows]
@@ -123,7 +140,10 @@ def import_sessions(
     since: float = 0.0,
     dry_run: bool = False,
 ) -> SessionImportReport:
-    """Import the exchanges of all agents, or of some. now, since: unix seconds. Raises StoreError."""
+    """Import the exchanges of all agents, or of some. now, since: unix seconds.
+
+    Raises StoreError.
+    """
     run = _Import(store, folders.home, ExchangeWriter(store, now=now, dry_run=dry_run), since)
     for origin, format_ in FORMATS.items():
         if not origins or origin in origins:
@@ -133,10 +153,12 @@ def import_sessions(
 
 
 def import_session(store: Store, path: Path, *, origin: str, thread: str, now: float) -> str:
-    """Import one log of an agent whose exchange has just ended; return why it was refused, or nothing.
+    """Import one log of an agent whose exchange has just ended; return why it was refused, or
+    nothing.
 
-    thread: the agent's session, whose later turns are not shown its own exchanges. A log of more than `LARGE_LOG_BYTES`
-    is left to `import_sessions`, since the agent waits. Raises StoreError.
+    thread: the agent's session, whose later turns are not shown its own exchanges. A log of more
+        than `LARGE_LOG_BYTES` is left to `import_sessions`, since the agent waits.
+    Raises StoreError.
     """
     format_ = FORMATS.get(origin)
     try:
@@ -155,7 +177,8 @@ def remember_exchange(
     """Remember an exchange that an agent's message holds whole, for agents whose logs are not read.
 
     The same words in the same session are one exchange, however often they are sent.
-    thread: the agent's session, whose later turns are not shown its own exchanges. Raises StoreError.
+    thread: the agent's session, whose later turns are not shown its own exchanges.
+    Raises StoreError.
     """
     asked, answered = spoken_text(asked), without_recall(cleaned_text(answered))
     if not (asked and answered):
@@ -188,9 +211,13 @@ class _Import(Struct):
         name, report = _home_relative(file.path, self.home), self.writer.report
         try:
             info = file.path.lstat()
-            skip_reason = file.skip_reason or ("" if stat.S_ISREG(info.st_mode) else "no regular file")
+            skip_reason = file.skip_reason or (
+                "" if stat.S_ISREG(info.st_mode) else "no regular file"
+            )
             if skip_reason:
-                report.notes.extend([f"{name}: left out, {skip_reason}"] if file.is_in_repository else [])
+                report.notes.extend(
+                    [f"{name}: left out, {skip_reason}"] if file.is_in_repository else []
+                )
                 return
             known = load_read_file(self.store.connection, name)
             if info.st_mtime < self.since or not (known or self._is_ours(file)):
@@ -198,42 +225,61 @@ class _Import(Struct):
             report.files += 1
             if known and known.is_current(info, since=self.since):
                 report.unchanged += 1
-                report.refused.extend([RefusedFile(name, format_.origin, known.note)] if known.note else [])
+                report.refused.extend(
+                    [RefusedFile(name, format_.origin, known.note)] if known.note else []
+                )
                 return
             with session_lines.open_session_file(file.path) as stream:
                 self._read_file(format_, file, name, stream)
         except UnreadableSession as error:
             report.refused.append(RefusedFile(name, format_.origin, str(error)))
         except OSError as error:
-            report.refused.append(RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}"))
+            report.refused.append(
+                RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}")
+            )
 
     def _is_ours(self, file: SessionFile) -> bool:
         if file.is_in_repository:
             return True
-        cwds = [file.cwd] if file.cwd else session_lines.recorded_folders(session_lines.read_head(file.path))
+        cwds = (
+            [file.cwd]
+            if file.cwd
+            else session_lines.recorded_folders(session_lines.read_head(file.path))
+        )
         return any(is_in_repository(self.store.root, cwd) for cwd in cwds)
 
-    def _read_file(self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO) -> None:
+    def _read_file(
+        self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO
+    ) -> None:
         info, note, found, truncated = os.fstat(stream.fileno()), "", list[ExchangeMemory](), 0
         report = self.writer.report
         elsewhere = report.elsewhere
         report.bytes_read += info.st_size
         reader = format_(file, lambda exchange: self._keep(exchange, found))
-        lines = session_lines.read_array(stream) if file.is_json_array else session_lines.read_lines(file.path, stream)
+        lines = (
+            session_lines.read_array(stream)
+            if file.is_json_array
+            else session_lines.read_lines(file.path, stream)
+        )
         try:
             for line in lines:
                 truncated += line.is_truncated
                 reader.read_line(line)
             reader.finish()
-        except (UnreadableSession, OSError) as error:  # kept, so that the file is not read again until it changes
+        # kept, so that the file is not read again until it changes.
+        except (UnreadableSession, OSError) as error:
             note, truncated, report.elsewhere = str(error), 0, elsewhere
             found.clear()
             report.refused.append(RefusedFile(name, format_.origin, note))
         if truncated:
             limit = session_lines.MAX_LINE_BYTES >> 20
-            report.notes.append(f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out")
+            report.notes.append(
+                f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out"
+            )
         mtime_ns = settled_ns(info, now=self.writer.now)
-        read = ReadFile(name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note)
+        read = ReadFile(
+            name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note
+        )
         self.writer.add(found, read)
 
     def _keep(self, exchange: ImportedExchange, found: list[ExchangeMemory]) -> None:
@@ -241,7 +287,9 @@ class _Import(Struct):
             self.writer.report.elsewhere += 1
             return
         allow_pii = self.store.settings.allow_pii
-        found.append(exchange_memory(exchange, self.store.root, now=self.writer.now, allow_pii=allow_pii))
+        found.append(
+            exchange_memory(exchange, self.store.root, now=self.writer.now, allow_pii=allow_pii)
+        )
         if len(found) >= BATCH_EXCHANGES:
             self.writer.add(found)
             found.clear()
@@ -250,23 +298,34 @@ class _Import(Struct):
 def _home_relative(path: Path, home: Path) -> str:
     """Write a path as the store keeps it, with `~` for the home folder."""
     text = str(path)
-    return portable_name(f"~{text.removeprefix(str(home))}" if text.startswith(f"{home}{os.sep}") else text)
+    return portable_name(
+        f"~{text.removeprefix(str(home))}" if text.startswith(f"{home}{os.sep}") else text
+    )
 
 
 REFUSED = 1
 """Exit code where a file could not be read as its format says; the others were imported."""
 FROM = [
-    option("--from", "origins", type=click.Choice(list(FORMATS)), multiple=True, help="Only this agent. Repeatable.")
+    option(
+        "--from",
+        "origins",
+        type=click.Choice(list(FORMATS)),
+        multiple=True,
+        help="Only this agent. Repeatable.",
+    )
 ]
 
 
 @command(FROM, DRY_RUN)
-@click.option("--since", metavar="TIME", type=utc_time, help="Only exchanges since 2026-11-01, or 7d, 2w ago.")
+@click.option(
+    "--since", metavar="TIME", type=utc_time, help="Only exchanges since 2026-11-01, or 7d, 2w ago."
+)
 def import_past_sessions(*, since: float | None, flags: Flags) -> int:
-    """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this repository, once.
+    """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this
+    repository, once.
 
-    The agents' files are found automatically and matched by the folder recorded in them. A second run takes only what
-    is new. Exit code 1 if a file could not be read.
+    The agents' files are found automatically and matched by the folder recorded in them. A second
+    run takes only what is new. Exit code 1 if a file could not be read.
     """
 
     with opened_store(flags) as store:
@@ -291,7 +350,13 @@ def _render_import(report: SessionImportReport) -> str:
     left = f"{report.known:,} known · {report.forgotten:,} erased before"
     facts = render_facts(
         [
-            ("files", f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read} read"),
+            (
+                "files",
+                (
+                    f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read}"
+                    " read"
+                ),
+            ),
             (
                 "would import" if report.dry_run else "imported",
                 f"{new} · {report.updated:,} continued since ({origins})",
@@ -306,7 +371,8 @@ def _render_import(report: SessionImportReport) -> str:
 
 @command(FROM)
 def list_imported_sessions(flags: Flags) -> int:
-    """List the sessions that were imported, the latest first; `xscore memory wipe --session S` erases one.
+    """List the sessions that were imported, the latest first; `xscore memory wipe --session S`
+    erases one.
 
     Exit code 1 if there is none of the agents that --from names.
     """

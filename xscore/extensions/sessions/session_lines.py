@@ -1,7 +1,9 @@
-"""Session files as lines and JSON fields: flat memory, plain or zstd, and no trust in their content.
+"""Session files as lines and JSON fields: flat memory, plain or zstd, and no trust in their
+content.
 
-Only regular files of this user are opened, and no link is followed. A line over `MAX_LINE_BYTES` is cut to its
-beginning, and bytes that are not UTF-8 are replaced. Trade-off: a document that is one JSON array is held in memory.
+Only regular files of this user are opened, and no link is followed. A line over `MAX_LINE_BYTES` is
+cut to its beginning, and bytes that are not UTF-8 are replaced. Trade-off: a document that is one
+JSON array is held in memory.
 """
 
 import io
@@ -52,7 +54,10 @@ class SessionLine(NamedTuple):
 
 @contextmanager
 def open_session_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file of this user without following a link. Raises UnreadableSession, OSError."""
+    """Open a regular file of this user without following a link.
+
+    Raises UnreadableSession, OSError.
+    """
     descriptor = os.open(path, _READ_FLAGS)
     with os.fdopen(descriptor, "rb", buffering=1 << 20) as file:
         info = os.fstat(descriptor)
@@ -64,7 +69,10 @@ def open_session_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes, unpacked; empty if unreadable. Raises UnreadableSession for a bad compressed file."""
+    """Return the first bytes, unpacked; empty if unreadable.
+
+    Raises UnreadableSession for a bad compressed file.
+    """
     try:
         with open_session_file(path) as file:
             return _unpacked(path, file).read(HEAD_BYTES) or b""
@@ -117,12 +125,16 @@ def read_array(file: BinaryIO) -> Iterator[SessionLine]:
     data = file.read(MAX_ARRAY_BYTES + 1)
     if len(data) > MAX_ARRAY_BYTES:
         size = os.fstat(file.fileno()).st_size >> 20
-        raise UnreadableSession(0, f"{size:,} MiB is over the limit of {MAX_ARRAY_BYTES >> 20} MiB for one document")
+        raise UnreadableSession(
+            0, f"{size:,} MiB is over the limit of {MAX_ARRAY_BYTES >> 20} MiB for one document"
+        )
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").encode()
     try:
         messages = msgspec.json.decode(text, type=list[msgspec.Raw])
     except (ValueError, RecursionError) as error:
-        raise UnreadableSession(1, f"expected a complete JSON array of messages ({error})") from error
+        raise UnreadableSession(
+            1, f"expected a complete JSON array of messages ({error})"
+        ) from error
     for number, message in enumerate(messages, 1):
         yield SessionLine(number, bytes(message))
 
@@ -137,10 +149,14 @@ def _unpacked(path: Path, file: BinaryIO) -> io.BufferedReader:
 
 
 def parse_record(line: SessionLine) -> dict[str, Any] | None:
-    """Parse a line as a JSON object; None for a blank line or a half-written last line. Raises UnreadableSession."""
+    """Parse a line as a JSON object; None for a blank line or a half-written last line.
+
+    Raises UnreadableSession.
+    """
     try:
         found = msgspec.json.decode(line.data)
-    except (ValueError, RecursionError):  # also bad UTF-8 and lone surrogates, which the slower parser accepts
+    # Also bad UTF-8 and lone surrogates, which the slower parser accepts.
+    except (ValueError, RecursionError):
         text = line.data.decode("utf-8", "replace").lstrip("\ufeff").strip()
         if not text:
             return None
@@ -152,7 +168,9 @@ def parse_record(line: SessionLine) -> dict[str, Any] | None:
             why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise UnreadableSession(line.number, f"expected one JSON object ({why})") from error
     if not isinstance(found, dict):
-        raise UnreadableSession(line.number, f"expected one JSON object, found {type(found).__name__}")
+        raise UnreadableSession(
+            line.number, f"expected one JSON object, found {type(found).__name__}"
+        )
     return found
 
 
@@ -210,5 +228,9 @@ def message_text(content: object, *types: str) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") in types]
+    texts = [
+        block.get("text")
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") in types
+    ]
     return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,9 +1,11 @@
-"""What the readers of all formats share: the open exchange, and a file of unknown records that is refused.
+"""What the readers of all formats share: the open exchange, and a file of unknown records that is
+refused.
 
-Every format reports events in order; only the agent's last words and the last failed commands are kept. What was
-injected into them is removed (`prompts.injected_text`). To add a format, write a subclass in a module of its own and
-name it in `importing.FORMATS`. Trade-offs: a command counts as failed by its last run alone; a format sees one file at
-a time, so copies across files are recognised by identity alone.
+Every format reports events in order; only the agent's last words and the last failed commands are
+kept. What was injected into them is removed (`prompts.injected_text`). To add a format, write a
+subclass in a module of its own and name it in `importing.FORMATS`. Trade-offs: a command counts as
+failed by its last run alone; a format sees one file at a time, so copies across files are
+recognised by identity alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +75,8 @@ class SessionFile(Struct, frozen=True):
 
     path: Path
     is_in_repository: bool = False
-    """Its location proves that it belongs to the repository; otherwise its recorded folder decides."""
+    """Its location proves that it belongs to the repository; otherwise its recorded folder
+    decides."""
     is_json_array: bool = False
     cwd: str = ""
     """The folder it belongs to, when its records do not name one."""
@@ -126,7 +129,10 @@ class SessionReader:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """End the exchange that is still open. Raises UnreadableSession for a file of unknown records only."""
+        """End the exchange that is still open.
+
+        Raises UnreadableSession for a file of unknown records only.
+        """
         if self.first_unknown and not self.is_known:
             raise UnreadableSession(self.first_unknown, self.expected)
         self.close()
@@ -145,7 +151,8 @@ class SessionReader:
         return self._open is not None and not (self._answer or self._paths or self._failures)
 
     def ask(self, text: str, *, identity: str, session: str, at: float, cwd: str) -> bool:
-        """End the open exchange and open one with the person's words; False: injected text, which opens none."""
+        """End the open exchange and open one with the person's words; False: injected text, which
+        opens none."""
         words = spoken_text(text)
         if not words:
             return False
@@ -186,7 +193,9 @@ class SessionReader:
         command, failures = self._commands.pop(call, ""), self._failures
         if failed and command:
             failures.pop(command, None)
-            failures[command] = FailedCommand(command, without_recall(cleaned_text(output[-OUTPUT_CHARS:])))
+            failures[command] = FailedCommand(
+                command, without_recall(cleaned_text(output[-OUTPUT_CHARS:]))
+            )
             if len(failures) > MAX_FAILURES:
                 del failures[next(iter(failures))]
         elif command in failures:

@@ -1,7 +1,8 @@
 """Connect to the shared server that the settings name: for a turn, for `doctor` and for an erasure.
 
-Nothing is connected and no driver is imported before the first request. Judgments of the user's own store are never
-shared. Trade-off: only the judge's calls count against shared limits, since only they are many.
+Nothing is connected and no driver is imported before the first request. Judgments of the user's own
+store are never shared. Trade-off: only the judge's calls count against shared limits, since only
+they are many.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ T = TypeVar("T")
 def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
-    Raises UsageError for a URL that names none, and where the extra that speaks to it is not installed.
+    Raises UsageError for a URL that names none, and where the extra that speaks to it is not
+    installed.
     """
     url, tenant = settings.url.reveal(), settings.tenant
     is_redis = parse_server_url(url).scheme in REDIS
@@ -63,10 +65,17 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
     away = "a run stops without it" if settings.require else "a run continues without it"
-    cap = f"; at most ${settings.max_usd_day:f} a day over all" if settings.max_usd_day is not None else ""
+    cap = (
+        f"; at most ${settings.max_usd_day:f} a day over all"
+        if settings.max_usd_day is not None
+        else ""
+    )
     return [
         DoctorFinding(
-            ASPECT, True, f"{displayed_url(settings.url.reveal())}: {what}; tenant {settings.tenant}{cap}; {away}"
+            ASPECT,
+            True,
+            f"{displayed_url(settings.url.reveal())}: {what}; tenant {settings.tenant}{cap};"
+            f" {away}",
         )
     ]
 
@@ -81,14 +90,18 @@ async def erase_shared(
     here = shared_server_name(settings) if settings.url.reveal() else ""
     elsewhere = "shared.url and shared.tenant do not name it now"
     return [
-        await _erased_here(settings, request, verify=verify)
-        if name == here
-        else ServerErasure(server=name, problem=elsewhere)
+        (
+            await _erased_here(settings, request, verify=verify)
+            if name == here
+            else ServerErasure(server=name, problem=elsewhere)
+        )
         for name, request in requests.items()
     ]
 
 
-async def _erased_here(settings: SharedSettings, request: ErasureRequest, *, verify: bool) -> ServerErasure:
+async def _erased_here(
+    settings: SharedSettings, request: ErasureRequest, *, verify: bool
+) -> ServerErasure:
     async def erase(server: SharedServer) -> tuple[int, int | None]:
         return await server.erase(request), await server.erase(request) if verify else None
 
@@ -106,8 +119,13 @@ def shared_server_name(settings: SharedSettings) -> str:
     return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"
 
 
-async def _asked(settings: SharedSettings, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float) -> T:
-    """Connect, ask once and close. Raises SharedUnavailable, and UsageError as `server_factory` does."""
+async def _asked(
+    settings: SharedSettings, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float
+) -> T:
+    """Connect, ask once and close.
+
+    Raises SharedUnavailable, and UsageError as `server_factory` does.
+    """
     server = server_factory(settings)()
     try:
         async with asyncio.timeout(timeout_s):
@@ -151,13 +169,21 @@ async def open_shared_resources(
 ) -> AsyncIterator[SharedStores]:
     """Open what a turn spends through, joined to these settings' server.
 
-    note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
-    Raises UsageError for a URL that names no server, where its extra is missing, and where none is named.
+    note: tells the user when the server goes away, and when it is back.
+    clock: Unix seconds.
+    Raises UsageError for a URL that names no server, where its extra is missing, and where none is
+    named.
     """
     if not settings.url.reveal():
-        raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
-    link = ServerLink(server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note)
-    async with AsyncExitStack() as stack:  # each is closed, whatever the others raise; the link last
+        raise UsageError(
+            "a shared server is required, and none is set",
+            hint="Set shared.url (XSCORE_SHARED_URL).",
+        )
+    link = ServerLink(
+        server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note
+    )
+    # Each is closed, whatever the others raise; the link last.
+    async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
         through = SharedJudgmentStore(judgments, link)
         stack.push_async_callback(through.aclose)

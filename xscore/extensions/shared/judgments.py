@@ -1,9 +1,10 @@
 """The local store with a shared server behind it: what one runner paid for, all others find.
 
-A pack is claimed in the local store first, and then at the server. What the server knows is written to the local store
-with its reason, so the pack needs no call. Judgments are committed to the local store first and sent to the server in
-groups; while it is away they wait, up to `MOST_KEPT`. Trade-offs: a content that is given up stays claimed at the
-server until its runner has finished the turn; for `GATHER_S` others see a content as claimed although it is judged.
+A pack is claimed in the local store first, and then at the server. What the server knows is written
+to the local store with its reason, so the pack needs no call. Judgments are committed to the local
+store first and sent to the server in groups; while it is away they wait, up to `MOST_KEPT`.
+Trade-offs: a content that is given up stays claimed at the server until its runner has finished the
+turn; for `GATHER_S` others see a content as claimed although it is judged.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ class SharedJudgmentStore:
     """A `JudgmentStore` of two levels."""
 
     def __init__(self, local: JudgmentStore, link: ServerLink, *, lease_s: float = LEASE_S) -> None:
-        """lease_s: a runner's claims at the server are taken over after this long without a heartbeat."""
+        """lease_s: a runner's claims at the server are taken over after this long without a
+        heartbeat."""
         self.local: JudgmentStore = local
         self.link: ServerLink = link
         self.lease_s: float = lease_s
@@ -41,9 +43,15 @@ class SharedJudgmentStore:
         self._flushing = asyncio.Lock()
         self._failure: SharedUnavailable | None = None
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
-        """Return the writer of a turn's judgments: to the local store, and in the background to the server."""
-        write, names = self.local.writer(turn_key, judge, sample), (turn_key, judge_key(judge), sample)
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> WriteJudgments:
+        """Return the writer of a turn's judgments: to the local store, and in the background to the
+        server."""
+        write, names = (
+            self.local.writer(turn_key, judge, sample),
+            (turn_key, judge_key(judge), sample),
+        )
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
             await write(judgments)
@@ -52,11 +60,15 @@ class SharedJudgmentStore:
         return write_both
 
     def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
-        """Return the claims that keep all who share the server from paying for the same contents of a turn."""
+        """Return the claims that keep all who share the server from paying for the same contents of
+        a turn."""
         return SharedClaims(self, turn_key, judge, sample)
 
     async def flush(self) -> None:
-        """Send all that waits, unless the server is away. Raises SharedUnavailable if it is required and away."""
+        """Send all that waits, unless the server is away.
+
+        Raises SharedUnavailable if it is required and away.
+        """
         async with self._flushing:
             while self._unsent and await self._send_next():
                 pass
@@ -65,7 +77,14 @@ class SharedJudgmentStore:
         """Return a warning for the receipt about what was not shared."""
         left = self._dropped + self._waiting
         return (
-            (f"only in the local store, since the shared server was away: {counted(left, 'judgment')}",) if left else ()
+            (
+                (
+                    "only in the local store, since the shared server was away:"
+                    f" {counted(left, 'judgment')}"
+                ),
+            )
+            if left
+            else ()
         )
 
     async def aclose(self) -> None:
@@ -77,7 +96,10 @@ class SharedJudgmentStore:
             await self.flush()
 
     def _send_soon(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Queue judgments for the server. Raises SharedUnavailable if it is required and was found away."""
+        """Queue judgments for the server.
+
+        Raises SharedUnavailable if it is required and was found away.
+        """
         if self._failure is not None:
             raise self._failure
         kept = judgments[: max(0, MOST_KEPT - self._waiting)]
@@ -93,7 +115,8 @@ class SharedJudgmentStore:
                 await asyncio.sleep(GATHER_S)
                 await self.link.wait_until_back()
                 await self.flush()
-        except SharedUnavailable as error:  # not required: it is asked no more, and a warning says what is left
+        # Not required: it is asked no more, and a warning says what is left.
+        except SharedUnavailable as error:
             self._failure = error if self.link.require else None
 
     async def _send_next(self) -> bool:
@@ -113,7 +136,11 @@ class SharedClaims:
     """The claims of one turn by one judge, at both levels. See `cache.judgment_store.Claims`."""
 
     def __init__(
-        self, store: SharedJudgmentStore, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+        self,
+        store: SharedJudgmentStore,
+        turn_key: str,
+        judge: JudgeIdentity,
+        sample: int = FIRST_DRAW,
     ) -> None:
         self._store, self._link = store, store.link
         self._local = store.local.claims(turn_key, judge, sample)
@@ -131,9 +158,11 @@ class SharedClaims:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        """Send what was judged, then release all claims; if the server is away, the lease releases them.
+        """Send what was judged, then release all claims; if the server is away, the lease releases
+        them.
 
-        Raises SharedUnavailable if the server is required and was not told; the local store has everything.
+        Raises SharedUnavailable if the server is required and was not told; the local store has
+        everything.
         """
         await self._heartbeat.stop()
         try:
@@ -153,15 +182,23 @@ class SharedClaims:
                     await self._link.tell(lambda server: server.release_runner(self._runner))
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        """Claim whole packs. Raises StoreError, and SharedUnavailable if the server is required and away.
+        """Claim whole packs. Raises StoreError, and SharedUnavailable if the server is required and
+        away.
 
-        All are claimed locally first, since only the server knows which still need judging; the rest is released.
+        All are claimed locally first, since only the server knows which still need judging; the
+        rest is released.
         """
         found = await self._local.claim(packs, at_most=len(packs))
-        ours = [at for at, one in enumerate(found) if one.share is ClaimState.OURS and len(one.known) < len(packs[at])]
+        ours = [
+            at
+            for at, one in enumerate(found)
+            if one.share is ClaimState.OURS and len(one.known) < len(packs[at])
+        ]
         if not ours:
             return found
-        lacking = [[content for content in packs[at] if content not in found[at].known] for at in ours]
+        lacking = [
+            [content for content in packs[at] if content not in found[at].known] for at in ours
+        ]
         there = await self._claim_there(lacking, at_most)
         known = {content: judgment for one in there for content, judgment in one.known.items()}
         if known:
@@ -182,12 +219,20 @@ class SharedClaims:
     async def _claim_there(self, packs: Sequence[Sequence[str]], at_most: int) -> list[ClaimResult]:
         """Claim at the server; while it is away, the local claims count."""
         self._has_asked = True
-        alone = [ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {}) for at in range(len(packs))]
+        alone = [
+            ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {})
+            for at in range(len(packs))
+        ]
         names, runner, lease_s = self._names, self._runner, self._lease_s
         return await self._link.ask(
-            lambda server: server.claim(names, packs, at_most=at_most, runner=runner, lease_s=lease_s), otherwise=alone
+            lambda server: server.claim(
+                names, packs, at_most=at_most, runner=runner, lease_s=lease_s
+            ),
+            otherwise=alone,
         )
 
     async def _renew(self) -> None:
         if self._has_asked:
-            await self._link.tell(lambda server: server.heartbeat(self._runner, lease_s=self._lease_s))
+            await self._link.tell(
+                lambda server: server.heartbeat(self._runner, lease_s=self._lease_s)
+            )

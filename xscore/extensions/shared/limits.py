@@ -1,10 +1,11 @@
 """Dollars per day and rate limits per minute that all runners of a tenant share through the server.
 
-A call is sent when the store's own caps and the shared cap have room for the most it may cost; dollars are reserved for
-a few calls at a time. The server grants rate shares in the order of the requests, each with the time from which it may
-be used; what calls did not use is given back. Trade-offs: while the server is away this process keeps only its own caps
-and limits (unless the server is required); what was sent before the host stated a limit is not counted; a killed run
-loses what it had taken in advance, its dollars until the lease ends.
+A call is sent when the store's own caps and the shared cap have room for the most it may cost;
+dollars are reserved for a few calls at a time. The server grants rate shares in the order of the
+requests, each with the time from which it may be used; what calls did not use is given back.
+Trade-offs: while the server is away this process keeps only its own caps and limits (unless the
+server is required); what was sent before the host stated a limit is not counted; a killed run loses
+what it had taken in advance, its dollars until the lease ends.
 """
 
 import asyncio
@@ -48,7 +49,10 @@ class SharedBudget:
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Reserve the amount in both budgets, or in neither. Raises BudgetExhausted, and what else a budget raises."""
+        """Reserve the amount in both budgets, or in neither.
+
+        Raises BudgetExhausted, and what else a budget raises.
+        """
         own = await self._own.reserve(usd)
         try:
             return f"{own} {await self._tenants.reserve(usd)}"
@@ -63,7 +67,8 @@ class SharedBudget:
         await self._tenants.settle(tenants, actual)
 
     async def aclose(self) -> None:
-        """Report what was spent and release the rest; if the server is away, the lease releases it."""
+        """Report what was spent and release the rest; if the server is away, the lease releases
+        it."""
         await self._backend.aclose()
 
 
@@ -114,24 +119,34 @@ class _ServerBackend(Struct):
                 await self._report_now(reservation)
 
     async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
-        """Ask for this call and `ahead` more; return what the cap has room for after it; None: the server is away."""
+        """Ask for this call and `ahead` more; return what the cap has room for after it; None: the
+        server is away."""
         held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
         name, day = reservation.name, reservation.day
         unknown: Decimal | None = None
         left = await self.link.ask(
-            lambda server: server.reserve(name, day, held, spent, cap_usd=self.cap_usd, lease_s=self.lease_s),
+            lambda server: server.reserve(
+                name, day, held, spent, cap_usd=self.cap_usd, lease_s=self.lease_s
+            ),
             otherwise=unknown,
         )
         if left is not None and left >= 0:
-            reservation.held, reservation.reported, reservation.reserve_ahead = held, spent, usd * ahead
+            reservation.held, reservation.reported, reservation.reserve_ahead = (
+                held,
+                spent,
+                usd * ahead,
+            )
             reservation.leased_until = self.clock() + self.lease_s
         return left
 
     def _refusal(self, usd: Decimal, left: Decimal, day: str) -> BudgetExhausted:
         return BudgetExhausted(
-            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the ${self.cap_usd:f} that all"
-            f" who share the server may spend on {day} (UTC)",
-            hint="Raise shared.max_usd_day, or wait for the next day (UTC); then run `xscore continue`.",
+            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the"
+            f" ${self.cap_usd:f} that all who share the server may spend on {day} (UTC)",
+            hint=(
+                "Raise shared.max_usd_day, or wait for the next day (UTC); then run `xscore"
+                " continue`."
+            ),
         )
 
     async def _report_soon(self) -> None:
@@ -146,9 +161,12 @@ class _ServerBackend(Struct):
         async with self.lock:
             before, needed, spent = reservation.held, reservation.needed, reservation.spent
             if reservation.unreported or needed < before:
-                reservation.held = min(before, needed + reservation.unreported)  # so that no call takes what goes back
+                # So that no call takes what goes back.
+                reservation.held = min(before, needed + reservation.unreported)
                 is_told = await self.link.tell(
-                    lambda server: server.reserve(reservation.name, reservation.day, needed, spent, cap_usd=None)
+                    lambda server: server.reserve(
+                        reservation.name, reservation.day, needed, spent, cap_usd=None
+                    )
                 )
                 reservation.held = needed if is_told else before
                 reservation.reported = spent if is_told else reservation.reported
@@ -160,14 +178,16 @@ class SharedRates:
     """A `RateBudget` whose buckets are at the server."""
 
     def __init__(self, own: LocalRates, link: ServerLink, *, bucket: str) -> None:
-        """own: knows the limits, and enforces them while the server is away. bucket: names host and model."""
+        """own: knows the limits, and enforces them while the server is away. bucket: names host and
+        model."""
         self._own, self._link, self._bucket = own, link, bucket
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
         """Taken at the server and not used by a call; below zero: more was used than taken."""
         self._ready_at = 0.0
         """From when it may be used, by the loop's clock."""
         self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
-        """The kinds that each call took at the server; None: it took from this process's own buckets."""
+        """The kinds that each call took at the server; None: it took from this process's own
+        buckets."""
         self._returning: asyncio.Task[None] | None = None
 
     @property
@@ -180,12 +200,19 @@ class SharedRates:
         self._own.learn(stated)
 
     async def take(self, share: RateShare) -> None:
-        """Wait until all limits allow this share. Only one caller may wait at a time. Raises SharedUnavailable."""
+        """Wait until all limits allow this share.
+
+        Only one caller may wait at a time. Raises SharedUnavailable.
+        """
         limits = self._limits()
-        wanted = {kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits}
+        wanted = {
+            kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits
+        }
         missing = {kind: amount - self._room[kind] for kind, amount in wanted.items()}
         if any(amount > 0 for amount in missing.values()):
-            wait_s = await self._link.ask(lambda server: server.take(self._bucket, missing, limits), otherwise=-1.0)
+            wait_s = await self._link.ask(
+                lambda server: server.take(self._bucket, missing, limits), otherwise=-1.0
+            )
             if wait_s < 0:
                 await self._own.take(share)
                 self._in_flight[share].append(None)
@@ -232,9 +259,14 @@ class SharedRates:
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """Give back what was not used, or take what was used beyond it. If the server is away, its buckets refill."""
+        """Give back what was not used, or take what was used beyond it.
+
+        If the server is away, its buckets refill.
+        """
         limits = self._limits()
-        amounts = {kind: -amount for kind, amount in self._room.items() if amount and kind in limits}
+        amounts = {
+            kind: -amount for kind, amount in self._room.items() if amount and kind in limits
+        }
         self._room.update(dict.fromkeys(amounts, 0.0))
         if amounts:
             with suppress(SharedUnavailable):  # the next taker sees the error

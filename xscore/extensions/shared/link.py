@@ -1,10 +1,10 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
-A request has `timeout_s` in all, with retries for a server that is just starting. A server that does not answer, or
-answers nonsense, is away: the user is told once for each outage, the run goes on without it at once, and it is tried in
-the background until it answers, which the user is told as well. If it is required, an outage ends the run instead. A
-server that returns damaged judgments is not asked again in this run. Trade-off: without it several machines may pay for
-the same judgment.
+A request has `timeout_s` in all, with retries for a server that is just starting. A server that
+does not answer, or answers nonsense, is away: the user is told once for each outage, the run goes
+on without it at once, and it is tried in the background until it answers, which the user is told as
+well. If it is required, an outage ends the run instead. A server that returns damaged judgments is
+not asked again in this run. Trade-off: without it several machines may pay for the same judgment.
 """
 
 import asyncio
@@ -22,7 +22,10 @@ LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
 """The longest such delay."""
-_START_IT = "Start it, or run without --require-shared (shared.require) to continue with only the local store."
+_START_IT = (
+    "Start it, or run without --require-shared (shared.require) to continue with only the local"
+    " store."
+)
 
 
 class ServerLink:
@@ -37,7 +40,8 @@ class ServerLink:
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
     ) -> None:
-        """open_server: called at the first request. note: tells the user that the server is away, or back."""
+        """open_server: called at the first request. note: tells the user that the server is away,
+        or back."""
         self.require = require
         self.is_unavailable: bool = False
         self._open_server, self._timeout_s, self._note = open_server, timeout_s, note
@@ -61,7 +65,9 @@ class ServerLink:
             if not self.is_unavailable:
                 self._lose(error)
             if self.require:
-                raise SharedUnavailable(error.message, hint=f"{error.hint} {_START_IT}".strip()) from error
+                raise SharedUnavailable(
+                    error.message, hint=f"{error.hint} {_START_IT}".strip()
+                ) from error
             return otherwise
 
     async def tell(self, request: Callable[[SharedServer], Awaitable[object]]) -> bool:
@@ -74,7 +80,10 @@ class ServerLink:
         return await self.ask(done, otherwise=False)
 
     async def wait_until_back(self) -> None:
-        """Wait while the server is away. Raises SharedUnavailable if it is not tried again in this run."""
+        """Wait while the server is away.
+
+        Raises SharedUnavailable if it is not tried again in this run.
+        """
         if not self.is_unavailable:
             return
         if self._looking is None:
@@ -84,7 +93,9 @@ class ServerLink:
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt if the server was away."""
         why = self._why.rstrip(".")
-        return (f"{why}; what was missing there was judged with only the local store",) if why else ()
+        return (
+            (f"{why}; what was missing there was judged with only the local store",) if why else ()
+        )
 
     async def aclose(self) -> None:
         """Stop trying it, and release its connections."""
@@ -111,7 +122,9 @@ class ServerLink:
             if latest is not None:
                 raise latest from None
             said = f"the shared server {server.name} did not answer within {self._timeout_s:g} s"
-            raise SharedUnavailable(said, hint="Check why it is slow, or raise shared.timeout_s.") from None
+            raise SharedUnavailable(
+                said, hint="Check why it is slow, or raise shared.timeout_s."
+            ) from None
 
     def _opened(self) -> SharedServer:
         if self._server is None:

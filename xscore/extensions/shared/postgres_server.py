@@ -1,9 +1,11 @@
-"""A shared server that is PostgreSQL: each request is one function of `postgres.sql`, run whole or not at all.
+"""A shared server that is PostgreSQL: each request is one function of `postgres.sql`, run whole or
+not at all.
 
-Tables and functions are in a schema `xscore` of the database and are created at the first use. Judgments never expire.
-A request that is given up closes its connection, because asking a silent server to cancel
-would mean waiting for it again. No statement is prepared and no session setting is made, so a pooler may be used.
-Trade-off: a process keeps a few connections open (`MOST_OPEN`).
+Tables and functions are in a schema `xscore` of the database and are created at the first use.
+Judgments never expire. A request that is given up closes its connection, because asking a silent
+server to cancel
+would mean waiting for it again. No statement is prepared and no session setting is made, so a
+pooler may be used. Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 """
 
 import asyncio
@@ -19,19 +21,29 @@ import psycopg
 from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict
 
-from xscore.extensions.shared.server import BAD_ANSWER, CHECK_IT, displayed_url, too_new, unavailable
+from xscore.extensions.shared.server import (
+    BAD_ANSWER,
+    CHECK_IT,
+    displayed_url,
+    too_new,
+    unavailable,
+)
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
 VERSION = 1
 """Of `postgres.sql`; rises with each change of it, with a step."""
 STEPS: Mapping[int, str] = {}
-"""By the version that it leads to: the SQL that brings the tables and functions of the version before there."""
+"""By the version that it leads to: the SQL that brings the tables and functions of the version
+before there."""
 MOST_OPEN = 8
 _MAKING = 7_837_063_920_241
 """Id of the advisory lock under which the tables are created and migrated."""
 _LOCK = f"SELECT pg_advisory_xact_lock({_MAKING})"
-_RIGHTS = "Let the user of shared.url create a schema in this database, or use an existing one: see docs/shared.md."
+_RIGHTS = (
+    "Let the user of shared.url create a schema in this database, or use an existing one: see"
+    " docs/shared.md."
+)
 _STATEMENTS = {
     "claim": "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
     "store_judgments": "SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])",
@@ -41,7 +53,10 @@ _STATEMENTS = {
     "release_runner": "SELECT xscore.release_runner(%s, %s)",
 }
 """The first parameter is the tenant."""
-_SIGNS = "Percent-encode characters of user and password that mean something in a URL: @ is %40, / is %2F, % is %25."
+_SIGNS = (
+    "Percent-encode characters of user and password that mean something in a URL: @ is %40, / is"
+    " %2F, % is %25."
+)
 
 _PgConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -64,23 +79,34 @@ class PostgresDriver:
         version, *values = await self._row(asked, names)
         off = [name for name, value in zip(names, values, strict=True) if value == "off"]
         keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
-        return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
+        return ", ".join(
+            filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps))
+        )
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
         """Run a function of `postgres.sql`."""
         return await self._row(_STATEMENTS[script], (self._tenant, *terms))
 
-    async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
+    async def erase(
+        self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]
+    ) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
         wheres: list[tuple[str, tuple[object, ...]]] = (
             [("content = ANY(%s::text[])", (list(contents),))] if contents else []
         )
         for turn, among in turns:
-            wheres.append(("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not among, list(among))))
+            wheres.append(
+                ("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not among, list(among)))
+            )
         removed = 0
         for where, terms in wheres:
-            statement = f"WITH gone AS (DELETE FROM xscore.judgment WHERE tenant = %s AND {where} RETURNING 1)"
-            (count,) = await self._row(f"{statement} SELECT count(*) FROM gone", (self._tenant, *terms))
+            statement = (
+                f"WITH gone AS (DELETE FROM xscore.judgment WHERE tenant = %s AND {where}"
+                " RETURNING 1)"
+            )
+            (count,) = await self._row(
+                f"{statement} SELECT count(*) FROM gone", (self._tenant, *terms)
+            )
             removed += int(count)
         return removed
 
@@ -107,14 +133,17 @@ class PostgresDriver:
                         await self.aclose()
                         continue
                     if isinstance(error, psycopg.ProgrammingError):
-                        self._is_made = False  # tables were dropped, or rights are missing: look again
+                        # Tables were dropped, or rights are missing: look again.
+                        self._is_made = False
                     raise self._unavailable(error) from error
                 self._idle.append(connection)
                 return row
 
     async def _connected(self) -> _PgConnection:
         try:
-            connection = await psycopg.AsyncConnection.connect(**self._terms, autocommit=True, prepare_threshold=None)
+            connection = await psycopg.AsyncConnection.connect(
+                **self._terms, autocommit=True, prepare_threshold=None
+            )
             if not self._is_made:
                 await self._made(connection)
         except (psycopg.Error, *BAD_ANSWER) as error:
@@ -122,12 +151,16 @@ class PostgresDriver:
         return connection
 
     async def _made(self, connection: _PgConnection) -> None:
-        """Create missing tables and functions, or migrate older ones. Raises SharedUnavailable for newer ones."""
+        """Create missing tables and functions, or migrate older ones.
+
+        Raises SharedUnavailable for newer ones.
+        """
         try:
             version = await _version(connection)
             if version is None:
                 script = Path(__file__).with_name("postgres.sql").read_text("utf-8")
-                with suppress(states.DuplicateTable):  # another process created them while this one waited
+                # Another process created them while this one waited.
+                with suppress(states.DuplicateTable):
                     await _answered(connection, f"{_LOCK}; {script}", None)
                 version = await _version(connection)
             if version is not None and 0 < version < VERSION:
@@ -140,11 +173,18 @@ class PostgresDriver:
         self._is_made = True
 
     def _unavailable(self, error: BaseException) -> SharedUnavailable:
-        return unavailable(self.name, error, _RIGHTS if isinstance(error, states.InsufficientPrivilege) else CHECK_IT)
+        return unavailable(
+            self.name,
+            error,
+            _RIGHTS if isinstance(error, states.InsufficientPrivilege) else CHECK_IT,
+        )
 
 
 def _read(url: str) -> dict[str, Any]:
-    """Return the options for the driver. What cannot be read is not shown, since it may be part of the password."""
+    """Return the options for the driver.
+
+    What cannot be read is not shown, since it may be part of the password.
+    """
     try:
         return {"application_name": "xscore", **conninfo_to_dict(url), "client_encoding": "utf8"}
     except (psycopg.Error, ValueError):
@@ -186,7 +226,8 @@ async def _version(connection: _PgConnection) -> int | None:
 
 
 async def _migrated(connection: _PgConnection) -> int | None:
-    """Run the steps to this version in one transaction, under the lock; return the version of the tables then."""
+    """Run the steps to this version in one transaction, under the lock; return the version of the
+    tables then."""
     await _answered(connection, "BEGIN")
     await _answered(connection, _LOCK)
     version = await _version(connection)  # another process may have run them while this one waited

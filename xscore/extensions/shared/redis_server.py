@@ -1,9 +1,11 @@
-"""A shared server that is Redis: each request is a script of `redis.lua`, which Redis runs whole or not at all.
+"""A shared server that is Redis: each request is a script of `redis.lua`, which Redis runs whole or
+not at all.
 
-Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster. Judgments never expire.
-Claims and runners expire a day after their last use, buckets once they are full, the dollars of a day after three days.
-All times are the server's. Whether an acknowledged write survives a crash depends on the server's settings
-(`appendonly`, `appendfsync`). The key `…:schema` holds the number of the form that a tenant's keys have.
+Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster.
+Judgments never expire. Claims and runners expire a day after their last use, buckets once they are
+full, the dollars of a day after three days. All times are the server's. Whether an acknowledged
+write survives a crash depends on the server's settings (`appendonly`, `appendfsync`). The key
+`…:schema` holds the number of the form that a tenant's keys have.
 Trade-off: scripts block the server, so each request is limited in size.
 """
 
@@ -19,15 +21,22 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, RedisError
 
-from xscore.extensions.shared.server import BAD_ANSWER, MOST_AT_ONCE, displayed_url, too_new, unavailable
+from xscore.extensions.shared.server import (
+    BAD_ANSWER,
+    MOST_AT_ONCE,
+    displayed_url,
+    too_new,
+    unavailable,
+)
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
 VERSION = 1
-"""Of the form of a tenant's keys; rises with each change of it, with a step. A tenant without a number has form 1."""
+"""Of the form of a tenant's keys; rises with each change of it, with a step. A tenant without a
+number has form 1."""
 STEPS: Mapping[int, str] = {}
-"""By the version that it leads to: the script that brings a tenant's keys there. KEYS: the version's key, which it sets
-last; it does nothing if that is not the number before."""
+"""By the version that it leads to: the script that brings a tenant's keys there. KEYS: the
+version's key, which it sets last; it does nothing if that is not the number before."""
 TURNS_AT_ONCE = 200
 """Turns of one step of an erasure."""
 _KEYS = {
@@ -39,14 +48,17 @@ _KEYS = {
     "release_runner": ("runners",),
 }
 """The keys of each script; {0} is its first term."""
-_OPTIONS = "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+_OPTIONS = (
+    "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+)
 
 
 class RedisDriver:
     """Runs the scripts of one tenant on Redis. See `shared.server.ServerDriver`."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
-        """Connect at the first request. tenant: characters with a meaning in a key are percent-encoded.
+        """Connect at the first request. tenant: characters with a meaning in a key are
+        percent-encoded.
 
         Raises UsageError for a URL with options that the driver does not take.
         """
@@ -61,14 +73,23 @@ class RedisDriver:
     async def describe(self) -> str:
         """Return the version, and whether writes survive a restart."""
         try:
-            found: dict[str, Any] = await self._asked(self._client.info("server", "persistence", "memory"))
+            found: dict[str, Any] = await self._asked(
+                self._client.info("server", "persistence", "memory")
+            )
         except SharedUnavailable as error:
             if isinstance(error.__cause__, NoPermissionError):
-                return "Redis"  # this account may do all that a run needs, but not ask for the version
+                # This account may do all that a run needs, but not ask for the version.
+                return "Redis"
             raise
-        keeps = "writes its log" if found.get("aof_enabled") else "may forget at a restart (appendonly is off)"
+        keeps = (
+            "writes its log"
+            if found.get("aof_enabled")
+            else "may forget at a restart (appendonly is off)"
+        )
         policy = str(found.get("maxmemory_policy", "noeviction"))
-        evicts = "" if policy == "noeviction" else f", may drop judgments when full ({one_line(policy)})"
+        evicts = (
+            "" if policy == "noeviction" else f", may drop judgments when full ({one_line(policy)})"
+        )
         return f"Redis {one_line(str(found.get('redis_version', '?')))}, {keeps}{evicts}"
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
@@ -78,7 +99,9 @@ class RedisDriver:
         answer = await self._asked(self._scripts[script](keys=keys, args=[json.dumps(terms)]))
         return answer if isinstance(answer, list) else [answer]
 
-    async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
+    async def erase(
+        self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]
+    ) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
         await self._bring_to_version()
         removed, cursor = 0, 0
@@ -106,13 +129,17 @@ class RedisDriver:
         await self._asked(self._client.aclose())
 
     async def _bring_to_version(self) -> None:
-        """Write down or raise the version of this tenant's keys, once. Raises SharedUnavailable for a newer one."""
+        """Write down or raise the version of this tenant's keys, once.
+
+        Raises SharedUnavailable for a newer one.
+        """
         if self._is_current:
             return
         key = f"{self._space}:schema"
         await self._asked(self._client.set(key, 1, nx=True))
         version = int(await self._asked(self._client.get(key)) or 1)
-        while version < VERSION:  # two processes may run a step at once: it looks at the number itself
+        # Two processes may run a step at once: it looks at the number itself.
+        while version < VERSION:
             await self._asked(self._client.register_script(STEPS[version + 1])(keys=[key]))
             version += 1
         if version > VERSION:
@@ -128,12 +155,17 @@ class RedisDriver:
 
 
 def _client(url: str) -> "redis.Redis":
-    """Return a client that is not connected yet. Refused options are not shown, since one may be a password."""
+    """Return a client that is not connected yet.
+
+    Refused options are not shown, since one may be a password.
+    """
     ours: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": True}
     ours |= {"encoding": "utf-8", "encoding_errors": "replace", "max_connections": 64}
     try:
         pool = redis.ConnectionPool(**{**parse_url(url), **ours})
         pool.make_connection()  # type: ignore[no-untyped-call]  # makes the driver check the options
     except (RedisError, ValueError, TypeError, AttributeError):
-        raise UsageError(f"shared.url ({displayed_url(url)}) has options that cannot be read", hint=_OPTIONS) from None
+        raise UsageError(
+            f"shared.url ({displayed_url(url)}) has options that cannot be read", hint=_OPTIONS
+        ) from None
     return redis.Redis.from_pool(pool)

@@ -1,9 +1,10 @@
 """A shared server: its address, what it is asked, and what it keeps of a judgment.
 
-Each request is one script that the server runs whole; the drivers (Redis, PostgreSQL) run scripts of the same names
-with the same terms. A URL may hold a password, so messages and `config show` have only scheme, host, port and database.
-Each judgment has a checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery.
-Trade-off: anyone who may write to the server can plant scores.
+Each request is one script that the server runs whole; the drivers (Redis, PostgreSQL) run scripts
+of the same names with the same terms. A URL may hold a password, so messages and `config show` have
+only scheme, host, port and database. Each judgment has a checksum, checked whenever it comes back:
+it reveals damage and a row of another turn, not forgery. Trade-off: anyone who may write to the
+server can plant scores.
 """
 
 import json
@@ -26,13 +27,26 @@ from xscore.records.reports import ErasureRequest
 REDIS = frozenset({"redis", "rediss"})
 """`rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
-CHECK_IT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
-_FORMS = (
-    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and characters of a"
-    " password that mean something in a URL as %…: @ is %40, / is %2F."
+CHECK_IT = (
+    "Look whether it runs and whether shared.url, user and password are right: `xscore doctor`"
+    " asks it."
 )
-BAD_ANSWER = (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""Raised by a driver, or when reading its answer, for an invalid answer: such a server counts as away."""
+_FORMS = (
+    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and"
+    " characters of a password that mean something in a URL as %…: @ is %40, / is %2F."
+)
+BAD_ANSWER = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""Raised by a driver, or when reading its answer, for an invalid answer: such a server counts as
+away."""
 MOST_AT_ONCE = 2_000
 """Judgments of one script: some milliseconds in which Redis does nothing else."""
 NANO = Decimal(10**9)
@@ -42,7 +56,8 @@ T = TypeVar("T")
 
 
 def displayed_url(url: str) -> str:
-    """Return the URL without user, password and options; what cannot be read is not shown at all."""
+    """Return the URL without user, password and options; what cannot be read is not shown at
+    all."""
     try:
         parts = parse_server_url(url)
         port = f":{parts.port}" if parts.port else ""
@@ -53,11 +68,19 @@ def displayed_url(url: str) -> str:
 
 
 def parse_server_url(url: str) -> SplitResult:
-    """Return the parts of a URL that names a server. Raises UsageError; its message holds nothing of the URL."""
+    """Return the parts of a URL that names a server.
+
+    Raises UsageError; its message holds nothing of the URL.
+    """
     try:
         parts = urlsplit(url)
-        is_whole = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
-    except ValueError:  # of a port or an address; a password with an unescaped character may stand there
+        is_whole = (
+            bool(parts.hostname)
+            and parts.port != 0
+            and "@" not in parts.path + parts.query + parts.fragment
+        )
+    # Of a port or an address; a password with an unescaped character may stand there.
+    except ValueError:
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:
         raise UsageError("shared.url names no server", hint=_FORMS)
@@ -71,9 +94,11 @@ def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> Shared
 
 
 def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:
-    """Return the error for a server whose form is that of a newer xscore; nothing there is touched."""
+    """Return the error for a server whose form is that of a newer xscore; nothing there is
+    touched."""
     return SharedUnavailable(
-        f"the shared server {name} was set up by a newer xscore (schema {version}; this one reads {readable})",
+        f"the shared server {name} was set up by a newer xscore (schema {version}; this one reads"
+        f" {readable})",
         hint="Upgrade xscore, or name another database or tenant in the settings.",
     )
 
@@ -91,25 +116,37 @@ def encode_judgments(names: JudgmentKey, judgments: Sequence[Judgment]) -> list[
     rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
     checksums = judgment_checksums(turn_checksum(*names), rows)
     return [
-        (row[0], json.dumps([*row[1:], j.reason, crc32(j.reason.encode("utf-8", "surrogatepass"), checksum)]))
+        (
+            row[0],
+            json.dumps(
+                [*row[1:], j.reason, crc32(j.reason.encode("utf-8", "surrogatepass"), checksum)]
+            ),
+        )
         for j, row, checksum in zip(judgments, rows, checksums, strict=True)
     ]
 
 
-def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | bytes]]) -> dict[str, Judgment]:
+def decode_judgments(
+    names: JudgmentKey, entries: Iterable[tuple[str, str | bytes]]
+) -> dict[str, Judgment]:
     """Turn content hashes with their texts into judgments, by content hash. Raises StoreDamaged."""
     try:
         rows = [(content, *json.loads(text)) for content, text in entries]
         checksums = judgment_checksums(turn_checksum(*names), rows)
         found = []
-        for (content, score, prior, pack, position, reason, told), checksum in zip(rows, checksums, strict=True):
+        for (content, score, prior, pack, position, reason, told), checksum in zip(
+            rows, checksums, strict=True
+        ):
             if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != told:
                 raise ValueError("a judgment does not fit its checksum")
             found.append(Judgment(content, score, reason, pack, position, prior))
     except (*BAD_ANSWER, struct.error) as error:
         raise StoreDamaged(
             f"what the shared server holds of a turn is damaged: {error}",
-            hint="Delete the tenant's keys there, or set shared.url to empty; your own store is not touched.",
+            hint=(
+                "Delete the tenant's keys there, or set shared.url to empty; your own store is not"
+                " touched."
+            ),
         ) from error
     return {judgment.content_hash: judgment for judgment in found}
 
@@ -132,8 +169,11 @@ class ServerDriver(Protocol):
         """Run a script of this tenant, whole or not at all; return the values of its answer."""
         ...
 
-    async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
-        """Erase contents in every turn, and of single turns (by digest) some contents or, if none is named, all."""
+    async def erase(
+        self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]
+    ) -> int:
+        """Erase contents in every turn, and of single turns (by digest) some contents or, if none
+        is named, all."""
         ...
 
     async def aclose(self) -> None:
@@ -154,22 +194,36 @@ class SharedServer:
         return await self.driver.describe()
 
     async def claim(
-        self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
+        self,
+        names: JudgmentKey,
+        packs: Sequence[Sequence[str]],
+        *,
+        at_most: int,
+        runner: str,
+        lease_s: float,
     ) -> list[ClaimResult]:
-        """Claim at most `at_most` whole packs of content hashes that still need judging; return one result a pack.
+        """Claim at most `at_most` whole packs of content hashes that still need judging; return one
+        result a pack.
 
-        Known judgments are returned with their reasons. A pack with a content that another living runner claimed is
-        `THEIRS`. Claims of a runner whose lease ended without a heartbeat are taken over; this call counts as one.
+        Known judgments are returned with their reasons. A pack with a content that another living
+        runner claimed is `THEIRS`. Claims of a runner whose lease ended without a heartbeat are
+        taken over; this call counts as one.
         A pack that is not `OURS` is unchanged.
         """
         contents = [content for pack in packs for content in pack]
 
         def read(answer: Sequence[Any]) -> list[ClaimResult]:
             letters, places, entries = answer
-            judged = [(contents[place - 1], entry) for place, entry in zip(places or (), entries or (), strict=True)]
+            judged = [
+                (contents[place - 1], entry)
+                for place, entry in zip(places or (), entries or (), strict=True)
+            ]
             known = decode_judgments(names, judged)
             return [
-                ClaimResult(_STATES[letter], {content: known[content] for content in pack if content in known})
+                ClaimResult(
+                    _STATES[letter],
+                    {content: known[content] for content in pack if content in known},
+                )
                 for letter, pack in zip(letters, packs, strict=True)
             ]
 
@@ -184,8 +238,14 @@ class SharedServer:
             await self.driver.run("store_judgments", _turn(names), list(contents), list(entries))
 
     async def erase(self, request: ErasureRequest) -> int:
-        """Erase judgments with their reasons; return how many were there. Repeating it does no harm."""
-        turns = [(_turn((turn_key, judge, sample)), contents) for turn_key, judge, sample, contents in request.turns]
+        """Erase judgments with their reasons; return how many were there.
+
+        Repeating it does no harm.
+        """
+        turns = [
+            (_turn((turn_key, judge, sample)), contents)
+            for turn_key, judge, sample, contents in request.turns
+        ]
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
@@ -196,17 +256,26 @@ class SharedServer:
         """Free everything that this runner claimed."""
         await self.driver.run("release_runner", runner)
 
-    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
-        """Take from the buckets of one host and model; return the seconds to wait before using it (0: none).
+    async def take(
+        self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]
+    ) -> float:
+        """Take from the buckets of one host and model; return the seconds to wait before using it
+        (0: none).
 
-        Amounts are always taken: buckets go into debt, so runners are served in the order in which they ask. Negative
-        amounts are given back. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`) -> amount
-        taken, and limit a minute. A bucket starts full and holds `BURST_S` of its limit; a larger amount waits until it
-        is full. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the
-        longest wait of all kinds is returned.
+        Amounts are always taken: buckets go into debt, so runners are served in the order in which
+        they ask. Negative amounts are given back. amounts, limits: kind (`requests`, `tokens`,
+        `input_tokens`, `output_tokens`) -> amount taken, and limit a minute. A bucket starts full
+        and holds `BURST_S` of its limit; a larger amount waits until it is full. With `level` after
+        refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the longest
+        wait of all kinds is returned.
         """
         rates = [float(limits[kind]) for kind in amounts]
-        terms = (list(amounts), list(map(float, amounts.values())), rates, list(map(_bucket_capacity, rates)))
+        terms = (
+            list(amounts),
+            list(map(float, amounts.values())),
+            rates,
+            list(map(_bucket_capacity, rates)),
+        )
         return await self._asked(lambda answer: finite(answer[0]), "take", digest(bucket), *terms)
 
     async def reserve(
@@ -219,23 +288,30 @@ class SharedServer:
         cap_usd: Decimal | None,
         lease_s: float | None = None,
     ) -> Decimal:
-        """Replace what a reservation holds and has spent on a day (UTC, as 2026-11-22); return what the cap leaves.
+        """Replace what a reservation holds and has spent on a day (UTC, as 2026-11-22); return what
+        the cap leaves.
 
-        Below zero it was refused, and nothing was changed. held_usd: for calls in flight, until the lease is over.
-        spent_usd: in total, for the whole day, so that reporting it twice counts once. cap_usd: without one nothing is
-        refused, and no more is held than before. lease_s: from now on; None: as long as before.
+        Below zero it was refused, and nothing was changed. held_usd: for calls in flight, until the
+        lease is over. spent_usd: in total, for the whole day, so that reporting it twice counts
+        once. cap_usd: without one nothing is refused, and no more is held than before. lease_s:
+        from now on; None: as long as before.
         """
         held, spent = (_nano(usd, ROUND_CEILING) for usd in (held_usd, spent_usd))
         cap = None if cap_usd is None else _nano(cap_usd, ROUND_FLOOR)
         terms = (day, name, held, spent, cap, lease_s)
-        return await self._asked(lambda answer: Decimal(int(finite(answer[0]))) / NANO, "reserve", *terms)
+        return await self._asked(
+            lambda answer: Decimal(int(finite(answer[0]))) / NANO, "reserve", *terms
+        )
 
     async def aclose(self) -> None:
         """Release connections."""
         await self.driver.aclose()
 
     async def _asked(self, read: Callable[[Sequence[Any]], T], script: str, *terms: object) -> T:
-        """Run a script and read its answer. Raises SharedUnavailable for what cannot be read, StoreDamaged."""
+        """Run a script and read its answer.
+
+        Raises SharedUnavailable for what cannot be read, StoreDamaged.
+        """
         answer = await self.driver.run(script, *terms)
         try:
             return read(answer)

@@ -1,9 +1,10 @@
-"""A closed turn as traced, and its spans' attributes: no text of a task, memory or answer, and no path.
+"""A closed turn as traced, and its spans' attributes: no text of a task, memory or answer, and no
+path.
 
-A model that is a file is named by its last part, a script not at all. Attributes have the names of OpenTelemetry's
-GenAI conventions where there are any; all others are `xscore.*`. A test holds every name against the conventions
-package that is installed. Trade-off: the GenAI names are still in development; 1.42 is the last that published a
-schema.
+A model that is a file is named by its last part, a script not at all. Attributes have the names of
+OpenTelemetry's GenAI conventions where there are any; all others are `xscore.*`. A test holds every
+name against the conventions package that is installed. Trade-off: the GenAI names are still in
+development; 1.42 is the last that published a schema.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 
 NAME = "xscore"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.42.0"
-OPERATIONS = {"judge": "chat", "primary": "chat", "probe": "chat", "embed": "embeddings", "reason": "chat"}
+OPERATIONS = {
+    "judge": "chat",
+    "primary": "chat",
+    "probe": "chat",
+    "embed": "embeddings",
+    "reason": "chat",
+}
 """Stage of a call -> `gen_ai.operation.name`."""
 ANSWERED = "ok"
 Attributes = dict[str, str | int | float | bool]
@@ -38,7 +45,8 @@ class SpanRecord(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     ended: float
     error: str = ""
-    """Why it did not end well: the `kind` of an error, `cancelled`, `interrupted`, …; empty: it did."""
+    """Why it did not end well: the `kind` of an error, `cancelled`, `interrupted`, …; empty: it
+    did."""
     below: int | None = None
     """Place of the span above it, among the spans of the turn; None: it is the turn's own."""
     is_call: bool = False
@@ -62,7 +70,9 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
             "xscore.judge": _judge_name(figures.judge),
             "xscore.judge.is_model": figures.is_model,
             "xscore.exit_code": closed.exit_code,
-            **{f"xscore.coverage.{name}": count for name, count in asdict(figures.coverage).items()},
+            **{
+                f"xscore.coverage.{name}": count for name, count in asdict(figures.coverage).items()
+            },
             "xscore.kept": figures.kept,
             "xscore.near_threshold": figures.near,
             "xscore.threshold": figures.threshold,
@@ -76,7 +86,8 @@ def stage_attributes(turn_id: str, stage: str, *, error: str) -> Attributes:
 
 
 def call_attributes(call: CallRecord, *, thread: str) -> Attributes:
-    """Return the figures of one attempt; unknown dollars and zero cache writes or reasoning are left out."""
+    """Return the figures of one attempt; unknown dollars and zero cache writes or reasoning are
+    left out."""
     usage = call.usage
     address, port = _address(call.host)
     return _known(

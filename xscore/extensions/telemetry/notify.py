@@ -1,8 +1,8 @@
 """Pass a closed turn to the span sender: its times, figures and calls; no text.
 
-The calls are read back from the ledger, so judging pays nothing for them. The sender runs in a daemon thread and has
-`PATIENCE_S`; a collector that is not there costs the turn that much and one warning, never its result. Trade-off: a
-turn that is killed outright is not traced.
+The calls are read back from the ledger, so judging pays nothing for them. The sender runs in a
+daemon thread and has `PATIENCE_S`; a collector that is not there costs the turn that much and one
+warning, never its result. Trade-off: a turn that is killed outright is not traced.
 """
 
 import asyncio
@@ -45,7 +45,10 @@ SendSpans = Callable[[Sequence[SpanRecord]], str]
 
 
 def otlp_listener() -> TurnListener:
-    """Return the listener that sends spans by OTLP. Raises UsageError where the extra is not installed."""
+    """Return the listener that sends spans by OTLP.
+
+    Raises UsageError where the extra is not installed.
+    """
     from xscore.extensions.telemetry.spans import OtlpSender, import_exporter
 
     import_exporter()
@@ -69,19 +72,29 @@ def trace_listener(send: SendSpans) -> TurnListener:
 
 
 def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
-    """Return the span of the turn, those of its stages below it, and those of its calls below their stages."""
+    """Return the span of the turn, those of its stages below it, and those of its calls below their
+    stages."""
     shift, error, ended_in = closed.now - monotonic(), _error_kind(closed), _ended_in(closed)
     calls = calls_of_turn(closed.connection, closed.turn.id)
     whole = turn_attributes(closed, calls, error=error)
     began, name = closed.stopwatch.started + shift, f"{NAME} {closed.command}".strip()
-    spans = [SpanRecord(name=name, attributes=whole, began=began, ended=monotonic() + shift, error=error)]
+    spans = [
+        SpanRecord(name=name, attributes=whole, began=began, ended=monotonic() + shift, error=error)
+    ]
     places: dict[str, int] = {}
     for stage, (begun, ended) in closed.stopwatch.laps.items():
         places[stage] = len(spans)
         failed = error if stage == ended_in else ""
         told, name = stage_attributes(closed.turn.id, stage, error=failed), f"{NAME} {stage}"
         spans.append(
-            SpanRecord(name=name, attributes=told, began=begun + shift, ended=ended + shift, error=failed, below=0)
+            SpanRecord(
+                name=name,
+                attributes=told,
+                began=begun + shift,
+                ended=ended + shift,
+                error=failed,
+                below=0,
+            )
         )
     for call in calls:
         spans.append(
@@ -107,7 +120,8 @@ def _error_kind(closed: ClosedTurn) -> str:
 
 
 def _ended_in(closed: ClosedTurn) -> str:
-    """Return the stage that a turn ended in: without a receipt its last; none if it was just not stored."""
+    """Return the stage that a turn ended in: without a receipt its last; none if it was just not
+    stored."""
     laps, figures = closed.stopwatch.laps, closed.figures
     if closed.exit_code == ExitCode.STORE:
         return ""
@@ -115,7 +129,10 @@ def _ended_in(closed: ClosedTurn) -> str:
         return next(reversed(laps), "")
     if closed.exit_code == ExitCode.INTERRUPTED:
         return "primary" if "primary" in laps else "judge"
-    is_judging = closed.exit_code == ExitCode.NOTHING_JUDGED or UnjudgedCause.BUDGET in figures.unjudged_by_cause
+    is_judging = (
+        closed.exit_code == ExitCode.NOTHING_JUDGED
+        or UnjudgedCause.BUDGET in figures.unjudged_by_cause
+    )
     return "judge" if is_judging else "primary"
 
 
@@ -127,7 +144,8 @@ async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
     def work() -> None:
         try:
             said = send(spans)
-        except (OSError, RuntimeError, TypeError, ValueError) as failed:  # of an exporter: variables, hosts
+        # Of an exporter: variables, hosts.
+        except (OSError, RuntimeError, TypeError, ValueError) as failed:
             said = str(failed)
         with suppress(RuntimeError):  # the loop is closed: no one is waiting
             loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(said))

@@ -1,8 +1,8 @@
 """Spans of one turn, made after it: the turn, below it its stages, below those their calls.
 
-The only module that knows OpenTelemetry, and it imports it where it is used: it is an extra, and costs a third of a
-second. Trade-off: spans are made of records, so nothing is in flight while judging goes on, and no one sees a turn
-before it is over.
+The only module that knows OpenTelemetry, and it imports it where it is used: it is an extra, and
+costs a third of a second. Trade-off: spans are made of records, so nothing is in flight while
+judging goes on, and no one sees a turn before it is over.
 """
 
 import logging
@@ -25,14 +25,17 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 BATCH = 512
 """Spans a request to the collector."""
 TIMEOUT_S = 0.75
-"""Of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the exporter's first pause, so
-that a collector which refuses is not asked again."""
+"""Of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the
+exporter's first pause, so that a collector which refuses is not asked again."""
 NOT_TAKEN = "did not take the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
 
 
 def import_exporter() -> None:
-    """Import what sends spans, before anything is sent. Raises UsageError where the extra is not installed."""
+    """Import what sends spans, before anything is sent.
+
+    Raises UsageError where the extra is not installed.
+    """
     try:
         import_module(EXPORTER)
     except ImportError as error:
@@ -43,7 +46,8 @@ def import_exporter() -> None:
 
 
 def provider_sender(provider: "TracerProvider") -> Callable[[Sequence[SpanRecord]], str]:
-    """Return what makes spans with a program's own tracer provider, below the span that is current now."""
+    """Return what makes spans with a program's own tracer provider, below the span that is current
+    now."""
     from opentelemetry import context
 
     tracer, around = _tracer(provider), context.get_current()
@@ -58,20 +62,25 @@ def provider_sender(provider: "TracerProvider") -> Callable[[Sequence[SpanRecord
 class OtlpSender:
     """Exports spans by OTLP over HTTP, to where the standard `OTEL_…` variables say.
 
-    A collector that has failed once is left alone; turns that end at the same time do not wait for each other.
+    A collector that has failed once is left alone; turns that end at the same time do not wait for
+    each other.
     """
 
     def __init__(self) -> None:
         self._has_failed = False
 
     def send(self, spans: Sequence[SpanRecord]) -> str:
-        """Export one turn; block until the collector has it or has failed. Return why it was not sent."""
+        """Export one turn; block until the collector has it or has failed.
+
+        Return why it was not sent.
+        """
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         if self._has_failed:
             return LEFT_ALONE
-        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # what goes wrong is said below
+        # What goes wrong is said below.
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         said: list[str] = []
         exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(said.append))
         try:
@@ -85,7 +94,8 @@ class OtlpSender:
 
 
 def _recording_session(record: Callable[[str], None]) -> "requests.Session":
-    """Return a session that records host and result of each request; paths and headers may hold keys."""
+    """Return a session that records host and result of each request; paths and headers may hold
+    keys."""
     import requests
 
     class RecordingSession(requests.Session):
@@ -122,7 +132,8 @@ def readable_spans(spans: Sequence[SpanRecord]) -> "Sequence[ReadableSpan]":
 
 
 def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context | None") -> None:
-    """Start and end every span of a turn at its own times. around: the parent context; None: none."""
+    """Start and end every span of a turn at its own times. around: the parent context; None:
+    none."""
     from opentelemetry.context import Context
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
@@ -130,7 +141,9 @@ def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context 
     for one in spans:
         above = (around or Context()) if one.below is None else written[one.below]
         kind = SpanKind.CLIENT if one.is_call else SpanKind.INTERNAL
-        span = tracer.start_span(one.name, above, kind, one.attributes, start_time=int(one.began * 1e9))
+        span = tracer.start_span(
+            one.name, above, kind, one.attributes, start_time=int(one.began * 1e9)
+        )
         if one.error:
             span.set_status(Status(StatusCode.ERROR, one.error))
         span.end(int(one.ended * 1e9))

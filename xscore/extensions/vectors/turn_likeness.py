@@ -1,9 +1,11 @@
-"""How similar each memory is to a turn's task, by the embeddings endpoint of the settings (`POST /embeddings`).
+"""How similar each memory is to a turn's task, by the embeddings endpoint of the settings (`POST
+/embeddings`).
 
-With `terms`, the default, nothing is loaded or sent. The endpoint is a Provider, under the same limits, retries, budget
-and ledger as every call. The task is embedded, then memories without a vector, both for at most `TURN_WAIT_S`; the next
-turn continues. Vectors order the judging and never decide what is judged. A failing host costs the turn its
-similarities and adds a warning. Trade-off: a search loads all vectors, 40 MB for 50,000 of 384 places.
+With `terms`, the default, nothing is loaded or sent. The endpoint is a Provider, under the same
+limits, retries, budget and ledger as every call. The task is embedded, then memories without a
+vector, both for at most `TURN_WAIT_S`; the next turn continues. Vectors order the judging and never
+decide what is judged. A failing host costs the turn its similarities and adds a warning. Trade-off:
+a search loads all vectors, 40 MB for 50,000 of 384 places.
 """
 
 import asyncio
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TEXTS_A_CALL = 32
-"""Texts of one call; of 4,096 dimensions each the reply weighs 3 MB, within what is read of a short reply."""
+"""Texts of one call; of 4,096 dimensions each the reply weighs 3 MB, within what is read of a short
+reply."""
 CALL_TIMEOUT_S = 60.0
 ENDPOINT_EMBEDDER = "openai"
 LONGEST_TEXT = 6_000
@@ -52,7 +55,8 @@ EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base
 
 
 class Embedder(Protocol):
-    """What turns texts into vectors; another package's `connect(model, settings)` returns one (`xscore.embedders`)."""
+    """What turns texts into vectors; another package's `connect(model, settings)` returns one
+    (`xscore.embedders`)."""
 
     name: str
     """Vectors are kept under it: another model has another name."""
@@ -67,7 +71,8 @@ class Embedder(Protocol):
 
 
 class PluginEmbedder:
-    """An embedder of another package; what it raises, or malformed rows, cost the turn its similarities."""
+    """An embedder of another package; what it raises, or malformed rows, cost the turn its
+    similarities."""
 
     def __init__(self, embedder: Embedder, plugin: str) -> None:
         self.name: str = f"{plugin}:{embedder.name}"
@@ -122,14 +127,21 @@ class EndpointEmbedder:
 
 
 class EmbeddingsProvider(OpenAIProvider):
-    """The OpenAI dialect's embeddings. A host may cut a text to its context: only the order of judging follows."""
+    """The OpenAI dialect's embeddings.
+
+    A host may cut a text to its context: only the order of judging follows.
+    """
 
     profile = EMBEDDINGS_PROFILE
     must_read_all = False
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""
-        fields = {"model": request.model, "input": list(request.content), "encoding_format": "float"}
+        fields = {
+            "model": request.model,
+            "input": list(request.content),
+            "encoding_format": "float",
+        }
         return {name: value for name, value in fields.items() if name not in known.without}
 
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
@@ -138,14 +150,19 @@ class EmbeddingsProvider(OpenAIProvider):
             return None
         return replace(known, without=(*known.without, "encoding_format"))
 
-    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
-        """Return the rows as text; raise the error that the reply carries, or UnreadableResponse."""
+    def completion(
+        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+    ) -> Completion:
+        """Return the rows as text; raise the error that the reply carries, or
+        UnreadableResponse."""
         EMBEDDINGS_PROFILE.raise_inner(found.get("error"), call)
         text = base64.b64encode(_rows(found.get("data"), call)).decode("ascii")
         usage = found.get("usage")
         counts = {"completion_tokens": 0, **usage} if isinstance(usage, Mapping) else usage
         name = str(found.get("model") or call.model)
-        completion = make_completion(call, "", Finish.STOP, reported_usage(counts), model=name, limits=limits)
+        completion = make_completion(
+            call, "", Finish.STOP, reported_usage(counts), model=name, limits=limits
+        )
         return replace(completion, text=text)
 
 
@@ -154,9 +171,14 @@ def _rows(data: object, call: CallContext) -> bytes:
     import numpy as np
 
     given = [row for row in data if isinstance(row, Mapping)] if isinstance(data, list) else []
-    given = [row for row in given if type(row.get("index")) is int and isinstance(row.get("embedding"), list)]
+    given = [
+        row
+        for row in given
+        if type(row.get("index")) is int and isinstance(row.get("embedding"), list)
+    ]
     found = sorted(given, key=lambda row: row["index"])
-    if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):  # the prompt begins with the system text
+    # The prompt begins with the system text.
+    if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):
         raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
     try:
         rows = np.array([row["embedding"] for row in found], dtype=np.float32)
@@ -183,16 +205,19 @@ def embedder_label(settings: Settings) -> str:
     if not name or (kind != ENDPOINT_EMBEDDER and kind not in installed()["embedders"]):
         raise UsageError(
             f"embedding.model is `{settings.embedding.model}`, which names no embedder",
-            hint=f"Write terms, {ENDPOINT_EMBEDDER}:MODEL, or PLUGIN:MODEL of an installed package.",
+            hint=(
+                f"Write terms, {ENDPOINT_EMBEDDER}:MODEL, or PLUGIN:MODEL of an installed package."
+            ),
         )
     return model
 
 
 def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> Embedder:
-    """Return the embedder of the settings; nothing is sent yet. wrap: adds limits, budget and ledger around a host.
+    """Return the embedder of the settings; nothing is sent yet. wrap: adds limits, budget and
+    ledger around a host.
 
-    Raises UsageError for what is none, or a malformed base URL or key, AuthenticationFailed where a remote host would
-    get no key.
+    Raises UsageError for what is none, or a malformed base URL or key, AuthenticationFailed where a
+    remote host would get no key.
     """
     kind, _, model = embedder_label(settings).partition(":")
     if kind != ENDPOINT_EMBEDDER:
@@ -201,7 +226,9 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
             return PluginEmbedder(connect(model, settings), kind)
     base_url = settings.embedding.base_url or settings.openai.base_url
     key = usable_key(
-        vendor_access(settings, "openai"), host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model
+        vendor_access(settings, "openai"),
+        host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting),
+        model=model,
     )
     return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
@@ -210,16 +237,28 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
     try:
         make_embedder(settings, lambda provider: provider)
-        label, host = embedder_label(settings), host_of(settings.embedding.base_url or settings.openai.base_url)
-        place = f"{label} at {host}" if label.startswith(f"{ENDPOINT_EMBEDDER}:") else f"{label}, of another package"
+        label, host = (
+            embedder_label(settings),
+            host_of(settings.embedding.base_url or settings.openai.base_url),
+        )
+        place = (
+            f"{label} at {host}"
+            if label.startswith(f"{ENDPOINT_EMBEDDER}:")
+            else f"{label}, of another package"
+        )
         words = f"{place}, which is sent the task and each memory once"
         return [DoctorFinding("embedder", True, words)]
     except (UsageError, ProviderError) as error:
         return [DoctorFinding("embedder", False, error.message, error.hint)]
 
 
-async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
-    """Return each memory's similarity to the task. Raises what `make` raises; a failing host is a remark."""
+async def turn_likeness(
+    turn: Turn, settings: Settings, *, store: Store, resources: TurnResources
+) -> Likeness:
+    """Return each memory's similarity to the task.
+
+    Raises what `make` raises; a failing host is a remark.
+    """
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
             return Likeness(await _cosines(turn, embedder, store))
@@ -231,7 +270,10 @@ async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resourc
 
 
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
-    """Embed every memory without a vector, however long it takes; return what went wrong. Raises what `make` raises."""
+    """Embed every memory without a vector, however long it takes; return what went wrong.
+
+    Raises what `make` raises.
+    """
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
             for connection in store.connections_of_a_turn():
@@ -260,20 +302,23 @@ async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str,
 async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> None:
     """Embed memories of the pool without a vector of this embedder.
 
-    Short ones first, so that those of a batch are of one length. Each batch is committed by itself: an end in between
-    loses one batch. Raises what the embedder raises.
+    Short ones first, so that those of a batch are of one length. Each batch is committed by itself:
+    an end in between loses one batch. Raises what the embedder raises.
     """
     found = connection.execute(
-        "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
-        " (SELECT 1 FROM vec WHERE vec.text_hash = memory.text_hash AND embedder = ?) ORDER BY text_tokens, id",
+        "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS (SELECT 1 FROM"
+        " vec WHERE vec.text_hash = memory.text_hash AND embedder = ?) ORDER BY text_tokens, id",
         (embedder.name,),
     )
     missing = [row[0] for row in found.fetchall()]
     for start in range(0, len(missing), TEXTS_A_CALL):
         among = (json.dumps(missing[start : start + TEXTS_A_CALL]),)
         part = select_memories(connection, f"id {IN_JSON_LIST}", among)
-        made = await embedder.embed([f"{one.path} {one.entity}\n{one.text}"[:LONGEST_TEXT] for one in part])
-        with database.transaction(connection):  # a memory that changed or went while its vector was made gets none
+        made = await embedder.embed(
+            [f"{one.path} {one.entity}\n{one.text}"[:LONGEST_TEXT] for one in part]
+        )
+        # A memory that changed or went while its vector was made gets none.
+        with database.transaction(connection):
             connection.executemany(
                 "INSERT OR REPLACE INTO vec (text_hash, embedder, data)"
                 " SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
@@ -284,14 +329,19 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
             )
 
 
-def nearest(vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", k: int) -> list[tuple[str, float]]:
-    """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are left out."""
+def nearest(
+    vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", k: int
+) -> list[tuple[str, float]]:
+    """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are
+    left out."""
     import numpy as np
 
     found = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
     if not found:
         return []
-    rows = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f2").reshape(len(found), len(query))
+    rows = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f2").reshape(
+        len(found), len(query)
+    )
     scores = unit_rows(rows) @ unit_rows(query)[0]
     best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
     return [(found[row][0], float(scores[row])) for row in best]

@@ -1,4 +1,5 @@
-"""From schema 1 to 2, in which the worktrees of a repository share a store, and each has an index in it.
+"""From schema 1 to 2, in which the worktrees of a repository share a store, and each has an index
+in it.
 
 Schema 1 changed five times without a number, so tables are compared, not assumed. What was stated
 is kept with its citations, occurrences, names and edges, and so are the vectors of paid embedders;
@@ -32,7 +33,8 @@ KEPT_ROWS = {
 }
 """Of schema 1; `edge` was a table in its first shapes."""
 _USED_ENDS = """
-    number IN (SELECT source FROM edge_row WHERE file = 0 UNION SELECT target FROM edge_row WHERE file = 0)
+    number IN (SELECT source FROM edge_row WHERE file = 0 UNION SELECT target FROM edge_row
+      WHERE file = 0)
 """
 _INDEX_FACTS = (
     *("index_profile", "links_due", "index_totals", "index_files_left", "index_kept_out"),
@@ -40,12 +42,14 @@ _INDEX_FACTS = (
 )
 """Keys of `meta` that speak of the index."""
 _ENDS_OF_STATED_EDGES = """
-    INSERT INTO edge_end (id) SELECT source FROM edge WHERE path = '' UNION SELECT target FROM edge WHERE path = ''
+    INSERT INTO edge_end (id) SELECT source FROM edge WHERE path = '' UNION SELECT target FROM edge
+      WHERE path = ''
 """
 _STATED_EDGES = """
     INSERT INTO edge_row (source, target, relation, weight, worktree)
     SELECT one.number, other.number, relation, weight, 0 FROM edge
-    JOIN edge_end AS one ON one.id = source JOIN edge_end AS other ON other.id = target WHERE path = ''
+    JOIN edge_end AS one ON one.id = source JOIN edge_end AS other ON other.id = target
+      WHERE path = ''
 """
 _MAIN_WORKTREE = "1"
 _PAID_VECTORS = """
@@ -53,7 +57,8 @@ _PAID_VECTORS = """
     SELECT text_hash, embedder, data FROM former_vec JOIN memory ON memory.id = memory_id
     WHERE embedder NOT GLOB 'terms-*'
 """
-"""In its first shapes the table held the vectors of words as well, which are a column of memories now."""
+"""In its first shapes the table held the vectors of words as well, which are a column of memories
+now."""
 _GONE_TABLES = ("memory", "file", "file_body", "file_mention", "edge", "former_vec")
 _HINTS = {"entity:": "::", "inside:": "", "path:": "", "memory:": ""}
 """How the first shapes began the hint of a name in a statement -> how it begins now."""
@@ -80,7 +85,8 @@ def run(connection: sqlite3.Connection) -> None:
             "edge_end": TableChange(_USED_ENDS),
             "mention": TableChange("path = ''" if mentions_of_files else "true"),
             "pack_slot": TableChange(values={"worktree": _MAIN_WORKTREE}),
-            # No version of the readers: the next import reads these files again, and knows what it has.
+            # No version of the readers: the next import reads these files again, and knows what it
+            # has.
             "session_file": TableChange(values={"readers": "0", "since": "0.0"}),
         },
     )
@@ -93,7 +99,8 @@ def run(connection: sqlite3.Connection) -> None:
     for table in _GONE_TABLES:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     _forget_indexed_memories(connection)
-    if files:  # until all are indexed again, nobody may take the judgments of their memories for useless
+    # Until all are indexed again, nobody may take the judgments of their memories for useless.
+    if files:
         left = "INSERT INTO worktree_meta (worktree, key, value) VALUES (?, 'index_files_left', ?)"
         connection.execute(left, (_MAIN_WORKTREE, str(files)))
     _add_terms(connection)
@@ -101,9 +108,12 @@ def run(connection: sqlite3.Connection) -> None:
 
 
 def _forget_indexed_memories(connection: sqlite3.Connection) -> None:
-    """Remove what refers to memories that are gone, count contents again, and let the index begin anew."""
+    """Remove what refers to memories that are gone, count contents again, and let the index begin
+    anew."""
     for table in ("evidence", "occurrence"):
-        connection.execute(f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT id FROM memory_row)")
+        connection.execute(
+            f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT id FROM memory_row)"
+        )
     connection.execute("DELETE FROM mention WHERE source NOT IN (SELECT id FROM memory_row)")
     for before, after in _HINTS.items():
         connection.execute(
@@ -118,8 +128,11 @@ def _forget_indexed_memories(connection: sqlite3.Connection) -> None:
 
 def _add_terms(connection: sqlite3.Connection) -> None:
     """Write the term vectors of stated memories, which the first shapes kept elsewhere."""
-    rows = connection.execute("SELECT id, text, path, entity, title FROM memory_row WHERE terms = x''").fetchall()
+    rows = connection.execute(
+        "SELECT id, text, path, entity, title FROM memory_row WHERE terms = x''"
+    ).fetchall()
     vectors = [
-        (term_vector(text, path=path, entity=entity, title=title), id_) for id_, text, path, entity, title in rows
+        (term_vector(text, path=path, entity=entity, title=title), id_)
+        for id_, text, path, entity, title in rows
     ]
     connection.executemany("UPDATE memory_row SET terms = ? WHERE id = ?", vectors)

@@ -24,5 +24,8 @@ STEPS: Mapping[int, Step] = {2: Step(step_2.run, step_2.KEPT_ROWS)}
 def migrate_store(
     connection: sqlite3.Connection, path: Path, schema: Schema, keys: KeySource | None
 ) -> Migration | None:
-    """Bring an open older store to the schema; None: another process was faster. Raises StoreError."""
+    """Bring an open older store to the schema; None: another process was faster.
+
+    Raises StoreError.
+    """
     return migrate(connection, path, schema, STEPS, keys)
