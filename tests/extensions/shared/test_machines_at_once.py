@@ -166,8 +166,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
         wait_until(
-            # the default binds this round's value
-            lambda least=after: provider.counts.requests >= least,  # type: ignore[misc]
+            lambda least=after: provider.counts.requests >= least,  # type: ignore[misc]  # the default binds this round's value
             otherwise="they judge nothing",
         )
         running.kill()
