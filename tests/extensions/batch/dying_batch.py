@@ -2,7 +2,7 @@
 call of the vendor.
 
 `ForkServer` is a process of its own that has imported everything and forks one child for each run,
-run, so that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
+so that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
 anything. Nothing of the program is replaced: commits are seen by a trace of the connection, calls
 by what stands around them.
 """
