@@ -69,10 +69,10 @@ async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -
     joined."""
     with SAYING[dialect](score=RELEVANT, said="\ud800 or \ud83d\ude00 \ude00") as server:
         answer, shown = await ask(shop, dialect, server)
-        again, _ = await ask(shop, dialect, server)
+        repeated, _ = await ask(shop, dialect, server)
     assert answer.exit_code == 0
     assert answer.answer == shown == "The answer: \ufffd or 😀 \ufffd."
-    assert again.answer == answer.answer
+    assert repeated.answer == answer.answer
     assert any(memory.reason == "because \ufffd or 😀 \ufffd" for memory in answer.selected)
 
 
