@@ -63,7 +63,7 @@ SAID = st.one_of(
 
 @settings(deadline=None, max_examples=6)
 @given(
-    said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
+    texts=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
 )
 def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> None:
     """A12, P06: snapshots and exported lines of any length round-trip through their own

@@ -278,7 +278,7 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
         assert current is not None and current.branch == "a" and current.closed_at is None
 
 
-@given(task=st.text(max_size=30), answer=st.text(min_size=1), more=st.text(max_size=5))
+@given(task=st.text(max_size=30), answer=st.text(min_size=1), diff=st.text(max_size=5))
 def test_an_answer_comes_out_as_it_went_in(task: str, answer: str, diff: str) -> None:
     """B02: for any task and answer, even with each other's marks."""
     for question in (
