@@ -116,8 +116,8 @@ def test_a_round_trip_changes_nothing(
     """The file round-trips: keys, scores to the last bit, places, reasons, checksums."""
     folder = tmp_path / secrets.token_hex(8)
     first, second = connect_store(folder / "a.db"), connect_store(folder / "b.db")
-    for names, judgments in turns.items():
-        filled(first, judgments, names)
+    for names, judgments_of_turn in turns.items():
+        filled(first, judgments_of_turn, names)
     done = export_judgments(first, folder / "c", KEY)
     taken = take(second, folder / "c")
     assert everything(second) == everything(first)
