@@ -111,8 +111,8 @@ def check_tests(root: Path, file: Path, *, show: int) -> None:
     }
     linked = {test for test, _ in right}
     print(
-        f"{root.name}: {len(context)} tests ran, {len(run_links)} links of theirs, {len(right)} lead to"
-        " what they ran"
+        f"{root.name}: {len(context)} tests ran, {len(run_links)} links of theirs,"
+        f" {len(right)} lead to what they ran"
     )
     print(
         f"precision {len(right) / max(1, len(run_links)):.3f}; {len(linked)} tests have a right one"
