@@ -72,10 +72,10 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
     request.getfixturevalue("no_socket")
     async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
 
-        def no_desk(turn_id: str) -> object:
-            raise AssertionError("a replay opened a resources")
+        def open_none(parts: object, turn_id: str) -> object:
+            raise AssertionError("a replay opened resources")
 
-        pipeline.parts = replace(pipeline.parts, open_resources=no_desk)
+        pipeline.parts = replace(pipeline.parts, resources_opener=open_none)
         again = await pipeline.ask(TASK)
     assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
     assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates

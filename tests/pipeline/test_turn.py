@@ -16,7 +16,7 @@ from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.parts import JudgingParts, TurnOptions
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
@@ -169,17 +169,14 @@ async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(
 @asynccontextmanager
 async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]:
     """The same pipeline at a priced host."""
-    parts = pipeline.parts
 
     @asynccontextmanager
-    async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        async with open_resources(
-            parts.store, parts.settings, answerer=parts.answerer, turn_id=turn_id
-        ) as opened:
+    async def resources(parts: JudgingParts, turn_id: str) -> AsyncIterator[TurnResources]:
+        async with open_resources(parts.store, parts.settings, turn_id=turn_id) as opened:
             opened.price_of = lambda *_: Decimal(usd_a_call)
             yield opened
 
-    yield Pipeline(replace(parts, open_resources=resources))
+    yield Pipeline(replace(pipeline.parts, resources_opener=resources))
 
 
 async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIServer) -> None:
