@@ -27,6 +27,14 @@ class Stage(StrEnum):
         return "embeddings" if self is Stage.EMBED else "chat"
 
 
+class Answerer(Struct, frozen=True):
+    """The model that answers."""
+
+    provider: str
+    model: str
+    host: str
+
+
 class Finish(StrEnum):
     """How a completion ended."""
 
