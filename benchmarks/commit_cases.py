@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
-from xscore.pipeline.ranking import Ranking
 from xscore.pipeline.turn import run_turn
+from xscore.pipeline.turn_stages import Ranking
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn

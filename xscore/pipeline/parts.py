@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
-    from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_stages import Ranking
     from xscore.store.store import Store
 
 

@@ -28,8 +28,9 @@ from xscore.pipeline.question_list import (
     confirm_list_cost,
     list_caps_left,
 )
-from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.ranking import rank
 from xscore.pipeline.turn_clock import Stopwatch
+from xscore.pipeline.turn_stages import Ranking
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.hashing import file_digest
