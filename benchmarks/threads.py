@@ -106,7 +106,7 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
     return int(max(shares["seconds"], shares["dollars"]) > MOST_OF_FIRST)
 
 
-class Played(Struct, frozen=True):
+class TurnCost(Struct, frozen=True):
     """What one turn took."""
 
     wall_s: float
@@ -114,7 +114,7 @@ class Played(Struct, frozen=True):
     calls: int
 
 
-def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace) -> Played:
+def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace) -> TurnCost:
     """Play one turn."""
 
     async def ask() -> Answer:
@@ -131,7 +131,7 @@ def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace)
         f" alone {ideal:.2f})  {of.judged:,} judged, {of.carried:,} carried, {spent.calls:,} calls,"
         f" ${spent.cost_usd}"
     )
-    return Played(took, spent.cost_usd, spent.calls)
+    return TurnCost(took, spent.cost_usd, spent.calls)
 
 
 class Case(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.conftest import TASK
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import JudgeModel

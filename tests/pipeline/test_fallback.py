@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.pipeline.conftest import ask
 from tests.pipeline.test_decision_turns import questions_of
-from tests.pipeline.test_unreached import nowhere
+from tests.pipeline.test_unreachable_judge import nowhere
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline

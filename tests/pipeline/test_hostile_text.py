@@ -11,13 +11,13 @@ from tests.observers import EventList
 from tests.pipeline.conftest import TASK
 from tests.servers import table
 from tests.servers.flooding import (
+    BadText,
+    BadTextClaude,
+    BadTextOpenAI,
     Flood,
     Flooding,
     FloodingClaude,
     FloodingOpenAI,
-    Saying,
-    SayingClaude,
-    SayingOpenAI,
 )
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
@@ -36,7 +36,7 @@ from xscore.settings import (
 
 KEY = "sk-test-0123456789abcdefghij"
 RELEVANT = table({"shop/prices.py::total": 95})
-SAYING: dict[str, type[Saying]] = {"openai": SayingOpenAI, "anthropic": SayingClaude}
+SAYING: dict[str, type[BadText]] = {"openai": BadTextOpenAI, "anthropic": BadTextClaude}
 FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": FloodingClaude}
 DIALECTS = tuple(SAYING)
 

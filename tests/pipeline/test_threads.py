@@ -358,7 +358,7 @@ async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(
     assert {one.entity for one in second.selected} == set(SCORES)
 
 
-class Ending(Struct, frozen=True):
+class Interruption(Struct, frozen=True):
     """How a turn of the property below is interrupted."""
 
     decides: bool
@@ -371,7 +371,7 @@ class Ending(Struct, frozen=True):
 
 
 ENDINGS = st.builds(
-    Ending,
+    Interruption,
     decides=st.booleans(),
     share=st.sampled_from((0.0, 0.1, 0.5, 2.0)),
     deadline_s=st.sampled_from((None, 0.05, 30.0)),
@@ -388,7 +388,7 @@ ENDINGS = st.builds(
 )
 @given(endings=st.lists(ENDINGS, min_size=1, max_size=3))
 def test_the_sums_add_up_whatever_ends_a_turn(
-    project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Ending]
+    project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Interruption]
 ) -> None:
     """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and
     its origin."""
@@ -399,7 +399,11 @@ NUMBERS = count()
 
 
 async def _cut_short(
-    root: Path, servers: tuple[OpenAIServer, DecisionServer], endings: list[Ending], *, thread: str
+    root: Path,
+    servers: tuple[OpenAIServer, DecisionServer],
+    endings: list[Interruption],
+    *,
+    thread: str,
 ) -> None:
     for number, how in enumerate(endings):
         chosen = few_at_a_time(servers[1]) if how.decides else priced(settings_for(servers[0]))

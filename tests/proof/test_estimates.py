@@ -59,7 +59,7 @@ _EXPECTED = """
 """
 
 
-class Held(Struct, frozen=True):
+class EstimateCheck(Struct, frozen=True):
     """A turn's estimate, and its actual figures by the host's count."""
 
     estimate: Expected
@@ -130,7 +130,7 @@ def taken(answer: Answer, paid: Decimal) -> Expected:
     )
 
 
-async def play(root: Path, settings: Settings, server: TokenizingServer) -> list[Held]:
+async def play(root: Path, settings: Settings, server: TokenizingServer) -> list[EstimateCheck]:
     """Ask one task after the other, each in a new program, with an estimate first."""
     held = []
     for task in (Turn(task=task) for task in TASKS):
@@ -150,7 +150,9 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
             cost_usd=dollars_of_picodollars(cost),
         )
         held.append(
-            Held(estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0))))
+            EstimateCheck(
+                estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0)))
+            )
         )
         server.charges.clear()
     return held

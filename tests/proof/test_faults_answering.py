@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
-    Ended,
+    FinishedTurn,
     answering,
     ask,
     by_turns,
@@ -64,7 +64,7 @@ PASSING = (
 )
 
 
-def has_kept_all(ended: Ended) -> None:
+def has_kept_all(ended: FinishedTurn) -> None:
     """Assert that every memory has its score, and that the bundle shows the choice."""
     best = {memory.entity for memory in ended.answer.selected}
     assert ended.answer.coverage.unjudged == 0

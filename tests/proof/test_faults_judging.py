@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
     TASK,
     THINKING,
-    Ended,
+    FinishedTurn,
     ask,
     attempts,
     by_truth,
@@ -138,5 +138,5 @@ async def test_reasoning_that_eats_the_output_cap(root: Path, dialect: str) -> N
         usage = ended.answer.spent(Stage.JUDGE).usage
         assert usage.reasoning_tokens == usage.output_tokens > 1_000
     with host_of_dialect(dialect) as sound:
-        again: Ended = await ask(root, settings_at(dialect, sound.url))
+        again: FinishedTurn = await ask(root, settings_at(dialect, sound.url))
         assert again.answer.exit_code == 0 and again.answer.coverage.judged == MEMORIES

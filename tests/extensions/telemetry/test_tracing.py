@@ -36,7 +36,7 @@ LIVE = [
 ]
 
 
-class Taken:
+class SpanRecorder:
     """A tracer provider that keeps spans in memory."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ class Taken:
 
 
 @pytest.fixture
-def taken() -> Taken:
+def taken() -> SpanRecorder:
     """Spans in memory."""
-    return Taken()
+    return SpanRecorder()
 
 
 def told(span: ReadableSpan) -> dict[str, object]:
@@ -83,7 +83,7 @@ def told(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-def failed_stages(taken: Taken) -> dict[str, str | None]:
+def failed_stages(taken: SpanRecorder) -> dict[str, str | None]:
     """Stages that ended in an error -> its kind."""
     stages = taken.below(taken.named("xscore ask"))
     return {
@@ -94,7 +94,7 @@ def failed_stages(taken: Taken) -> dict[str, str | None]:
 
 
 async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """One trace: the turn, six stages below it in order, each call below its stage."""
     server.score = table({"shop/prices.py::total": 95})
@@ -120,7 +120,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 
 
 async def test_spans_say_what_the_receipt_says(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """Coverage, kept, dollars and tokens of the spans match the receipt."""
     server.score = table({"shop/prices.py::total": 95})
@@ -147,7 +147,9 @@ async def test_spans_say_what_the_receipt_says(
     assert {call["gen_ai.operation.name"] for call in calls} == {"chat"}
 
 
-async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+async def test_no_text_is_in_any_span(
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
+) -> None:
     """Words planted in task, path, memory, reason, error and answer are in no exported span."""
     words = ("platypus", "quokka", "wombat", "numbat", "bilby", "potoroo")
     (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
@@ -167,7 +169,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
 
 
 async def test_failed_attempts_are_spans_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """A retried 429 is an ended span with its kind; the turn itself succeeded."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
@@ -180,7 +182,7 @@ async def test_failed_attempts_are_spans_with_an_error(
 
 
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """A turn whose host has no such model still raises, and its turn and last stage end in that
     error."""
@@ -195,7 +197,7 @@ async def test_a_turn_without_a_receipt_is_a_span_with_an_error(
 
 
 async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """Ctrl-C ends in a receipt and in ended spans; the turn's says why."""
     server.latency_s = 0.3
@@ -215,7 +217,7 @@ async def test_a_turn_stands_below_the_span_of_the_program_around_it(
     shop: Path, server: OpenAIServer
 ) -> None:
     """A program's own trace continues through a turn."""
-    taken = Taken()
+    taken = SpanRecorder()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):
         taken.traces = provider_sender(taken.provider)

@@ -26,7 +26,7 @@ FIRST = {"::total": 95, "pyproject": 73, "Discounts": 69, "::Cart.add": 64}
 THEN = {"::total": 1, "pyproject": 61, "Discounts": 75}
 
 
-class Wavering(Counter[str]):
+class ChangingScores(Counter[str]):
     """Scores a memory by one table on the first request, and by another afterwards."""
 
     def __call__(self, memory: ShownMemory, state: str) -> int | tuple[int, str]:
@@ -39,7 +39,7 @@ class Wavering(Counter[str]):
 @pytest.fixture
 def server() -> Iterator[DecisionServer]:
     """A host whose second answer differs from its first."""
-    with DecisionServer(score=Wavering()) as running:
+    with DecisionServer(score=ChangingScores()) as running:
         yield running
 
 
@@ -130,7 +130,7 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
             BudgetSettings(deadline_s=2.2),
         )
     ):
-        server.latency_s, server.score = float(number), Wavering()
+        server.latency_s, server.score = float(number), ChangingScores()
         answer = await ask(
             shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}")
         )

@@ -30,8 +30,8 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"
 
 
-class Declines(Observer):
-    """Declines every estimate."""
+class DeclinesEstimates(Observer):
+    """DeclinesEstimates every estimate."""
 
     can_confirm = True
 
@@ -48,7 +48,7 @@ async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=Secret("k")),
     )
-    async with Pipeline.open(shop, settings, observer=Declines()) as pipeline:
+    async with Pipeline.open(shop, settings, observer=DeclinesEstimates()) as pipeline:
         estimate = await pipeline.estimate(TASK)
         with pytest.raises(UsageError, match="nothing was sent"):
             await pipeline.ask(TASK)

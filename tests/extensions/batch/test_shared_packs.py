@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.together_scene import (
+from tests.extensions.batch.shared_packs_host import (
     MANY,
     asked,
     listed,
