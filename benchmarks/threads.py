@@ -44,6 +44,7 @@ from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.carrying import likely_memories
 from xscore.platform.paths import find_root
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
@@ -123,7 +124,7 @@ def played(root: Path, settings: Settings, turn: Turn, options: argparse.Namespa
     began, cpu = time.perf_counter(), time.process_time()
     answer = asyncio.run(ask())
     took, cpu = time.perf_counter() - began, time.process_time() - cpu
-    of, spent = answer.coverage, answer.judge_usage
+    of, spent = answer.coverage, answer.spent(Stage.JUDGE)
     ideal = -(-spent.calls // options.in_flight) * options.latency_s
     print(
         f"{turn.thread:8} {took:6.2f} s ({cpu:.2f} CPU, judging {answer.latency.judge:.2f}, calls"

@@ -10,6 +10,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records.calls import Stage
 from xscore.records.events import Observer
 from xscore.records.reports import Estimate
 from xscore.records.turn import Scope
@@ -23,7 +24,7 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
         assert server.counts.requests == 0
         answer = await pipeline.ask(TASK, answer=False)
         after = await pipeline.estimate(TASK)
-    assert estimate.judge.calls == answer.judge_usage.calls
+    assert estimate.judge.calls == answer.spent(Stage.JUDGE).calls
     assert estimate.judge.to_judge == answer.coverage.judged
     assert sum(estimate.by_kind.values()) == sum(estimate.by_folder.values()) > 0
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"

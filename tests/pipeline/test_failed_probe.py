@@ -13,6 +13,7 @@ from tests.servers.faults import Fault
 from tests.servers.limited_server import LimitedServer
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
@@ -103,7 +104,7 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.unjudged == answer.coverage.candidates > 40
     assert answer.unjudged.by_cause == {"provider": answer.coverage.unjudged}
-    assert 0 < answer.judge_usage.attempts <= 12 and answer.judge_usage.calls == 0
+    assert 0 < answer.spent(Stage.JUDGE).attempts <= 12 and answer.spent(Stage.JUDGE).calls == 0
     assert "no connection could be made" in answer.unjudged.sample[0].detail
 
 
@@ -132,4 +133,4 @@ async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
         ) as pipeline:
             answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates > 0 and answer.exit_code == 0
-    assert answer.probe_usage is not None and answer.probe_usage.calls == 0
+    assert Stage.PROBE in answer.usage and answer.spent(Stage.PROBE).calls == 0

@@ -21,6 +21,7 @@ from tests.servers.flooding import (
 )
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
 from xscore.settings import (
@@ -102,7 +103,7 @@ async def test_a_host_that_floods_leaves_its_memories_unjudged(
         answer, _ = await ask(shop, dialect, server)
     assert answer.exit_code != 0
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
-    assert answer.judge_usage.usage.input_tokens > 0
+    assert answer.spent(Stage.JUDGE).usage.input_tokens > 0
     assert answer.unjudged.sample and "more than 4,194,304 bytes" in (
         answer.unjudged.sample[0].detail or ""
     )

@@ -28,7 +28,7 @@ from xscore.pipeline.probe import (
 )
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
-from xscore.records.calls import Capability, ReplyForm
+from xscore.records.calls import Capability, ReplyForm, Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
@@ -88,14 +88,14 @@ async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> Non
         probe = server.counts.bodies[0]
         assert OF_THE_REPOSITORY not in texts([probe]) and "hello {name}" in texts([probe])
         assert "hello {name}" not in texts(server.counts.bodies[1:])
-        assert first.probe_usage is not None
-        assert first.probe_usage.calls == 1
-        assert first.probe_usage.cost_usd == 0
-        assert first.judge_usage.calls == server.counts.requests - 1
+        assert Stage.PROBE in first.usage
+        assert first.spent(Stage.PROBE).calls == 1
+        assert first.spent(Stage.PROBE).cost_usd == 0
+        assert first.spent(Stage.JUDGE).calls == server.counts.requests - 1
         server.reset()
         second = await ask(shop, server, OTHER)
         assert "hello {name}" not in texts(server.counts.bodies)
-        assert second.judge_usage.calls == server.counts.requests > 0
+        assert second.spent(Stage.JUDGE).calls == server.counts.requests > 0
     assert first.coverage.unjudged == second.coverage.unjudged == 0
 
 
@@ -126,7 +126,7 @@ async def test_the_strongest_form_that_works_is_used(
         async with opened(shop, server) as pipeline:
             assert known(pipeline).reply_form is form
     assert first.coverage.unjudged == second.coverage.unjudged == 0
-    assert first.judge_usage.calls == first.judge_usage.attempts
+    assert first.spent(Stage.JUDGE).calls == first.spent(Stage.JUDGE).attempts
 
 
 async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
@@ -171,7 +171,7 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
         refused_fields=("prompt_cache_key",),
         thinks_tokens=61,
         headers={"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "200000"},
-        context_fields={"/api/ps": {"models": [{"model": "judge-2", "context_length": 8_192}]}},
+        told={"/api/ps": {"models": [{"model": "judge-2", "context_length": 8_192}]}},
     ) as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
@@ -213,7 +213,7 @@ async def test_memory_fades(shop: Path) -> None:
             faded = replace(known(pipeline), probed_at=at - REMEMBERED_HERE_S)
             capabilities.write_capability(pipeline.store.connection, faded, at=at)
         later = await ask(shop, server, OTHER)
-    assert later.probe_usage is not None and later.probe_usage.calls == 1
+    assert later.spent(Stage.PROBE).calls == 1
 
 
 async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:

@@ -74,10 +74,10 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
         shop, replaying(settings_for(server)), observer=NeverAsked()
     ) as pipeline:
 
-        def no_desk(turn_id: str) -> object:
-            raise AssertionError("a replay opened a resources")
+        def open_none(parts: object, turn_id: str) -> object:
+            raise AssertionError("a replay opened resources")
 
-        pipeline.parts = replace(pipeline.parts, open_resources=no_desk)
+        pipeline.parts = replace(pipeline.parts, resources_opener=open_none)
         replayed = await pipeline.ask(TASK)
     assert chosen(replayed) == chosen(paid) and len(chosen(paid)) == 2
     assert replayed.exit_code == 0 and replayed.coverage.cached == paid.coverage.candidates

@@ -38,12 +38,7 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
     answers, report = await turns_of(
         shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?")
     )
-    usages = [
-        stage
-        for answer in answers
-        for stage in (answer.judge_usage, answer.primary_usage, answer.probe_usage)
-        if stage
-    ]
+    usages = [usage for answer in answers for usage in answer.usage.values()]
     assert report.turns_by_state == {"done": 3}
     assert report.coverage.candidates == sum(answer.coverage.candidates for answer in answers)
     assert report.coverage.cached == sum(answer.coverage.cached for answer in answers) > 0
@@ -57,6 +52,4 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
         (usage.cost_usd or Decimal(0) for usage in usages), Decimal(0)
     )
     assert sum(report.scores) == report.coverage.candidates
-    assert [group.name for group in report.groups] == [
-        answer.turn_id for answer in reversed(answers)
-    ]
+    assert [group.name for group in report.groups] == [answer.turn_id for answer in reversed(answers)]

@@ -18,6 +18,7 @@ from tests.servers.scoring import table
 from xscore.cli.answer_text import render_cost_line
 from xscore.pipeline.build import Pipeline
 from xscore.providers.scripted import ShownMemory
+from xscore.records.calls import Stage
 from xscore.records.receipt import SecondDraws
 from xscore.settings import BudgetSettings, ProviderSettings, SelectionSettings
 
@@ -121,10 +122,11 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
     complete."""
     priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
     uncapped = await ask(shop, priced, replace(TASK, task="first"))
-    assert uncapped.judge_usage.cost_usd and uncapped.second_draws.drawn
+    cost_usd = uncapped.spent(Stage.JUDGE).cost_usd
+    assert cost_usd and uncapped.second_draws.drawn
     for number, budget in enumerate(
         (
-            BudgetSettings(max_usd=uncapped.judge_usage.cost_usd / 100 * 99),
+            BudgetSettings(max_usd=cost_usd / 100 * 99),
             BudgetSettings(deadline_s=2.2),
         )
     ):

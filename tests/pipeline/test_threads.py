@@ -24,6 +24,7 @@ from tests.servers.scoring import table
 from xscore.cli.answer_text import render_carried
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, CarriedOver
 from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, ProviderSettings, Settings
@@ -193,7 +194,7 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
         answer.coverage.judged,
         answer.coverage.carried,
     )
-    assert estimate.calls == answer.judge_usage.calls
+    assert estimate.calls == answer.spent(Stage.JUDGE).calls
     assert estimate.candidates == estimate.to_judge + estimate.cached + estimate.carried
 
 
@@ -329,7 +330,7 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
     """What the cap left is carried with a message and judged by `continue`; nothing is unjudged
     meanwhile."""
     first = await ask(project, few_at_a_time(decider), ORDER)
-    cost = first.judge_usage.cost_usd
+    cost = first.spent(Stage.JUDGE).cost_usd
     assert cost
     capped = few_at_a_time(decider, max_usd=cost / 2)
     second = await ask(project, capped, REFUND)

@@ -18,6 +18,7 @@ from tests.proof.faults_setup import (
 )
 from tests.proof.faults_table import MEMORIES, PACKS
 from tests.servers import Fault
+from xscore.records.calls import Stage
 
 FAILS: dict[Fault, str] = {
     Fault.RATE_LIMITED: "asks to wait 900 s",
@@ -107,7 +108,7 @@ async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, faul
         ended = await ask(root, settings_at(dialect, host.url, attempts=2), answer=True)
         assert (ended.answer.exit_code, ended.answer.answer) == (0, host.answer), ended.said
         assert host.counts.requests == PACKS + 2
-        assert ended.answer.primary_usage is not None and ended.answer.primary_usage.attempts == 2
+        assert ended.answer.spent(Stage.PRIMARY).attempts == 2
 
 
 @EACH_DIALECT

@@ -16,7 +16,7 @@ from xscore.settings import Settings
 from xscore.store import turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.turns import SelectionOutcome, TurnStart, TurnState
 from xscore.store.working_session import resume_session
 
 
@@ -199,3 +199,14 @@ def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
     store.connection.execute("UPDATE turn SET context = ?", ("[]",))
     with pytest.raises(StoreDamaged, match="a turn is invalid"):
         turn_history.past_turn(store.connection)
+
+
+def test_a_turn_keeps_its_branch_from_its_beginning_until_it_is_erased(store: Store) -> None:
+    """A turn that never ends has it too; it is redacted, and goes with the question."""
+    start = TurnStart(turn_key="k", judge="j", branch=f"fix/{SECRET}")
+    identifier = turns.begin_turn(store.connection, Turn(task="why?"), start, now=1.0)
+    branch = "SELECT branch FROM turn WHERE id = ?"
+    (kept,) = store.connection.execute(branch, (identifier,)).fetchone()
+    assert kept.startswith("fix/") and SECRET not in kept
+    erasure.erase_memories(store, [], turns=[identifier], now=2.0)
+    assert store.connection.execute(branch, (identifier,)).fetchone() == ("",)

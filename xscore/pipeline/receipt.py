@@ -231,11 +231,7 @@ def make_receipt(
         near_misses=near_misses,
         answer=answered.text,
         bundle=_shown_bundle(options, stages),
-        judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
-        primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
-        probe_usage=_stage_usage(resources, Stage.PROBE),
-        embed_usage=_stage_usage(resources, Stage.EMBED),
-        reason_usage=_stage_usage(resources, Stage.REASON),
+        usage=_usage_by_stage(resources, answers=answerer is not None),
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
         latency=latency,
@@ -361,9 +357,15 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
     return next((code for holds, code in ends if holds), ExitCode.DONE)
 
 
-def _stage_usage(resources: "TurnResources | None", stage: Stage) -> StageUsage | None:
-    spent = resources.usage.spent(stage) if resources else StageUsage()
-    return spent if spent.attempts else None
+def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:
+    """Return what each stage cost. answers: a model could have answered."""
+    if resources is None:
+        return {Stage.JUDGE: StageUsage()}
+    # These two stand in a receipt even if they made no call: that they cost nothing is a figure.
+    usage = {Stage.JUDGE: StageUsage()}
+    if answers:
+        usage[Stage.PRIMARY] = StageUsage()
+    return usage | resources.usage.stages
 
 
 def _judge_info(

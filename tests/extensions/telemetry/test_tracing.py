@@ -20,6 +20,7 @@ from xscore.extensions.telemetry.notify import trace_listener
 from xscore.extensions.telemetry.spans import provider_sender
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ProviderError
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
@@ -104,7 +105,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
         taken.below(taken.named("xscore judge")),
         taken.below(taken.named("xscore primary")),
     )
-    assert len(judging) == answer.judge_usage.attempts > 1
+    assert len(judging) == answer.spent(Stage.JUDGE).attempts > 1
     assert {span.name for span in judging} == {"chat judge-2"}
     assert [span.name for span in answering] == ["chat strong-1"]
     assert all(span.kind is SpanKind.CLIENT for span in (*judging, *answering))
@@ -137,7 +138,7 @@ async def test_spans_say_what_the_receipt_says(
     calls = [told(span) for span in taken.below(taken.named("xscore judge"))]
     assert (
         sum(int(str(call["gen_ai.usage.input_tokens"])) for call in calls)
-        == answer.judge_usage.usage.input_tokens
+        == answer.spent(Stage.JUDGE).usage.input_tokens
     )
     assert sum(int(str(call["xscore.candidates"])) for call in calls) == answer.coverage.judged
     name, _, port = server.url.partition("//")[2].partition("/")[0].partition(":")
@@ -176,7 +177,7 @@ async def test_failed_attempts_are_spans_with_an_error(
     calls = taken.below(taken.named("xscore judge"))
     failed = [span for span in calls if span.status.status_code is StatusCode.ERROR]
     assert [told(span)["error.type"] for span in failed] == ["rate_limited"]
-    assert len(calls) == answer.judge_usage.attempts
+    assert len(calls) == answer.spent(Stage.JUDGE).attempts
     assert taken.named("xscore ask").status.status_code is StatusCode.UNSET
 
 

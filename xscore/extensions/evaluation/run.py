@@ -37,6 +37,7 @@ from xscore.platform.hashing import file_digest
 from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
+from xscore.records.calls import Stage
 from xscore.records.events import JudgeEstimate, Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
@@ -291,5 +292,4 @@ def _cut_short(answer: Answer) -> str:
 
 
 def _judging(answer: Answer) -> StageUsage:
-    stages = (answer.probe_usage, answer.embed_usage, answer.judge_usage)
-    return sum((stage for stage in stages if stage), StageUsage())
+    return answer.spent(Stage.PROBE, Stage.EMBED, Stage.JUDGE)
