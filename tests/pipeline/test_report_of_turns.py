@@ -52,4 +52,6 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
         (usage.cost_usd or Decimal(0) for usage in usages), Decimal(0)
     )
     assert sum(report.scores) == report.coverage.candidates
-    assert [group.name for group in report.groups] == [answer.turn_id for answer in reversed(answers)]
+    assert [group.name for group in report.groups] == [
+        answer.turn_id for answer in reversed(answers)
+    ]
