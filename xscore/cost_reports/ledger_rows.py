@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from msgspec import convert
 from msgspec.structs import replace
 
+from xscore.cost_reports.call_table import LedgerTurn, TurnKey
 from xscore.cost_reports.records import OfflineTotals, ReportQuery
-from xscore.cost_reports.tables import LedgerTurn, TurnKey
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.platform.money import PER_DOLLAR

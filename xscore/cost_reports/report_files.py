@@ -1,4 +1,4 @@
-"""Reports for other programs: tables (CSV and Parquet, by polars), Markdown and the CI gate, and
+"""Reports for other programs: tables (CSV, and Parquet by polars), Markdown and the CI gate, and
 their files.
 
 A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet;
@@ -12,14 +12,15 @@ or refers to an issue. Trade-off: a backslash does not stop a mention, so a spac
 HTML) follows what begins one, and is copied with it.
 """
 
+import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import astuple
 
@@ -43,6 +44,7 @@ from xscore.cost_reports.report_text import (
     summary_rows,
 )
 from xscore.platform.errors import GateFailed, UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
 from xscore.platform.sqlite_drivers import REBUILD_HINT
@@ -56,51 +58,77 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _STAGES, _COVERAGE = Latency.__struct_fields__, Coverage.__struct_fields__
+_DECIMALS = 12
+"""Of dollars: they are counted in picodollars."""
 _SPENT = ("calls", "attempts", "rate_limited", "failed", "unpriced", "estimated")
+
+
+class FigureTable(NamedTuple):
+    """A report as rows of values for other programs."""
+
+    kinds: Mapping[str, type]
+    """Column -> `str`, `int`, `float`, `Decimal` or `datetime`."""
+    rows: Sequence[Sequence[object]]
+    """None: the figure is missing."""
+
+
+def figure_table(report: CostReport) -> FigureTable:
+    """Return a line for each group if the report is grouped, else for each turn."""
+    counts = (*_COVERAGE, "kept", *_SPENT, *Usage.__struct_fields__)
+    dollars = ("cost_usd", *(f"{name}_usd" for name in CounterfactualCost.__struct_fields__))
+    figures = dict.fromkeys(counts, int) | dict.fromkeys(dollars, Decimal)
+    if report.by:
+        rows = [(group.name, group.turns, *_figures(group, report.by)) for group in report.groups]
+        return FigureTable({report.by: str, "turns": int, **figures}, rows)
+    words = dict.fromkeys(("repository", "task", "command", "state", "judge"), str)
+    seconds = {f"{stage}_s": float for stage in _STAGES}
+    kinds = {"turn": str, "at": datetime, **words, **figures, **seconds}
+    return FigureTable(kinds, [_turn(line) for line in report.turns])
 
 
 def report_csv(report: CostReport) -> str:
     """Return the table as CSV."""
-    import polars as pl
+    table, text = figure_table(report), StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.kinds)
+    writer.writerows([_csv_cell(value) for value in row] for row in table.rows)
+    return text.getvalue()
 
-    found = report_table(report)
-    safe = [
-        pl.when(pl.any_horizontal(pl.col(name).str.starts_with(sign) for sign in _FORMULA))
-        .then("'" + pl.col(name))
-        .otherwise(pl.col(name))
-        .alias(name)
-        for name, kind in found.schema.items()
-        if kind == pl.String
-    ]
-    money = [
-        pl.col(name).cast(pl.String)
-        for name, kind in found.schema.items()
-        if isinstance(kind, pl.Decimal)
-    ]
-    return found.with_columns(*safe, *money).write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%:z")
+
+def _csv_cell(value: object) -> object:
+    """Return a value as CSV has it; dollars with all their decimals, never as 1E-9."""
+    match value:
+        case str():
+            return f"'{value}" if value.startswith(_FORMULA) else value
+        case Decimal():
+            return f"{value:.{_DECIMALS}f}"
+        case datetime():
+            return value.isoformat(timespec="seconds")
+    return value
 
 
 def report_parquet(report: CostReport) -> bytes:
-    """Return the table as Parquet."""
-    whole = BytesIO()
-    report_table(report).write_parquet(whole)
-    return whole.getvalue()
+    """Return the table as Parquet. Raises UsageError without polars."""
+    content = BytesIO()
+    report_table(report).write_parquet(content)
+    return content.getvalue()
 
 
 def report_table(report: CostReport) -> "pl.DataFrame":
-    """Return a line for each group if the report is grouped, else for each turn."""
-    import polars as pl
+    """Return the table as a polars frame. Raises UsageError without polars."""
+    require_extra("frames", "polars", purpose="a report as a frame or as Parquet")
+    import polars as pl  # an extra
 
-    if report.by:
-        head: dict[str, Any] = {report.by: pl.String, "turns": pl.Int64}
-        lines = [(one.name, one.turns, *_figures(one, report.by)) for one in report.groups]
-        return pl.DataFrame(lines, schema={**head, **_schema()}, orient="row")
-    words = dict.fromkeys(("repository", "task", "command", "state", "judge"), pl.String)
-    head = {"turn": pl.String, "at": pl.Datetime("us", "UTC"), **words}
-    tail: dict[str, Any] = {f"{name}_s": pl.Float64 for name in _STAGES}
-    return pl.DataFrame(
-        list(map(_turn, report.turns)), schema={**head, **_schema(), **tail}, orient="row"
-    )
+    table = figure_table(report)
+    types: dict[type, Any] = {
+        str: pl.String,
+        int: pl.Int64,
+        float: pl.Float64,
+        Decimal: pl.Decimal(38, _DECIMALS),
+        datetime: pl.Datetime("us", "UTC"),
+    }
+    schema = {name: types[kind] for name, kind in table.kinds.items()}
+    return pl.DataFrame(table.rows, schema=schema, orient="row")
 
 
 def _turn(line: TurnLine) -> tuple[object, ...]:
@@ -117,7 +145,7 @@ def _seconds(took: Latency | None, stage: str) -> float | None:
 
 
 def _figures(line: Group | TurnLine, by: str = "") -> tuple[object, ...]:
-    """Return the figures that `_schema` names."""
+    """Return the counts and dollars of a line, in the order of `figure_table`."""
     spent, of = line.spent, line.coverage
     if isinstance(line, Group) and not counts_candidates(line, by):
         of = None
@@ -129,14 +157,6 @@ def _figures(line: Group | TurnLine, by: str = "") -> tuple[object, ...]:
         spent.cost_usd,
         *astuple(spent.otherwise),
     )
-
-
-def _schema() -> dict[str, Any]:
-    import polars as pl
-
-    counts = (*_COVERAGE, "kept", *_SPENT, *Usage.__struct_fields__)
-    dollars = ("cost_usd", *(f"{name}_usd" for name in CounterfactualCost.__struct_fields__))
-    return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
 
 
 FORM_OF_SUFFIX = {
@@ -184,6 +204,8 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
             )
         taken[place] = option
         is_report = option == "--output"
+        if is_report and form_of_file(path) == "parquet":
+            require_extra("frames", "polars", purpose=f"--output {path}")
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
             raise UsageError(f"{path} is inside a store's folder", hint="Name a file elsewhere.")
         if is_report:
