@@ -3,12 +3,8 @@
 import pytest
 
 from tests.cost_reports.ledger_rows import add_figures
-<<<<<<< HEAD
 from tests.store.recorded_turns import begin, record_turn
-=======
-from tests.store.played import begin, play
 from xscore.cost_reports.call_table import CallTable
->>>>>>> extras
 from xscore.cost_reports.records import ReportQuery
 from xscore.costs.ledger import calls_of_turn
 from xscore.platform import money
