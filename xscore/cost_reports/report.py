@@ -16,12 +16,13 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.cost_reports.call_table import CallTable, LedgerTurn
+from xscore.cost_reports.call_table import CallTable
 from xscore.cost_reports.ledger_rows import read_evaluations, read_jobs, read_turns, sum_offline
 from xscore.cost_reports.records import (
     Accuracy,
     Comparison,
     CostReport,
+    LedgerTurn,
     OfflineTotals,
     ReportQuery,
     ScoreHistogram,
