@@ -155,9 +155,7 @@ class Bench(Struct, frozen=True):
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_resources(
-            self.store, self.settings, answerer=None, turn_id=turn_id
-        ) as resources:
+        async with open_resources(self.store, self.settings, turn_id=turn_id) as resources:
             resources.price_of = a_little
             seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
             line = resources.judging_provider(

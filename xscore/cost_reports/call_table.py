@@ -230,7 +230,7 @@ def wire_of_provider(provider: str) -> str:
 
 def wire_of_call(stage: str, provider: str) -> str:
     """Return the protocol of a call."""
-    return "embeddings" if stage == str(Stage.EMBED) else wire_of_provider(provider)
+    return Stage.EMBED.operation if stage == str(Stage.EMBED) else wire_of_provider(provider)
 
 
 def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:

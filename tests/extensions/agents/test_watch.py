@@ -18,8 +18,8 @@ from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.watch import _is_indexed
-from xscore.platform.extras import require_extra
 from xscore.platform.errors import UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.paths import find_root
 
 Watch = Callable[..., subprocess.Popen[str]]
