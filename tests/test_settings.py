@@ -71,7 +71,7 @@ def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
     meanwhile."""
     user = write(tmp_path / "user.toml", "[judge]\nmodle = 'lexical'\n")
     with pytest.raises(
-        UsageError, match=r"user\.toml: there is no setting `judge\.modle`"
+        UsageError, match=r"user\.toml: .*`judge\.modle`"
     ) as caught:
         load_settings(repo_root=None, user_file=user, environ={})
     assert caught.value.hint.startswith("[judge] has ") and " model," in caught.value.hint
@@ -205,7 +205,7 @@ def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
     named."""
     settings_file = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
     with pytest.raises(
-        UsageError, match=r"\.xscore\.toml cannot be read: it has more than 1,000,000 bytes"
+        UsageError, match=r"\.xscore\.toml .*1,000,000 bytes"
     ):
         load_settings(repo_root=tmp_path, user_file=None, environ={})
     for count in (1_000, 1_001):
