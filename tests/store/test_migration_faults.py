@@ -136,9 +136,7 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
     with closing(sqlite3.connect(path)) as older:
         older.execute("INSERT INTO receipt VALUES ('t_gone', 1, '{}')")
         older.commit()
-    with pytest.raises(
-        StoreDamaged, match="receipt refers to one of turn"
-    ) as raised:
+    with pytest.raises(StoreDamaged, match="receipt refers to one of turn") as raised:
         connect_store(path)
     assert "rebuild" in raised.value.hint
     assert copies(path) == []
