@@ -98,11 +98,9 @@ def render_unplaced(answer: Answer) -> str:
     """Render in the same way all that passed and found no place, under a heading; empty if all
     did."""
     passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
-    return (
-        "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
-        if passed
-        else ""
-    )
+    if passed:
+        return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
+    return ""
 
 
 def _grep_line(memory: Selected) -> str:
@@ -127,11 +125,15 @@ def _nothing_chosen(answer: Answer) -> str:
         return f"Nothing was chosen: there are no memories here to judge ({kept_out})."
     if not judged:
         return "Nothing was chosen: nothing was judged."
-    nearest = "The nearest:" if shown_memories(answer) else "Nothing scored near it."
+    nearest = "Nothing scored near it."
+    if shown_memories(answer):
+        nearest = "The nearest:"
     if _has_no_words(answer):
         nearest = ""
     # By words, near matches are kept too; this says how near.
-    near = f" or came within {_fill_margin(answer):g} of it" if _ranked_by_words(answer) else ""
+    near = ""
+    if _ranked_by_words(answer):
+        near = f" or came within {_fill_margin(answer):g} of it"
     not_judged = _folders_kept_out(answer)
     reached = f"none of {judged:,} judged memories reached {_cut(answer)}{near}."
     return f"Nothing was chosen: {reached}{not_judged} {nearest}".rstrip()
@@ -145,9 +147,9 @@ def _folders_kept_out(answer: Answer) -> str:
         count = answer.kept_out.get(reason, 0)
         if count:
             counts.append(counted(count, reason.replace("_", " "), several))
-    return (
-        f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
-    )
+    if counts:
+        return f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)."
+    return ""
 
 
 def _has_no_words(answer: Answer) -> bool:
@@ -169,7 +171,9 @@ def _fill_margin(answer: Answer) -> float:
 
 
 def _cut(answer: Answer) -> str:
-    return "the threshold of their kind" if answer.thresholds else f"{answer.threshold:g}"
+    if answer.thresholds:
+        return "the threshold of their kind"
+    return f"{answer.threshold:g}"
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
@@ -263,19 +267,19 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
     return _misses(f"below {_cut(answer)}, not added", beside, why)
 
 
-def _misses(what: str, found: Sequence[Selected], way: str) -> str:
-    names = ", ".join(f"{_name(miss)} {miss.score_text}" for miss in found[:MISSES_SHOWN])
-    more = f" and {len(found) - MISSES_SHOWN} more" if len(found) > MISSES_SHOWN else ""
-    return faint(f"{what}: {names}{more} ({way})") if found else ""
+def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
+    names = ", ".join(f"{_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN])
+    rest = ""
+    if len(misses) > MISSES_SHOWN:
+        rest = f" and {len(misses) - MISSES_SHOWN} more"
+    return faint(f"{label}: {names}{rest} ({way})") if misses else ""
 
 
 def render_absent_reasons(answer: Answer) -> str:
     """Say why chosen memories stand without a reason; empty if they have one."""
-    return (
-        faint(f"no reasons: {one_line(answer.reasons.absent)}")
-        if answer.selected and answer.reasons.absent
-        else ""
-    )
+    if answer.selected and answer.reasons.absent:
+        return faint(f"no reasons: {one_line(answer.reasons.absent)}")
+    return ""
 
 
 def render_unjudged(answer: Answer) -> str:
@@ -285,12 +289,12 @@ def render_unjudged(answer: Answer) -> str:
     if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
         return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
-    others = [
+    details_of_judges = [
         absent.detail
         for absent in answer.unjudged.sample
         if absent.cause != UnjudgedCause.BUDGET or not is_told
     ]
-    details = dict.fromkeys(one_line(detail) for detail in others if detail)
+    details = dict.fromkeys(one_line(detail) for detail in details_of_judges if detail)
     way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
         [
@@ -304,10 +308,10 @@ def render_judges(answer: Answer) -> str:
     """Say who scored how many, where another judge took over; empty if one scored all."""
     if len(answer.judges) < 2:
         return ""
-    each = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
+    totals = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
     return (
         "scored by"
-        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"  # noqa: E501  its lines are read by others
+        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in totals)}"  # noqa: E501  its lines are read by others
     )
 
 
@@ -316,12 +320,16 @@ def render_carried(answer: Answer) -> str:
     over = answer.carried_over
     if not over.under:
         return ""
-    each = [
-        f"{one.memories:,} from {one.turn_id}{f' {quote_task(one.task)}' if one.task else ''}"
-        for one in over.under[:CARRIED_SHOWN]
-    ]
-    more = f" and {len(over.under) - CARRIED_SHOWN} more" if len(over.under) > CARRIED_SHOWN else ""
-    return faint(f"carried: {', '.join(each)}{more}{f' ({over.because})' if over.because else ''}")
+    places = []
+    for share in over.under[:CARRIED_SHOWN]:
+        task = f" {quote_task(share.task)}" if share.task else ""
+        places.append(f"{share.memories:,} from {share.turn_id}{task}")
+    rest = ""
+    if len(over.under) > CARRIED_SHOWN:
+        rest = f" and {len(over.under) - CARRIED_SHOWN} more"
+    return faint(
+        f"carried: {', '.join(places)}{rest}{f' ({over.because})' if over.because else ''}"
+    )
 
 
 def render_traffic(answer: Answer) -> str:
@@ -350,11 +358,10 @@ def render_routing(answer: Answer) -> str:
     rows = []
     for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
         ceiling = plan.ceilings.get(layer.layer)
-        share = (
-            "what the others leave"
-            if ceiling is None
-            else f"at most {format_share(ceiling, 1)} of the bundle"
-        )
+        if ceiling is None:
+            share = "what the others leave"
+        else:
+            share = f"at most {format_share(ceiling, 1)} of the bundle"
         late = "past its deadline" if layer.is_late else ""
         problem = f"not read: {one_line(layer.problem)}" if layer.problem else late
         rows.append(
@@ -441,16 +448,16 @@ def _parts(*counts: tuple[int, str]) -> str:
 
 
 def _name(memory: Selected) -> str:
-    said = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
+    label = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
     return one_line(
-        f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said
+        f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or label
     )
 
 
 def _place(memory: Selected) -> str:
-    return (
-        format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
-    )
+    if memory.path:
+        return format_place(memory.path, memory.start_line, memory.end_line)
+    return memory.id
 
 
 def _score(memory: Selected) -> str:

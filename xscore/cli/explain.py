@@ -50,27 +50,31 @@ def estimate(task: str, flags: Flags) -> None:
 
     turn, loaded = flags.turn(task), read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
-    found = run_turn(
+    forecast = run_turn(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
     )
     flags.terminal.notes([problem])
-    flags.terminal.print_result(found, lambda one: _render_estimate(one, settings))
+    flags.terminal.print_result(forecast, lambda one: _render_estimate(one, settings))
 
 
-def _render_estimate(found: Estimate, settings: "Settings") -> str:
+def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     replays = settings.judge.replay
-    rows = [*_replayed(found.judge), *_judging(found.judge)] if replays else _judging(found.judge)
-    if found.primary is not None:
-        primary = found.primary
+    rows = (
+        [*_replayed(forecast.judge), *_judging(forecast.judge)]
+        if replays
+        else _judging(forecast.judge)
+    )
+    if forecast.primary is not None:
+        primary = forecast.primary
         tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
         cost = format_maximum(primary.cost_usd)
         rows.append(("answer", f"1 call · at most {tokens} · {cost} · {one_line(primary.host)}"))
     elif not replays:
         rows.append(("answer", "no model set"))
-    rows.append(("total", format_total(found)))
-    rows += [("", line) for line in _limits_reached(found, settings.budget)]
-    if found.judge.calls:
-        inside = format_tokens(sum(found.by_kind.values()))
+    rows.append(("total", format_total(forecast)))
+    rows += [("", line) for line in _limits_reached(forecast, settings.budget)]
+    if forecast.judge.calls:
+        inside = format_tokens(sum(forecast.by_kind.values()))
         rows.append(
             (
                 "",
@@ -80,25 +84,25 @@ def _render_estimate(found: Estimate, settings: "Settings") -> str:
                 ),
             )
         )
-        rows += [("kinds", _shares(found.by_kind)), ("folders", _shares(found.by_folder))]
-    return "\n\n".join(filter(None, (render_facts(rows), _render_ways(found))))
+        rows += [("kinds", _shares(forecast.by_kind)), ("folders", _shares(forecast.by_folder))]
+    return "\n\n".join(filter(None, (render_facts(rows), _render_ways(forecast))))
 
 
-def _render_ways(found: Estimate) -> str:
+def _render_ways(forecast: Estimate) -> str:
     """Compare the ways in which the same memories could be judged; empty where there is one."""
-    if not found.judge.candidates:
+    if not forecast.judge.candidates:
         return ""
     rows = [
         (
-            one.way + (" (chosen)" if place == 0 else ""),
-            one_line(one.judge),
-            format_dollars(one.cost_usd, estimated=True),
-            f"{one.calls:,}",
-            _time_of(one),
-            one.limits.in_words(),
-            "" if one.tariff == one.judge.replace(":", "/") else one.tariff,
+            way.way + (" (chosen)" if place == 0 else ""),
+            one_line(way.judge),
+            format_dollars(way.cost_usd, estimated=True),
+            f"{way.calls:,}",
+            _time_of(way),
+            way.limits.in_words(),
+            "" if way.tariff == way.judge.replace(":", "/") else way.tariff,
         )
-        for place, one in enumerate(found.ways)
+        for place, way in enumerate(forecast.ways)
     ]
     heads = ("judged by", "model", "dollars", "calls", "time", "limits a minute", "tariff")
     shown = [at for at, head in enumerate(heads) if any(row[at] for row in rows)]
@@ -117,12 +121,12 @@ def _time_of(way: JudgeEstimate) -> str:
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
-    left = (
-        f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
-    )
+    unjudged = ""
+    if judge.to_judge:
+        unjudged = f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`"
     cached = (
         f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the"
-        f" cache{left}"
+        f" cache{unjudged}"
     )
     return [("replay", cached), ("", "Without --replay judging would take:")]
 
@@ -152,19 +156,19 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
 
 
-def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
-    judge = found.judge
-    for cap in found.caps:
-        if found.cost_usd is None:
+def _limits_reached(forecast: Estimate, budget: "BudgetSettings") -> Iterator[str]:
+    judge = forecast.judge
+    for cap in forecast.caps:
+        if forecast.cost_usd is None:
             yield f"a model has no known price, so it is not limited by {describe_cap(cap)}"
-        elif cap in found.binding:
+        elif cap in forecast.binding:
             yield f"above {describe_cap(cap)}: what does not fit under it is left undone"
         elif cap.of != "turn":
             yield cap_left_rounded(cap)
     if budget.deadline_s is not None and judge.seconds > budget.deadline_s and not judge.is_assumed:
-        left = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
+        late = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
         limit = format_seconds(budget.deadline_s)
-        yield f"a deadline of {limit} would leave about {left:,} unjudged, for `xscore continue`"
+        yield f"a deadline of {limit} would leave about {late:,} unjudged, for `xscore continue`"
 
 
 def _shares(counts: dict[str, int]) -> str:
@@ -189,10 +193,10 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…).
     Nothing is sent.
     """
-    found = run_turn(
+    explanation = run_turn(
         flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False
     )
-    flags.terminal.print_result(found, render_explanation)
+    flags.terminal.print_result(explanation, render_explanation)
 
 
 def _origin(memory: "Selected") -> str:
@@ -201,18 +205,22 @@ def _origin(memory: "Selected") -> str:
     return " (cached)" if memory.cached else ""
 
 
-def render_explanation(found: Explanation) -> str:
+def render_explanation(explanation: Explanation) -> str:
     """Render the outcome of one memory in numbers and words."""
-    name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
+    name = one_line(
+        f"{explanation.path}::{explanation.entity}"
+        if explanation.entity
+        else explanation.path or explanation.id
+    )
     rows = [
-        ("turn", f"{found.turn_id}  {one_line(found.task)}"),
+        ("turn", f"{explanation.turn_id}  {one_line(explanation.task)}"),
         (
             "outcome",
-            found.outcome.replace("_", " ")
-            + (f" ({one_line(found.cause)})" if found.cause else ""),
+            explanation.outcome.replace("_", " ")
+            + (f" ({one_line(explanation.cause)})" if explanation.cause else ""),
         ),
     ]
-    memory = found.memory
+    memory = explanation.memory
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
@@ -222,20 +230,22 @@ def render_explanation(found: Explanation) -> str:
             else []
         )
         rows += [
-            ("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}")
-            for one in memory.boosts
+            ("boost", f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}")
+            for boost in memory.boosts
         ]
         capped = " (capped at 1)" if memory.is_capped else ""
         rows.append(
             (
                 "score",
                 (
-                    f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most"
-                    f" {found.top_k} kept"
+                    f"{memory.score_text}{capped}, threshold {explanation.threshold:g}, at most"
+                    f" {explanation.top_k} kept"
                 ),
             )
         )
         rows.append(("reason", one_line(memory.reason)))
-    if found.rank is not None:
-        rows.append(("rank", f"{found.rank}"))
-    return "\n".join([f"{bold(name)}  {found.id}", render_facts(rows), "", one_line(found.words)])
+    if explanation.rank is not None:
+        rows.append(("rank", f"{explanation.rank}"))
+    return "\n".join(
+        [f"{bold(name)}  {explanation.id}", render_facts(rows), "", one_line(explanation.words)]
+    )

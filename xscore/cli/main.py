@@ -227,18 +227,18 @@ class LazyGroup(click.Group):
             ]
             words = " ".join(word for word in args if not word.startswith("--")).split()
             meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
-            more = ""
+            hint = ""
             if meant and (ctx.parent or len(words) < WORDS_OF_A_TASK):
-                more = f"Did you mean '{meant}'?"
+                hint = f"Did you mean '{meant}'?"
             elif below:
-                more = f"Did you mean {' or '.join(below)}?"
+                hint = f"Did you mean {' or '.join(below)}?"
             elif ctx.parent and not error.possibilities:
-                more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
+                hint = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
             elif len(words) >= WORDS_OF_A_TASK and not error.possibilities:
-                more = f'Did you mean `xscore ask "{" ".join(words)}"`?'
+                hint = f'Did you mean `xscore ask "{" ".join(words)}"`?'
             raise (
-                click.exceptions.NoSuchCommand(args[0], f"{error.message} {more}", None, ctx)
-                if more
+                click.exceptions.NoSuchCommand(args[0], f"{error.message} {hint}", None, ctx)
+                if hint
                 else error
             )
         return super().resolve_command(ctx, args)
@@ -253,9 +253,9 @@ class LazyGroup(click.Group):
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+def show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     """Print the installed version and stop."""
-    if wanted:
+    if is_asked:
         from importlib.metadata import version
 
         click.echo(f"xscore {version('xscore')}")

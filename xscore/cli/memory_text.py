@@ -43,22 +43,22 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     )
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)
-    more = faint(f"  ({', '.join(marks)})") if marks else ""
+    notes = faint(f"  ({', '.join(marks)})") if marks else ""
     age = format_age(memory.updated_at, now)
     title = ellipsize(memory.title, _TITLE_CHARS)
-    cut = (
-        " …"
-        if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip()
-        else ""
-    )
-    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{more}"
+    cut = ""
+    if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip():
+        cut = " …"
+    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{notes}"
 
 
 def _failure_marks(memory: Memory) -> list[str]:
     if memory.kind is not Kind.FAILURE:
         return []
     details = memory.particulars
-    fixed = f"fixed by: {one_line(details.resolution)}" if details.resolution else "not fixed"
+    fixed = "not fixed"
+    if details.resolution:
+        fixed = f"fixed by: {one_line(details.resolution)}"
     return [f"{details.occurrences}×", fixed]
 
 
@@ -100,21 +100,21 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("links", ", ".join(map(one_line, details.links))),
         ("files", ", ".join(map(one_line, details.paths))),
         ("exception", f"from {one_line(details.exception_of)}" if details.exception_of else ""),
-        *(("cites", _citation(one)) for one in citations),
+        *(("cites", _citation(citation)) for citation in citations),
     ]
     title = f"{bold(one_line(memory.title))}  {memory.id}"
     return "\n".join([title, render_facts(rows), "", escape_controls(memory.text)])
 
 
-def _citation(one: Citation) -> str:
-    return format_place(one.path, one.start_line, one.end_line) + (
-        "  changed since" if one.is_changed else ""
+def _citation(citation: Citation) -> str:
+    return format_place(citation.path, citation.start_line, citation.end_line) + (
+        "  changed since" if citation.is_changed else ""
     )
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """Return the record with its citations, without a `schema` field."""
-    return {**record_json(memory), "citations": [record_json(one) for one in citations]}
+    return {**record_json(memory), "citations": [record_json(citation) for citation in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:
@@ -143,21 +143,21 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
         terminal.note(describe_redactions(remembered.redacted))
 
 
-def failure_json(found: "Failure") -> dict[str, Json]:
+def failure_json(failure: "Failure") -> dict[str, Json]:
     """Return a failure, with its pattern if it has become one."""
     return {
-        **memory_json(found.memory),
-        "signature": found.signature,
-        "is_counted": found.is_counted,
-        "is_new_pattern": found.is_new_pattern,
-        "pattern": memory_json(found.pattern) if found.pattern is not None else None,
+        **memory_json(failure.memory),
+        "signature": failure.signature,
+        "is_counted": failure.is_counted,
+        "is_new_pattern": failure.is_new_pattern,
+        "pattern": memory_json(failure.pattern) if failure.pattern is not None else None,
     }
 
 
-def render_failure(found: "Failure") -> str:
+def render_failure(failure: "Failure") -> str:
     """Render how often a failure occurred, its fix, and whether it just became a pattern."""
-    memory = found.memory
+    memory = failure.memory
     lines = [f"{memory.id}  {one_line(memory.title)}  ({', '.join(_failure_marks(memory))})"]
-    if found.is_new_pattern and found.pattern is not None:
-        lines.append(faint(f"it is a pattern to avoid now: {found.pattern.id}"))
+    if failure.is_new_pattern and failure.pattern is not None:
+        lines.append(faint(f"it is a pattern to avoid now: {failure.pattern.id}"))
     return "\n".join(lines)

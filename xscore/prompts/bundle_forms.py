@@ -57,13 +57,13 @@ def render_memory_context(layout: BundleLayout) -> str:
     if repository:
         parts.append("\n".join(["## Repository Context", "", *repository]))
     beside = layout.beside
-    for heading, found in (
+    for heading, entries in (
         ("## Known Failure Patterns", beside.failure_patterns),
         ("## Decision History", beside.history),
     ):
-        if found:
+        if entries:
             parts.append(
-                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in found)])
+                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in entries)])
             )
     return "\n\n".join(parts)
 
@@ -75,7 +75,9 @@ def _names(layout: BundleLayout) -> list[str]:
 def _memory(number: int, piece: BundlePiece) -> str:
     memory = piece.memory
     score = "detail" if piece.score is None else f"{piece.score:.2f}"
-    lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
+    lines = ""
+    if memory.start_line:
+        lines = f" lines {memory.start_line}-{memory.end_line}"
     below = " (~ below the threshold)" if piece.entry.below_threshold else ""
     why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
@@ -86,7 +88,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
-    return [_markdown_block(piece.header, piece.memory.language)] if piece.header else []
+    if piece.header:
+        return [_markdown_block(piece.header, piece.memory.language)]
+    return []
 
 
 def _text_block(piece: BundlePiece) -> str:
@@ -96,7 +100,8 @@ def _text_block(piece: BundlePiece) -> str:
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
     """Return the branch with its commit, and the files of the memories."""
-    beside, lines = layout.beside, []
+    beside = layout.beside
+    lines = []
     if beside.branch:
         lines.append(
             f"Branch: {collapse_blanks(beside.branch)}"
@@ -111,7 +116,9 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
 def _remark(layout: BundleLayout) -> list[str]:
     """Return the remark on the ranking, unless nothing is shown that it could be about."""
     is_about_something = bool(layout.pieces or layout.left_out)
-    return [layout.beside.remark] if layout.beside.remark and is_about_something else []
+    if layout.beside.remark and is_about_something:
+        return [layout.beside.remark]
+    return []
 
 
 def render_xml(layout: BundleLayout) -> str:
@@ -188,7 +195,11 @@ def render_json(layout: BundleLayout) -> str:
         "schema": "1",
         "remark": _json(beside.remark),
         "headers": _json(
-            {one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}
+            {
+                laid_out.memory.path: well_formed(laid_out.header)
+                for laid_out in layout.pieces
+                if laid_out.header
+            }
         ),
         "memories": _json_lines(memories),
         "governance": _json(
@@ -207,27 +218,42 @@ def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[s
 
     Where not all rows fit, names come before reasons, and half of the budget is for ids.
     """
-    left_out, budget = in_order(layout.left_out), layout.left_out_tokens
-    rows = [_row_of(one) for one in left_out]
+    left_out = in_order(layout.left_out)
+    budget = layout.left_out_tokens
+    rows = [_row_of(left_memory) for left_memory in left_out]
     sizes = [tokens.estimate(len(_json(row))) for row in rows]
     if sum(sizes) <= budget:
         return rows, []
     rows = [row | {"reason": ""} for row in rows]
     size_of = {
-        one.candidate.id: tokens.estimate(len(_json(row)))
-        for one, row in zip(left_out, rows, strict=True)
+        left_memory.candidate.id: tokens.estimate(len(_json(row)))
+        for left_memory, row in zip(left_out, rows, strict=True)
     }
-    named = name_within(left_out, budget // 2, size=lambda one: size_of[one.candidate.id])
-    passed = [one for one in left_out[len(named) :] if one.cause is not LeftOutCause.BELOW]
-    by_id = name_within(
-        passed, budget - budget // 2, size=lambda one: tokens.estimate(len(one.candidate.id) + 4)
+    named = name_within(
+        left_out, budget // 2, size=lambda left_memory: size_of[left_memory.candidate.id]
     )
-    return rows[: len(named)], [one.candidate.id for one in by_id]
+    passed = [
+        left_memory
+        for left_memory in left_out[len(named) :]
+        if left_memory.cause is not LeftOutCause.BELOW
+    ]
+    by_id = name_within(
+        passed,
+        budget - budget // 2,
+        size=lambda left_memory: tokens.estimate(len(left_memory.candidate.id) + 4),
+    )
+    return rows[: len(named)], [left_memory.candidate.id for left_memory in by_id]
 
 
-def _row_of(one: LeftOut) -> dict[str, object]:
-    body = _named(one.candidate) | {"tokens": one.tokens, "score": round(one.score, 6)}
-    return body | {"cause": one.cause.name.lower(), "reason": well_formed(one.reason)}
+def _row_of(left_memory: LeftOut) -> dict[str, object]:
+    body = _named(left_memory.candidate) | {
+        "tokens": left_memory.tokens,
+        "score": round(left_memory.score, 6),
+    }
+    return body | {
+        "cause": left_memory.cause.name.lower(),
+        "reason": well_formed(left_memory.reason),
+    }
 
 
 def _json(value: object) -> str:
@@ -306,11 +332,9 @@ def _xml_piece(piece: BundlePiece) -> str:
 
 def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    entity = (
-        f"; `{collapse_blanks(memory.entity)}`"
-        if memory.entity and memory.kind in CODE_KINDS
-        else ""
-    )
+    entity = ""
+    if memory.entity and memory.kind in CODE_KINDS:
+        entity = f"; `{collapse_blanks(memory.entity)}`"
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
     return "\n\n".join(
         [*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)]

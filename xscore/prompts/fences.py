@@ -65,7 +65,8 @@ def shorten_middle(text: str, limit: int) -> str:
     what failed."""
     if len(text) <= limit:
         return text
-    head, tail = limit // 3, limit - limit // 3
+    head = limit // 3
+    tail = limit - limit // 3
     return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
 
 

@@ -144,7 +144,8 @@ def make_judging_request(
     frame_chars: what separate prompts would repeat per
     judgment. questions: codes of the questions that share the prompt; empty: one turn.
     """
-    model, chars = options.model, tokens.size(system, *content)
+    model = options.model
+    chars = tokens.size(system, *content)
     ratio = model.chars_per_token
     return Request(
         stage=Stage.JUDGE,
@@ -225,9 +226,11 @@ def decision_request(
     `content` is the turn and then one question for each entry, in the order of `reply_ids`.
     turn_chars: a longer turn (a pasted log) is shortened in the middle.
     """
-    system, state = rubric.text(form), shorten_middle(turn_text, turn_chars)
+    system = rubric.text(form)
+    state = shorten_middle(turn_text, turn_chars)
     questions = [question_text(entry, rubric.statement(form)) for entry in entries]
-    chars, ratio = tokens.size(system, state, *questions), options.model.chars_per_token
+    chars = tokens.size(system, state, *questions)
+    ratio = options.model.chars_per_token
     return Request(
         stage=Stage.JUDGE,
         model=options.model.name,

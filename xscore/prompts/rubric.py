@@ -60,8 +60,10 @@ class Rubric(Struct, frozen=True):
         """Return what identifies this text and the layout around it."""
         if not self.is_general:
             return f"{DECISION_VERSION}/{form.value}" if form else PROMPT_VERSION
-        own = f"+{digest(self.own)}" if self.own else ""
-        return f"{GENERAL_VERSION}/{form.value}{own}" if form else f"{GENERAL_VERSION}{own}"
+        own_part = f"+{digest(self.own)}" if self.own else ""
+        if form:
+            return f"{GENERAL_VERSION}/{form.value}{own_part}"
+        return f"{GENERAL_VERSION}{own_part}"
 
 
 CODE_RUBRIC = Rubric()
@@ -81,8 +83,6 @@ def _text(rubric: Rubric, form: DecisionForm | None) -> str:
     # judge_rubric.md, decision_score.md, general_predicate.md, ….
     name = f"{of}_{form.value if form else 'rubric'}.md"
     text = Path(__file__).with_name(name).read_text("utf-8").strip()
-    return (
-        text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL)
-        if rubric.is_general
-        else text
-    )
+    if rubric.is_general:
+        return text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL)
+    return text

@@ -68,7 +68,8 @@ class Retrying(ProviderWrapper):
         self._sleep = sleep
         self._jitter = jitter
         self._tell = tell
-        self._is_local, self._is_up = is_loopback(provider.host), False
+        self._is_local = is_loopback(provider.host)
+        self._is_up = False
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make up to `attempts` attempts; raise the last one's error."""
@@ -145,7 +146,8 @@ class Metered(ProviderWrapper):
         """clock: Unix seconds, for stamps; durations are of a clock that only goes forward."""
         super().__init__(provider)
         self._turn_id = turn_id
-        self._run, self._rows = random_hex(8), 0
+        self._run = random_hex(8)
+        self._rows = 0
         self._record = record
         self._price = price
         self._clock = clock

@@ -157,8 +157,8 @@ def vendor_by_family(model: str) -> str:
     return next(
         (
             name
-            for name, known in FAMILIES.items()
-            if any(model.startswith(start) for start, _ in known)
+            for name, provider in FAMILIES.items()
+            if any(model.startswith(start) for start, _ in provider)
         ),
         "",
     )

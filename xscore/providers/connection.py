@@ -176,7 +176,8 @@ class HostConnection:
 
 async def _read_within_bounds(response: "ClientResponse") -> bytes:
     """Return the body, of an error only what can be shown. Raises OversizedReply."""
-    body, data = BoundedBody(response.status, response.headers), bytearray()
+    body = BoundedBody(response.status, response.headers)
+    data = bytearray()
     async for received in response.content.iter_any():
         for piece in body.pieces(received):
             data += piece

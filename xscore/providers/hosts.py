@@ -85,8 +85,8 @@ def is_loopback(host: str) -> bool:
 def sold_model(model: str) -> str:
     """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty
     for open weights."""
-    found = re.fullmatch(_SOLD, model)
-    return found[1] if found else ""
+    match = re.fullmatch(_SOLD, model)
+    return match[1] if match else ""
 
 
 def is_host_within(base_url: str, domain: str) -> bool:

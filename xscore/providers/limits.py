@@ -154,14 +154,14 @@ class Limited(ProviderWrapper):
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
             return await self.provider.complete(request, on_text)
-        most = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
-        reservation = await self._budget.reserve(most)
-        actual = most
+        bound_usd = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
+        reservation = await self._budget.reserve(bound_usd)
+        actual = bound_usd
         try:
             completion = await self.provider.complete(request, on_text)
             actual = self._price_of(self.name, request.model, self.host, completion.usage)
         except ProviderError as error:
-            actual = most if error.may_be_charged else Decimal(0)
+            actual = bound_usd if error.may_be_charged else Decimal(0)
             raise
         finally:
             await self._budget.settle(reservation, actual)
@@ -180,4 +180,6 @@ def _feared_share(error: BaseException, share: RateShare) -> RateShare:
         return UNSENT_SHARE
     if isinstance(error, ProviderError) and not error.may_be_charged:
         return REFUSED_SHARE
-    return share if isinstance(error, ProviderError | asyncio.CancelledError) else UNSENT_SHARE
+    if isinstance(error, ProviderError | asyncio.CancelledError):
+        return share
+    return UNSENT_SHARE

@@ -99,8 +99,9 @@ REFUSED_SHARE = RateShare(1, 0, 0, 0)
 
 def reserved_share(request: Request) -> RateShare:
     """Return the most that one attempt at this request may use."""
-    given, output = request.reserved_input_tokens, request.max_output_tokens
-    return RateShare(1, given + output, given, output)
+    input_tokens = request.reserved_input_tokens
+    output = request.max_output_tokens
+    return RateShare(1, input_tokens + output, input_tokens, output)
 
 
 def used_share(usage: Usage) -> RateShare:
@@ -165,7 +166,7 @@ class LocalRates:
         """For each kind the lowest limit known."""
         pairs = zip(self._own, self._stated, strict=True)
         return RateLimits(
-            *(min((one for one in pair if one is not None), default=None) for pair in pairs)
+            *(min((limit for limit in pair if limit is not None), default=None) for pair in pairs)
         )
 
     def learn(self, stated: RateLimits) -> None:
@@ -175,7 +176,13 @@ class LocalRates:
             return
         self._last_stated = stated
         requests, *tokens = astuple(stated)
-        news = (requests, *(one if (one or 0) >= MIN_TOKENS_PER_MINUTE else None for one in tokens))
+        news = (
+            requests,
+            *(
+                per_minute if (per_minute or 0) >= MIN_TOKENS_PER_MINUTE else None
+                for per_minute in tokens
+            ),
+        )
         self._stated = tuple(new or old for new, old in zip(news, self._stated, strict=True))
         for bucket, limit in zip(self._buckets, astuple(self.in_force), strict=True):
             if limit is not None:
@@ -197,9 +204,9 @@ class LocalRates:
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
         """Refund what a call took and did not use."""
-        for bucket, most, actual in zip(self._buckets, taken, spent, strict=True):
-            if most != actual:
-                bucket.refund(most - actual)
+        for bucket, reserved, actual in zip(self._buckets, taken, spent, strict=True):
+            if reserved != actual:
+                bucket.refund(reserved - actual)
 
 
 def bucket_name(provider: Provider, *, model: str) -> str:

@@ -89,9 +89,9 @@ def parse_model_spec(text: str) -> ModelSpec:
         hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
         raise UsageError(f"`{text}` names no known model", hint=hint)
     known_here = {*BUILT_IN, *DECISION_HOSTS, CHAT_OF_OPENAI}
-    if provider not in known_here and provider not in (others := installed()["providers"]):
-        known = ", ".join(sorted({*known_here, *others, LEXICAL}))
-        raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {known}.")
+    if provider not in known_here and provider not in (plugins := installed()["providers"]):
+        names = ", ".join(sorted({*known_here, *plugins, LEXICAL}))
+        raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {names}.")
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
     return ModelSpec(provider, model)

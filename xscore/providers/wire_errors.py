@@ -41,15 +41,15 @@ not the key."""
 def clean_text(text: str, *, secret: str) -> str:
     """Return the text with lone surrogates replaced and the key cut out."""
     text = _encodable(text)
-    return text.replace(secret, KEY_PLACEHOLDER) if len(secret) >= MIN_KEY_CHARS else text
+    if len(secret) >= MIN_KEY_CHARS:
+        return text.replace(secret, KEY_PLACEHOLDER)
+    return text
 
 
 def clean_completion(completion: Completion, *, secret: str) -> Completion:
     """Return the completion with all text from the host cleaned."""
-    text, model = (
-        clean_text(completion.text, secret=secret),
-        clean_text(completion.model, secret=secret),
-    )
+    text = clean_text(completion.text, secret=secret)
+    model = clean_text(completion.model, secret=secret)
     if (text, model) == (completion.text, completion.model):
         return completion
     return replace(completion, text=text, model=model)
@@ -98,7 +98,7 @@ def _encodable(text: str) -> str:
 
 
 def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[ProviderError]]:
-    return {name: kind for kind, each in names.items() for name in each.split()}
+    return {name: kind for kind, listed in names.items() for name in listed.split()}
 
 
 BY_CLASS = _by_name(
@@ -280,11 +280,11 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
             return "Check the network and its proxy settings."
         return HINTS.get(kind, "").format(host=host, model=model, profile=self)
 
-    def unreadable(self, what: str, call: CallContext) -> UnreadableResponse:
+    def unreadable(self, content: str, call: CallContext) -> UnreadableResponse:
         """Return the error for a success that is not the dialect's; `what` never quotes the
         body."""
         hint = self.hint_for(UnreadableResponse, call.host, call.model)
-        return UnreadableResponse(f"{call.host} answered 200 with {what}", hint=hint)
+        return UnreadableResponse(f"{call.host} answered 200 with {content}", hint=hint)
 
     def stream_ended(self, call: CallContext) -> ConnectionFailed:
         """Return the error for a stream that ended without saying how its reply finished."""
@@ -309,13 +309,12 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
 def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | None:
     """Return our error type for an error object with this status; None if neither tells."""
     kinds = [_kind_of_name(name) for name in _names(body)]
-    found = (
-        QuotaExhausted
-        if QuotaExhausted in kinds
-        else next((kind for kind in kinds if kind is not None), None)
-    )
-    if status is None or (found is not None and found is not RequestRejected):
-        return found
+    named = next((kind for kind in kinds if kind is not None), None)
+    # An empty account is said beside other codes, and no retry mends it.
+    if QuotaExhausted in kinds:
+        named = QuotaExhausted
+    if status is None or (named is not None and named is not RequestRejected):
+        return named
     return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
 
 
@@ -426,12 +425,14 @@ def _redirect_target(error: Exception, *, secret: str) -> str:
     """
     headers = getattr(getattr(error, "response", None), "headers", None)
     try:
-        target = urlsplit(str(headers.get("location", ""))) if headers is not None else None
+        target = None
+        if headers is not None:
+            target = urlsplit(str(headers.get("location", "")))
     except ValueError:
         return ""
-    named = (
-        f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target and target.netloc else ""
-    )
+    named = ""
+    if target and target.netloc:
+        named = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
     named = clean_text(named, secret=secret)[:MAX_MESSAGE_CHARS]
     return f", a redirect to {named}, which is not followed" if named else ""
 

@@ -200,9 +200,9 @@ def is_our_server(entry: object) -> bool:
     return isinstance(command, str) and command.rpartition("/")[2] == "xscore"
 
 
-def only_moved(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def only_moved(entry: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
     """Whether a server of ours differs from the wanted entry only in its program's path."""
-    return entry != wanted and {**entry, "command": wanted["command"]} == wanted
+    return entry != current and {**entry, "command": current["command"]} == current
 
 
 INSTRUCTIONS = """\

@@ -87,7 +87,8 @@ def before_prompt(call: HookCall) -> str:
     task = spoken_task(call.message)
     if not (task and call.is_watched):
         return ""
-    answer, earlier = None, ""
+    answer = None
+    earlier = ""
     if has_store(call.root.store_dir):
         answer = _run_turn(call, task)
     elif call.root.read_only:
@@ -137,7 +138,8 @@ def _run_turn(call: HookCall, task: str) -> Answer | None:
 def _hurried(call: HookCall) -> LoadedSettings:
     """Return the settings with the hook's deadline, and without the call that gives reasons to a
     decision model."""
-    settings, seconds = call.settings, call.settings.agents.hook_deadline_s
+    settings = call.settings
+    seconds = call.settings.agents.hook_deadline_s
     deadline_s = min(seconds, settings.budget.deadline_s or seconds)
     changed = replace(
         settings,
@@ -197,7 +199,9 @@ def at_stop(call: HookCall) -> str:
 def _remember_exchange(call: HookCall) -> str:
     """Remember the exchange from the agent's message if it holds one, else from its log; return why
     it could not."""
-    message, problem, now = call.message, "", time.time()
+    message = call.message
+    problem = ""
+    now = time.time()
     if not (message.prompt_response or message.transcript_path):
         return ""
     with Store.open_with(call.root, call.settings, create=False) as store:

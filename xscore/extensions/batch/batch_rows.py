@@ -72,11 +72,11 @@ def custom_id(mark: str, name: RequestName) -> str:
     return f"{mark}-q{name[0]}-a{name[1]}"
 
 
-def parse_custom_id(found: str) -> tuple[str, RequestName] | None:
+def parse_custom_id(identifier: str) -> tuple[str, RequestName] | None:
     """Return the batch's mark and the request in a custom_id; None if it is not of xscore's
     making."""
-    read = CUSTOM_ID.fullmatch(found)
-    return (read[1], (int(read[2]), int(read[3]))) if read else None
+    match = CUSTOM_ID.fullmatch(identifier)
+    return (match[1], (int(match[2]), int(match[3]))) if match else None
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
@@ -296,10 +296,8 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         "SELECT count(*) FROM job_question WHERE job = ?", (job_id,)
     ).fetchone()
     with damage_if_invalid("what a job cost"):
-        spent_usd, reserved_usd = (
-            money.dollars_of_picodollars(spent),
-            money.dollars_of_picodollars(reserved),
-        )
+        spent_usd = money.dollars_of_picodollars(spent)
+        reserved_usd = money.dollars_of_picodollars(reserved)
     return JobStatus(
         job=job.id,
         command=job.command,
@@ -321,7 +319,8 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
 
 def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
     counts = connection.execute(_ASKED, (job_id,)).fetchall()
-    asked, unjudged = sum(first for *_, first, _ in counts), Counter[str]()
+    asked = sum(first for *_, first, _ in counts)
+    unjudged = Counter[str]()
     for kind, waits, _, count in counts:
         unjudged[kind] += count if kind or waits else 0
     waiting = unjudged.pop("", 0)
@@ -334,5 +333,5 @@ def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:
     waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
-    found = read_batches(connection, job_id)
-    return tuple(replace(one, waiting=waiting.get(one.number, 0)) for one in found)
+    batches = read_batches(connection, job_id)
+    return tuple(replace(batch, waiting=waiting.get(batch.number, 0)) for batch in batches)

@@ -72,7 +72,7 @@ def _read_results(
 ) -> _ReadResults:
     """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job;
     updated."""
-    found = _ReadResults()
+    readings = _ReadResults()
     climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
         ask = asks[name[1]]
@@ -82,33 +82,34 @@ def _read_results(
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged
-            found.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
+            readings.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
             climbing.append((name, parsed.missing, parsed.trouble))
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
             detail = result.detail or "the host refused it"
             is_too_long = result.error_kind == PromptTooLong.kind
-            trouble = (
-                repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
-            )
+            if is_too_long:
+                trouble = repair.prompt_too_long(detail)
+            else:
+                trouble = repair.prompt_rejected(detail)
             climbing.append((name, ask.pieces, trouble))
         else:
-            found.again[name] = _AGAIN[result.outcome] + (
+            readings.again[name] = _AGAIN[result.outcome] + (
                 f" ({result.detail})" if result.detail else ""
             )
     # whether the host takes and the model scores anything is known once the whole chunk was read
-    rule.has_score = rule.has_score or bool(found.judged)
+    rule.has_score = rule.has_score or bool(readings.judged)
     in_vain = (
         not rule.has_answer and rule.rejected >= rule.most_rejected
     ) or rule.is_over_after_unscored(0)
     for name, missing, trouble in climbing:
-        again, lost = repair.next_prompts(asks[name[1]], missing, trouble)
-        if lost or (again and in_vain):
-            found.lost[name] = f"{trouble.cause}: {trouble.detail}"
+        follow_ups, lost = repair.next_prompts(asks[name[1]], missing, trouble)
+        if lost or (follow_ups and in_vain):
+            readings.lost[name] = f"{trouble.cause}: {trouble.detail}"
         else:
-            found.settled.append(name)
-            found.asks += [(name[0], ask) for ask in again]
-    return found
+            readings.settled.append(name)
+            readings.asks += [(name[0], ask) for ask in follow_ups]
+    return readings
 
 
 CHUNK = 5_000
@@ -132,23 +133,29 @@ class ResultCollector:
     """Stores the results of one job's batches, one batch at a time."""
 
     def __init__(self, context: JobContext, host: BatchHost, *, chunk: int) -> None:
-        connection, job = context.connection, context.job
-        self._context, self._host, self._job, self._chunk = context, host, job, chunk
+        connection = context.connection
+        job = context.job
+        self._context = context
+        self._host = host
+        self._job = job
+        self._chunk = chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
         self._keys = {
-            number: one.turn_key
-            for number, one in job_rows.read_job_questions(connection, job.id).items()
+            number: question.turn_key
+            for number, question in job_rows.read_job_questions(connection, job.id).items()
         }
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
-        most = MAX_WITHOUT_SCORE
-        self._rule = GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer)
+        rejections = MAX_WITHOUT_SCORE
+        self._rule = GiveUpRule(rejections, rejections, has_answer=has_answer, has_score=has_answer)
         self.faults: ReplyFaults = ReplyFaults()
 
     def unmatched_in_words(self) -> tuple[str, ...]:
         """Describe results that match no request."""
-        return tuple(f"{count:,} {what}" for what, count in self._unmatched.items() if count)
+        return tuple(
+            f"{count:,} {description}" for description, count in self._unmatched.items() if count
+        )
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
         """Store all results of a batch that ended.
@@ -223,7 +230,8 @@ class ResultCollector:
             batch_rows.move_batch(connection, batch, "collected")
 
     def _enter(self, batch: Batch, fetched: _Fetched) -> None:
-        chunk, fetched.chunk = fetched.chunk, []
+        chunk = fetched.chunk
+        fetched.chunk = []
         if not chunk:
             return
         chunk = self._refuse_cut_prompts(chunk)
@@ -236,56 +244,57 @@ class ResultCollector:
             else {}
         )
         with self._context.transaction() as connection:
-            found = _read_results(
+            readings = _read_results(
                 chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
             )
             answered = [
-                (one, len(asks[name[1]].pieces))
-                for name, one in chunk
-                if one.completion is not None
+                (result, len(asks[name[1]].pieces))
+                for name, result in chunk
+                if result.completion is not None
             ]
             self._context.ledger.enter(connection, batch, answered)
             self._context.ledger.enter_unread(
-                connection, batch, [name for name, one in chunk if one.is_charged]
+                connection, batch, [name for name, result in chunk if result.is_charged]
             )
-            self._keep(connection, found, parts_of)
-            batch_rows.settle_requests(connection, self._job.id, found.settled)
-            batch_rows.lose_requests(connection, self._job.id, found.lost)
-            batch_rows.replan_requests(connection, self._job.id, found.again)
-            self._plan_follow_ups(connection, found)
+            self._keep(connection, readings, parts_of)
+            batch_rows.settle_requests(connection, self._job.id, readings.settled)
+            batch_rows.lose_requests(connection, self._job.id, readings.lost)
+            batch_rows.replan_requests(connection, self._job.id, readings.again)
+            self._plan_follow_ups(connection, readings)
 
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
         """Refuse the answers to prompts that the host cut silently, and count them as charged, as
         live calls do."""
-        host, found = self._host, dict(chunk)
+        host = self._host
+        results = dict(chunk)
         if host.provider.is_vendors_own:
             return chunk
         answered = sorted(
-            (name for name, one in chunk if one.completion is not None), key=itemgetter(1)
+            (name for name, result in chunk if result.completion is not None), key=itemgetter(1)
         )
         with suppress(UsageError):  # planned with another version's prompt: the answers stand
             renderer = BatchRenderer(self._context.store, host, self._job)
             for name, request in renderer.requests(answered):
-                completion = found[name].completion
+                completion = results[name].completion
                 assert completion is not None
                 try:
-                    whole = host.provider.read_whole(request, completion, counts_cached=True)
-                    found[name] = replace(found[name], completion=whole)
+                    checked = host.provider.read_whole(request, completion, counts_cached=True)
+                    results[name] = replace(results[name], completion=checked)
                 except PromptCut as error:
-                    found[name] = BatchResult(
-                        custom_id=found[name].custom_id,
+                    results[name] = BatchResult(
+                        custom_id=results[name].custom_id,
                         outcome=RequestOutcome.REFUSED,
                         detail=error.message,
                         error_kind=PromptTooLong.kind,
                         is_charged=True,
                     )
-        return list(found.items())
+        return list(results.items())
 
     def _keep(
-        self, connection: Connection, found: _ReadResults, parts_of: Mapping[str, frozenset[str]]
+        self, connection: Connection, readings: _ReadResults, parts_of: Mapping[str, frozenset[str]]
     ) -> None:
-        found.judged.sort(key=itemgetter(0))
-        for question, group in groupby(found.judged, key=itemgetter(0)):
+        readings.judged.sort(key=itemgetter(0))
+        for question, group in groupby(readings.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
             # a piece without a hash has been erased
             judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
@@ -293,11 +302,11 @@ class ResultCollector:
             now = {judgment.content_hash: judgment for judgment in judgments}
             for memory in {piece.memory for piece, _ in judged if piece.is_part}:
                 hashes = parts_of.get(memory, frozenset())
-                known = read_judgments(connection, names, hashes) | {
-                    one: now[one] for one in hashes if one in now
+                part_judgments = read_judgments(connection, names, hashes) | {
+                    hash_: now[hash_] for hash_ in hashes if hash_ in now
                 }
-                if hashes and len(known) == len(hashes):
-                    judgments.append(_joined(connection, memory, known, names))
+                if hashes and len(part_judgments) == len(hashes):
+                    judgments.append(_joined(connection, memory, part_judgments, names))
             insert_judgments(connection, judgments, names)
 
     @cached_property
@@ -306,18 +315,26 @@ class ResultCollector:
 
         An edited memory has other parts, so it stays unjudged.
         """
-        store, recipe = self._context.store, self._job.recipe
-        large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
-        found = parts_in_store(store, recipe, large).items()
-        return {memory: frozenset(part.content_hash for part in parts) for memory, parts in found}
+        store = self._context.store
+        recipe = self._job.recipe
+        large = [
+            candidate
+            for candidate in store.pool(tests=recipe.tests)
+            if candidate.tokens > recipe.packs.tokens
+        ]
+        parts_by_memory = parts_in_store(store, recipe, large).items()
+        return {
+            memory: frozenset(part.content_hash for part in parts)
+            for memory, parts in parts_by_memory
+        }
 
-    def _plan_follow_ups(self, connection: Connection, found: _ReadResults) -> None:
-        if not found.asks:
+    def _plan_follow_ups(self, connection: Connection, readings: _ReadResults) -> None:
+        if not readings.asks:
             return
-        new = list(dict.fromkeys(ask for _, ask in found.asks))
+        new = list(dict.fromkeys(ask for _, ask in readings.asks))
         numbers = dict(zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True))
         job_rows.add_requests(
-            connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks]
+            connection, self._job.id, [(question, numbers[ask]) for question, ask in readings.asks]
         )
 
 

@@ -154,7 +154,7 @@ def add_job(
     connection.executemany(
         "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?,"
         " ?, ?, ?)",
-        (_question_row(job.id, one) for one in questions),
+        (_question_row(job.id, question) for question in questions),
     )
     add_asks(connection, job.id, asks)
     add_requests(connection, job.id, requests)
@@ -193,7 +193,7 @@ def replan_without_text(
     ask: with the texts that the store has. Within an open transaction.
     """
     split = {
-        bool(piece.kind): tuple(one for one in ask.pieces if bool(one.kind) == bool(piece.kind))
+        bool(piece.kind): tuple(part for part in ask.pieces if bool(part.kind) == bool(piece.kind))
         for piece in ask.pieces
     }
     numbers = add_asks(
@@ -230,12 +230,12 @@ def read_batch_jobs(connection: sqlite3.Connection) -> list[BatchJob]:
 
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT number, name, context, turn_key, checksum FROM job_question WHERE job = ? ORDER BY"
         " number",
         (job_id,),
     )
-    return {row[0]: _question(job_id, row) for row in found.fetchall()}
+    return {row[0]: _question(job_id, row) for row in rows.fetchall()}
 
 
 def read_asks(
@@ -245,12 +245,12 @@ def read_asks(
 
     Raises StoreDamaged.
     """
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT number, pack, rung, is_kept, pieces, checksum FROM job_ask"
         " WHERE job = ? AND number IN (SELECT value FROM json_each(?))",
         (job_id, json.dumps(list(numbers))),
     )
-    return {row[0]: _ask(job_id, row) for row in found.fetchall()}
+    return {row[0]: _ask(job_id, row) for row in rows.fetchall()}
 
 
 def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[RequestName]:
@@ -282,8 +282,8 @@ def memories_in_state(
 
     Raises StoreDamaged.
     """
-    wanted = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
-    requests = connection.execute(wanted, (job_id, state)).fetchall()
+    query = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
+    requests = connection.execute(query, (job_id, state)).fetchall()
     asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
     return {
         (question, piece.memory): cause
@@ -302,10 +302,10 @@ def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
-    found: dict[str, dict[str, set[str]]] = {}
+    under_way: dict[str, dict[str, set[str]]] = {}
     for job, key, memory in connection.execute(_UNDER_WAY, (judge,)):
-        found.setdefault(job, {}).setdefault(key, set()).add(memory)
-    return found
+        under_way.setdefault(job, {}).setdefault(key, set()).add(memory)
+    return under_way
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
@@ -321,27 +321,32 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
         )
     if not named:
         return [job for job in everything if job.ended_at is None] or everything[:1]
-    found = [job for job in everything if job.id == named] or [
+    jobs = [job for job in everything if job.id == named] or [
         job for job in everything if job.id.startswith(named)
     ]
-    if not found:
+    if not jobs:
         raise NothingMatched(f"there is no job {one_line(named)}", hint=LIST_HINT)
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} jobs begin with {one_line(named)}", hint=LIST_HINT)
-    return found
+    if len(jobs) > 1:
+        raise UsageError(f"{len(jobs)} jobs begin with {one_line(named)}", hint=LIST_HINT)
+    return jobs
 
 
-def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
-    texts = {"task": one.task, "errors": one.errors, "file": one.file, "shown": one.shown}
+def _question_row(job_id: str, question: JobQuestion) -> tuple[object, ...]:
+    texts = {
+        "task": question.task,
+        "errors": question.errors,
+        "file": question.file,
+        "shown": question.shown,
+    }
     context = msgspec.json.encode({name: text for name, text in texts.items() if text}).decode()
-    checksum = row_checksum(job_id, str(one.number), context, one.turn_key)
-    return (job_id, one.number, one.name, context, one.turn_key, checksum)
+    checksum = row_checksum(job_id, str(question.number), context, question.turn_key)
+    return (job_id, question.number, question.name, context, question.turn_key, checksum)
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
     pieces = [
-        [one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash]
-        for one in ask.pieces
+        [piece.content_hash, piece.memory, piece.parts] if piece.is_part else [piece.content_hash]
+        for piece in ask.pieces
     ]
     written = json.dumps(pieces)
     checksum = row_checksum(job_id, str(number), ask.pack, written)
@@ -427,9 +432,9 @@ def _drop_pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
     rows = connection.execute("SELECT job, number, pack, pieces FROM job_ask") if gone else []
     for job, number, pack, written in rows:
         pieces = json.loads(written)
-        left = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
-        if left != pieces:
-            stripped = json.dumps(left)
+        remaining = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
+        if remaining != pieces:
+            stripped = json.dumps(remaining)
             changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
     connection.executemany(
         "UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed

@@ -83,7 +83,9 @@ class BatchPlanner:
         """slots, texts: from the judge's factory."""
         self.asks: list[PackPrompt] = []
         self.requests: list[RequestName] = []
-        self._drafts, self._slots, self._texts = drafts, slots, texts
+        self._drafts = drafts
+        self._slots = slots
+        self._texts = texts
         self._numbers: dict[tuple[str, ...], int] = {}
         """Asks by name and contents."""
         self._parts: dict[str, tuple[MemoryPart, ...]] = {}
@@ -120,10 +122,10 @@ class BatchPlanner:
         if member.tokens <= self._drafts.profile.tokens:
             return (job_rows.part_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
-            found = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
+            pieces = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
                 job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts)
-                for piece in found
+                for piece in pieces
             )
         return self._parts[member.content_hash]
 
@@ -180,9 +182,11 @@ class ListPlan(Struct, kw_only=True):
         batch: takes what is to be sent.
         sees: as in settings.
         """
-        seen, unknown = set[str](), None
-        for one in prepared:
-            pool, row = one.pool, _job_question(one, sees=sees if batch else "task")
+        seen = set[str]()
+        unknown = None
+        for question in prepared:
+            pool = question.pool
+            row = _job_question(question, sees=sees if batch else "task")
             self.rows.append(row)
             self.candidates += len(pool.candidates)
             self.cached += len(pool.candidates) - len(pool.misses)
@@ -190,7 +194,7 @@ class ListPlan(Struct, kw_only=True):
                 self.repeated += len(pool.misses)
                 continue
             seen.add(row.turn_key)
-            theirs = self._count_elsewhere(one)
+            theirs = self._count_elsewhere(question)
             if batch is not None:
                 if theirs:
                     pool = replace(
@@ -202,9 +206,9 @@ class ListPlan(Struct, kw_only=True):
                 batch.add(row.number, pool)
             self.to_judge += len(pool.misses)
             if pool.misses is pool.candidates:
-                found = unknown = unknown or forecast(one.turn, pool)
+                found = unknown = unknown or forecast(question.turn, pool)
             else:
-                found = forecast(one.turn, pool)
+                found = forecast(question.turn, pool)
             self.estimate = found + self.estimate
 
     def _count_elsewhere(self, prepared: PreparedQuestion) -> frozenset[str]:
@@ -214,14 +218,17 @@ class ListPlan(Struct, kw_only=True):
         self.elsewhere_jobs += tuple(
             job for job, met in theirs.items() if met and job not in self.elsewhere_jobs
         )
-        found = frozenset[str]().union(*theirs.values())
-        self.elsewhere += len(found)
-        return found
+        under_way = frozenset[str]().union(*theirs.values())
+        self.elsewhere += len(under_way)
+        return under_way
 
     def new_job(self, parts: PipelineParts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
-        factory, identity = batch_judge_factory(parts), parts.judge.identity
-        drafts, judge, options = factory.experienced(), parts.settings.judge, self.options
+        factory = batch_judge_factory(parts)
+        identity = parts.judge.identity
+        drafts = factory.experienced()
+        judge = parts.settings.judge
+        options = self.options
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,
@@ -267,15 +274,15 @@ def plan_list(
     everything = fetch_list_memories(parts, options.scope, only=options.only)
     if options.only is None:
         refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
-    found = everything.of_repository() if batch else everything
+    memories = everything.of_repository() if batch else everything
     plan = ListPlan(
         questions=questions,
         options=options,
-        found=found,
-        of_user=len(everything.candidates) - len(found.candidates),
+        found=memories,
+        of_user=len(everything.candidates) - len(memories.candidates),
         others=job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity)),
     )
-    prepared = prepare_questions(parts, enumerate(questions.all), found)
+    prepared = prepare_questions(parts, enumerate(questions.all), memories)
     plan.add_up(prepared, parts.judge.forecast, batch=batch, sees=parts.settings.judge.sees)
     return plan
 
@@ -302,7 +309,8 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
 
     Nothing is known where the calls are no chat prompts, which are all that a Batch API takes.
     """
-    judge, count = parts.judge, estimate.calls
+    judge = parts.judge
+    count = estimate.calls
     if not isinstance(judge, ModelJudgeFactory) or not count:
         return Decimal(0)
     if judge.spec.provider == DECISIONS_OF_OPENAI:
@@ -311,16 +319,18 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
         input_tokens=-(-estimate.input_tokens // count),
         output_tokens=-(-estimate.output_tokens // count),
     )
-    each = PriceList(parts.settings.provider.price).batch(
+    call_usd = PriceList(parts.settings.provider.price).batch(
         judge.drafts.model.name, judge.host, average
     )
-    return None if each is None else each * count
+    return None if call_usd is None else call_usd * count
 
 
 def judge_name(parts: PipelineParts) -> str:
     """Return the name of a list's judge for the user."""
     identity = parts.judge.identity
-    return f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical"
+    if parts.judge.is_model:
+        return f"{identity.provider}:{identity.model}"
+    return "lexical"
 
 
 def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
@@ -371,14 +381,14 @@ def draft_job(
     factory = batch_judge_factory(parts)
     parts = replace(parts, judge=factory)
     drafts = factory.experienced()
-    asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
-    plan = plan_list(parts, questions, options, batch=asked)
+    planner = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
+    plan = plan_list(parts, questions, options, batch=planner)
     batch_usd = batch_cost(parts, plan.estimate)
     return JobDraft(
         plan=plan,
-        asked=asked,
+        asked=planner,
         job=plan.new_job(parts),
-        batches=_count_batches(len(asked.requests), plan, drafts.model.chars_per_token, limits),
+        batches=_count_batches(len(planner.requests), plan, drafts.model.chars_per_token, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )

@@ -79,12 +79,12 @@ class BatchInput(Struct):
         return "dollars" if self.most_usd + usd > limits.usd else ""
 
 
-def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> BatchLimits:
+def batch_limits(vendors: BatchLimits, settings: BatchSettings, store: Store) -> BatchLimits:
     """Return the lower of the vendor's limits and the user's, and of an encrypted store's memory
     limit."""
-    most_bytes = min(vendors.bytes, wanted.max_bytes or vendors.bytes)
+    most_bytes = min(vendors.bytes, settings.max_bytes or vendors.bytes)
     return BatchLimits(
-        requests=min(vendors.requests, wanted.max_requests or vendors.requests),
+        requests=min(vendors.requests, settings.max_requests or vendors.requests),
         bytes=min(most_bytes, MAX_ENCRYPTED_BYTES) if _is_encrypted(store) else most_bytes,
     )
 
@@ -117,7 +117,10 @@ class BatchRenderer:
                     " list again."
                 ),
             )
-        self._store, self._host, self._job, self._prices = store, host, job, prices
+        self._store = store
+        self._host = host
+        self._job = job
+        self._prices = prices
         self._drafts = job.recipe.drafts()
 
     def fill(
@@ -142,10 +145,8 @@ class BatchRenderer:
                         filled.erased.append(name)
                         continue
                     request, _ = self._drafts.request(ask, self._turns[question])
-                    line, usd = (
-                        self._host.line(custom_id(mark, name), request),
-                        self._bound(request),
-                    )
+                    line = self._host.line(custom_id(mark, name), request)
+                    usd = self._bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
@@ -153,9 +154,10 @@ class BatchRenderer:
                     filled.repeats += ask.is_again
                     filled.bytes += len(line)
                     filled.input_tokens += request.input_tokens
-                    filled.most_usd = (
-                        None if usd is None or filled.most_usd is None else filled.most_usd + usd
-                    )
+                    if usd is None or filled.most_usd is None:
+                        filled.most_usd = None
+                    else:
+                        filled.most_usd = filled.most_usd + usd
                     into.write(line)
         return filled
 
@@ -173,7 +175,8 @@ class BatchRenderer:
 
     def _bound(self, request: Request) -> Decimal | None:
         """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
-        provider, host = self._job.recipe.provider, self._job.recipe.host
+        provider = self._job.recipe.provider
+        host = self._job.recipe.host
         prices = self._prices
         bound = cost_upper_bound(
             provider,
@@ -181,9 +184,9 @@ class BatchRenderer:
             request,
             price_of=lambda _, model, host, usage: prices.batch(model, host, usage),
         )
-        return (
-            cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
-        )
+        if bound is None:
+            return cost_upper_bound(provider, host, request, price_of=prices)
+        return bound
 
     def _by_ask(
         self, requests: Iterable[RequestName]
@@ -193,26 +196,24 @@ class BatchRenderer:
             (ask, [question for question, _ in group])
             for ask, group in groupby(requests, key=itemgetter(1))
         )
-        while some := list(islice(grouped, ASKS_AT_ONCE)):
+        while chunk := list(islice(grouped, ASKS_AT_ONCE)):
             asks = self._with_texts(
-                job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in some])
+                job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in chunk])
             )
-            for number, questions in some:
+            for number, questions in chunk:
                 yield number, asks[number], questions
 
     def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
         """Return these asks with the texts of their pieces; a piece whose text is no longer stored
         is unchanged."""
-        recipe, wanted = (
-            self._job.recipe,
-            {piece.memory for ask in asks.values() for piece in ask.pieces},
-        )
-        members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
+        recipe = self._job.recipe
+        hashes = {piece.memory for ask in asks.values() for piece in ask.pieces}
+        members = [self._candidates[memory] for memory in hashes if memory in self._candidates]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
-        there = {piece.content_hash: piece for piece in pieces}
+        stored = {piece.content_hash: piece for piece in pieces}
         return {
             number: replace(
-                ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces])
+                ask, pieces=tuple([stored.get(piece.content_hash, piece) for piece in ask.pieces])
             )
             for number, ask in asks.items()
         }
@@ -220,23 +221,28 @@ class BatchRenderer:
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
         pool = self._store.pool(tests=self._job.recipe.tests)
-        return {one.content_hash: one for one in pool if one.layer is not Layer.USER}
+        return {
+            candidate.content_hash: candidate
+            for candidate in pool
+            if candidate.layer is not Layer.USER
+        }
 
     @cached_property
     def _turns(self) -> Mapping[int, str]:
-        found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
-        return {number: one.turn_text for number, one in found}
+        questions = job_rows.read_job_questions(self._store.connection, self._job.id).items()
+        return {number: question.turn_text for number, question in questions}
 
 
 def parts_in_store(
     store: Store, recipe: JobRecipe, members: Sequence[Candidate]
 ) -> dict[str, tuple[MemoryPart, ...]]:
     """Return each memory whose text is still stored, whole or in parts, by content hash."""
-    texts, most = store.texts(members, tests=recipe.tests), recipe.packs.tokens
+    texts = store.texts(members, tests=recipe.tests)
+    max_tokens = recipe.packs.tokens
     return {
-        one.content_hash: memory_parts(one, texts[one.id], max_tokens=most)
-        for one in members
-        if one.id in texts
+        member.content_hash: memory_parts(member, texts[member.id], max_tokens=max_tokens)
+        for member in members
+        if member.id in texts
     }
 
 
@@ -269,7 +275,8 @@ class BatchSender:
         Raises leaves of ProviderError.
         """
         context = self.context
-        self.held_back, self.over_budget = "", False
+        self.held_back = ""
+        self.over_budget = False
         planned = self._not_judged(job_rows.planned_requests(context.connection, context.job.id))
         if not planned:
             return False
@@ -291,7 +298,8 @@ class BatchSender:
     def _not_judged(self, planned: list[RequestName]) -> list[RequestName]:
         """Settle requests that were fully judged meanwhile, for example by a turn; return the
         others."""
-        connection, job = self.context.connection, self.context.job
+        connection = self.context.connection
+        job = self.context.job
         keys = batch_rows.judged_questions(connection, job)
         asks = job_rows.read_asks(
             connection, job.id, {ask for question, ask in planned if question in keys}
@@ -360,9 +368,9 @@ class BatchSender:
             batch_rows.lose_requests(
                 connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT)
             )
-            for ask, found in filled.incomplete.items():
+            for ask, prompt in filled.incomplete.items():
                 job_rows.replan_without_text(
-                    connection, context.job.id, ask, found, cause=LOST_TEXT
+                    connection, context.job.id, ask, prompt, cause=LOST_TEXT
                 )
             now = context.clock()
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):

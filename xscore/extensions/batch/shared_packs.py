@@ -110,19 +110,20 @@ class SharedPackJudge(Struct):
     @property
     def remarks(self) -> list[str]:
         """What was wrong with replies, and why it ended early."""
-        cause, faults = self.stop.cause, self.faults.in_words()
-        said = (
+        cause = self.stop.cause
+        faults = self.faults.in_words()
+        remarks = (
             [f"replies to questions that shared a prompt had to be repaired: {faults}"]
             if faults
             else []
         )
         if cause is not None and not self.was_interrupted:
-            said.append(
+            remarks.append(
                 f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(
                     ": "
                 )
             )
-        return said
+        return remarks
 
     async def run(self) -> None:
         """Send the packs of several questions. Raises what `write` or `claims` raise."""
@@ -162,15 +163,15 @@ class SharedPackJudge(Struct):
         for ask in self.drafts.asks(unit.pack, pieces):
             await self._send(ask, numbers)
         for number in numbers:
-            if left := hashes - self.judged[number]:
-                self.askings[number].claims.release(left)
+            if unjudged := hashes - self.judged[number]:
+                self.askings[number].claims.release(unjudged)
         return (), ()
 
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
         """Return the questions the pack is claimed for; those partly judged elsewhere judge it
         alone."""
         claims = [self.askings[number].claims for number in unit.questions]
-        shares = await _finish_all(one.claim([hashes], at_most=1) for one in claims)
+        shares = await _finish_all(claim.claim([hashes], at_most=1) for claim in claims)
         ours: list[int] = []
         for number, its_claims, (claimed,) in zip(unit.questions, claims, shares, strict=True):
             if claimed.share is ClaimState.OURS and not claimed.known:
@@ -181,7 +182,7 @@ class SharedPackJudge(Struct):
 
     async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
         askings = [self.askings[number] for number in numbers]
-        request, codes = shared_request(self.drafts, ask, [one.turn_text for one in askings])
+        request, codes = shared_request(self.drafts, ask, [asking.turn_text for asking in askings])
         try:
             completion = await self.provider.complete(request)
         except BudgetExhausted as error:
@@ -195,7 +196,7 @@ class SharedPackJudge(Struct):
             completion.text, request.reply_questions, frozenset(request.reply_ids)
         )
         self.faults.count(replies.whole)
-        found = [
+        parsed_replies = [
             parse_completion(
                 ask,
                 codes,
@@ -206,9 +207,10 @@ class SharedPackJudge(Struct):
             for code, one in zip(request.reply_questions, askings, strict=True)
         ]
         await _finish_all(
-            self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True)
+            self._keep(number, parsed)
+            for number, parsed in zip(numbers, parsed_replies, strict=True)
         )
-        is_useful = any(parsed.judged for parsed in found)
+        is_useful = any(parsed.judged for parsed in parsed_replies)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
             self.stop.set(
@@ -216,7 +218,9 @@ class SharedPackJudge(Struct):
                 "the model gave no usable score to questions that shared a prompt",
             )
         whole = [
-            one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing
+            one.turn_text
+            for one, parsed in zip(askings, parsed_replies, strict=True)
+            if not parsed.missing
         ]
         alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
         self.answered(request, completion, alone)
@@ -231,10 +235,10 @@ async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
     """Run all to their end, since replies are paid for; then raise the first error."""
     ended = await asyncio.gather(*works, return_exceptions=True)
     results: list[Result] = []
-    for one in ended:
-        if isinstance(one, BaseException):
-            raise one
-        results.append(one)
+    for outcome in ended:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
     return results
 
 
@@ -305,9 +309,9 @@ class SeparatePromptsCost(Struct):
             + tokens.REPLY_FRAME
         )
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
-        whole = tokens.size(request.system, *request.content)
+        prompt_size = tokens.size(request.system, *request.content)
         prefix_tokens = (
-            int(usage.input_tokens * prefix / max(1, whole))
+            int(usage.input_tokens * prefix / max(1, prompt_size))
             // CACHE_STEP_TOKENS
             * CACHE_STEP_TOKENS
         )
@@ -316,15 +320,19 @@ class SeparatePromptsCost(Struct):
             and request.stable_parts
         )
         for nth, input_tokens in enumerate(alone):
-            one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
+            alone_usage = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
-            best = replace(
-                one, cached_input_tokens=min(prefix_tokens, one.input_tokens) if is_cached else 0
+            best_usage = replace(
+                alone_usage,
+                cached_input_tokens=min(prefix_tokens, alone_usage.input_tokens)
+                if is_cached
+                else 0,
             )
             cost, cost_at_best = (
-                self.prices(self.provider, request.model, self.host, usage) for usage in (one, best)
+                self.prices(self.provider, request.model, self.host, usage)
+                for usage in (alone_usage, best_usage)
             )
-            self.alone += StageUsage(calls=1, usage=one, cost_usd=cost)
+            self.alone += StageUsage(calls=1, usage=alone_usage, cost_usd=cost)
             self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
 
@@ -346,10 +354,10 @@ async def judge_shared_packs(
     async with parts.open_resources(run_id) as resources:
         resources.deadline = deadline
         knowing, provider = await with_probed_host(factory, resources)
-        progress, paid = (
-            JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0),
-            0,
+        progress = JudgingProgress(
+            parts.observer, sum(len(question.pool.misses) for question in questions), 0
         )
+        paid = 0
 
         def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
             nonlocal paid
@@ -362,24 +370,26 @@ async def judge_shared_packs(
             drafts=knowing.drafts,
             texts=knowing.texts,
             units=_plan_units(knowing, questions),
-            askings=[await _shared_question(knowing, resources, one) for one in questions],
+            askings=[
+                await _shared_question(knowing, resources, question) for question in questions
+            ],
             concurrency=workers_for(knowing.concurrency),
             stop=resources.new_stop(),
             answered=count,
         )
         ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
         knowing.close()
-        judge.spent, judge.was_interrupted = (
-            resources.usage.spent(Stage.JUDGE),
-            ended is UnjudgedCause.INTERRUPTED,
-        )
+        judge.spent = resources.usage.spent(Stage.JUDGE)
+        judge.was_interrupted = ended is UnjudgedCause.INTERRUPTED
         return judge
 
 
 async def _shared_question(
     factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
-    pool, identity, key = prepared.pool, factory.identity, prepared.key
+    pool = prepared.pool
+    identity = factory.identity
+    key = prepared.key
     guesses, _ = await factory.priors(resources, prepared.turn, pool)
     write, claims = await resources.judgment_access(pool.misses, key, identity)
     return SharedQuestion(
@@ -393,26 +403,28 @@ async def _shared_question(
 def _plan_units(
     factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]
 ) -> list[SharedUnit]:
-    known = factory.capability.context_tokens if factory.capability else None
+    context_tokens = factory.capability.context_tokens if factory.capability else None
     return plan_shared_units(
         factory.drafts,
-        [factory.packs(one.pool) for one in questions],
-        [turn_block(one.turn, sees=factory.settings.judge.sees) for one in questions],
-        most=factory.settings.batch.questions_a_call,
-        context_tokens=known
+        [factory.packs(question.pool) for question in questions],
+        [turn_block(question.turn, sees=factory.settings.judge.sees) for question in questions],
+        limit=factory.settings.batch.questions_a_call,
+        context_tokens=context_tokens
         or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
     )
 
 
-def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> JudgeEstimate:
+def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion]) -> JudgeEstimate:
     """Estimate judging these questions with shared packs, where the judge has them."""
     factory = parts.judge
     if not isinstance(factory, ModelJudgeFactory) or factory.drafts.layout is not QUESTIONS_LAYOUT:
-        return reduce(add, (factory.forecast(one.turn, one.pool) for one in some))
+        return reduce(
+            add, (factory.forecast(question.turn, question.pool) for question in questions)
+        )
     drafts = factory.drafts
-    texts = [turn_block(one.turn, sees=factory.settings.judge.sees) for one in some]
+    texts = [turn_block(question.turn, sees=factory.settings.judge.sees) for question in questions]
     calls = chars = output = 0
-    for unit in _plan_units(factory, some):
+    for unit in _plan_units(factory, questions):
         asks, memories = prompts_of_pack(drafts, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
         calls += asks
@@ -421,8 +433,10 @@ def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> J
         output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
     return replace(
-        price_work(factory, work, some[0].pool),
-        candidates=sum(len(one.pool.candidates) for one in some),
-        cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
-        to_judge=sum(len(one.pool.misses) for one in some),
+        price_work(factory, work, questions[0].pool),
+        candidates=sum(len(question.pool.candidates) for question in questions),
+        cached=sum(
+            len(question.pool.candidates) - len(question.pool.misses) for question in questions
+        ),
+        to_judge=sum(len(question.pool.misses) for question in questions),
     )

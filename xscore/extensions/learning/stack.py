@@ -86,12 +86,12 @@ class StackPart(Struct, frozen=True):
 def read_stack(store: Store) -> tuple[StackPart, ...]:
     """Return the stack of the indexed files, by topic: one part each, and others that other
     folders' manifests name."""
-    named, own = _named_in_manifests(store)
+    named, own_names = _named_in_manifests(store)
     importing = _importing_files(store.connection)
     by_topic: dict[str, list[tuple[tuple[bool, int, int], StackPart]]] = {}
     for rank, (package, (topic, value)) in enumerate(_known_packages().items()):
         importers: Collection[str] = importing.get(package, ())
-        if package in own or (package not in named and len(importers) < MIN_IMPORTS):
+        if package in own_names or (package not in named and len(importers) < MIN_IMPORTS):
             continue
         weight = (package in named, len(importers), -rank)
         part = StackPart(topic, value, tuple(sorted(importers)), named.get(package))
@@ -109,9 +109,9 @@ def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
     chosen = [best_first[0]]
     for part in best_first[1:]:
         is_elsewhere = part.manifest is not None and all(
-            part.manifest_folder != one.manifest_folder for one in chosen
+            part.manifest_folder != chosen_part.manifest_folder for chosen_part in chosen
         )
-        if is_elsewhere and all(part.value != one.value for one in chosen):
+        if is_elsewhere and all(part.value != chosen_part.value for chosen_part in chosen):
             chosen.append(replace(part, folder=part.manifest_folder or "the top folder"))
     return chosen
 
@@ -125,7 +125,7 @@ def note_stack(
     """
     project = draft.of_scope("project")
     noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
-    said = {  # by a person, or inferred from something else: a manifest takes the place of neither
+    taken = {  # by a person, or inferred from something else: a manifest takes the place of neither
         topic_of_key(memory.key)
         for memory in project
         if memory.key and memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
@@ -133,20 +133,22 @@ def note_stack(
     current = set[str]()
     for part in shown:
         memory = _stack_memory(part, draft)
-        if part.topic in said or memory.id in erased:
+        if part.topic in taken or memory.id in erased:
             continue
         current.add(memory.id)
         draft.seen[memory.id] = draft.now
-        known = draft.after.get(memory.id)
-        if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
+        earlier = draft.after.get(memory.id)
+        if earlier is None or earlier.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
             rivals = [
-                one
-                for one in noted
-                if one.key == memory.key and one.id != memory.id and one.status in LIVE
+                earlier_memory
+                for earlier_memory in noted
+                if earlier_memory.key == memory.key
+                and earlier_memory.id != memory.id
+                and earlier_memory.status in LIVE
             ]
-            if known is not None:  # feedback may have changed its confidence since: keep that
+            if earlier is not None:  # feedback may have changed its confidence since: keep that
                 memory = memory_writer.with_status(
-                    replace(known, superseded_by=""), MemoryStatus.ACTIVE
+                    replace(earlier, superseded_by=""), MemoryStatus.ACTIVE
                 )
             shown_by = (
                 [f"{part.manifest.path}:{part.manifest.start_line} names it"]
@@ -159,7 +161,7 @@ def note_stack(
                 ActionKind.INFER,
                 "project",
                 memory,
-                *(as_superseded(one, memory.id) for one in rivals),
+                *(as_superseded(rival, memory.id) for rival in rivals),
                 why=why,
             )
             draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
@@ -172,10 +174,10 @@ def note_stack(
 
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all memories that were removed."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,)
     )
-    return frozenset(id_ for (id_,) in found.fetchall())
+    return frozenset(id_ for (id_,) in rows.fetchall())
 
 
 def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
@@ -210,25 +212,27 @@ def _known_packages() -> Mapping[str, tuple[str, str]]:
 
 def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """Package -> importing files, tests included."""
-    found: dict[str, set[str]] = {}
+    files_by_name: dict[str, set[str]] = {}
     entities = read_with_bodies(connection, "path", _ENTITIES)
-    for path, imported in {
-        (path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())
-    }:
+    imports = set[tuple[str, str]]()
+    for path, attrs, *_ in entities:
+        imports.update((path, imported) for imported in json.loads(attrs).get("imports", ()))
+    for path, imported in imports:
         if _ASIDE.search(path):
             continue
         module = str(imported).partition(":")[0]
         parts = module.split("/")
         package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]
-        found.setdefault(_normalized(package), set()).add(path)
-    return found
+        files_by_name.setdefault(_normalized(package), set()).add(path)
+    return files_by_name
 
 
 def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
     """Return known packages with the line that names them, and the project's own package names."""
     listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
     manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
-    named, own = dict[str, Citation](), set[str]()
+    named = dict[str, Citation]()
+    own_names = set[str]()
     with opened_folder(store.root.path) as top:
         for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
             try:
@@ -236,13 +240,13 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
                     "utf-8"
                 )
                 packages, name = _read_manifest(path, text)
-                own.add(name)
+                own_names.add(name)
                 for package in packages & _known_packages().keys() - named.keys():
                     line = _line_naming(package, text)
                     named[package] = parse_citation(store.root, f"{path}:{line}" if line else path)
             except (FileRefused, OSError, ValueError, RecursionError, UsageError):
                 continue  # a manifest that cannot be read shows nothing
-    return named, own
+    return named, own_names
 
 
 def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
@@ -261,7 +265,8 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
             manager,
             *(_normalized(name) for group in groups for name in _table(root.get(group))),
         }, str(root.get("name", ""))
-    project, tools = _table(root.get("project")), _table(root.get("tool"))
+    project = _table(root.get("project"))
+    tools = _table(root.get("tool"))
     poetry = _table(tools.get("poetry"))
     lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
     lists += [
@@ -270,9 +275,14 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     ]
     tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
     tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
-    found = {_normalized(name) for table in tables for name in _table(table)}
-    found |= {name for each in lists if isinstance(each, list) for name in _requirements(each)}
-    return found, _normalized(str(project.get("name") or poetry.get("name") or ""))
+    names = {_normalized(name) for table in tables for name in _table(table)}
+    names |= {
+        name
+        for requirements in lists
+        if isinstance(requirements, list)
+        for name in _requirements(requirements)
+    }
+    return names, _normalized(str(project.get("name") or poetry.get("name") or ""))
 
 
 def _requirements(lines: Collection[object]) -> Iterator[str]:

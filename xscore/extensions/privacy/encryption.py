@@ -194,10 +194,10 @@ def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
 
 
-def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
+def _take_its_place(copy: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
     """Replace the old file by the new one, then overwrite the old one, so that no waiting process
     can use it."""
-    target, connection = made
+    target, connection = copy
     with closing(connection):
         try:
             os.link(path, former)

@@ -134,7 +134,9 @@ def erase_memories(
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
     scrubbed = [
-        scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)
+        scrub_database(connection, timeout_s=timeout_s)
+        for connection in connections
+        if needs_scrubbing(connection)
     ]
     for source in store.copied_stores():
         # Another process may have copied it again while it was still here.
@@ -163,20 +165,21 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
     if user is None:
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
-    own = plan_erasure(
+    plan = plan_erasure(
         store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said
     )
     return [
-        (store.connection, own),
-        (user, plan_erasure(user, ids, texts=own.said, turn_keys=own.turn_keys)),
+        (store.connection, plan),
+        (user, plan_erasure(user, ids, texts=plan.said, turn_keys=plan.turn_keys)),
     ]
 
 
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
     """Remove the user store's observations of this repository's memories."""
-    project, own = project_pseudonym(store.store_id), parts[0][1]
+    project = project_pseudonym(store.store_id)
+    plan = parts[0][1]
     return Counter(
-        observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:])
+        observations=sum(remove_observations(user, plan, project=project) for user, _ in parts[1:])
     )
 
 
@@ -209,7 +212,9 @@ def _erase_from_copies(store: Store, parts: _Parts) -> None:
 
 
 def _observed_lines(parts: _Parts) -> frozenset[str]:
-    return searchable_lines(each.value for user, _ in parts[1:] for each in list_observations(user))
+    return searchable_lines(
+        observation.value for user, _ in parts[1:] for observation in list_observations(user)
+    )
 
 
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
@@ -276,10 +281,10 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
 
     lines: of `erased_lines`, asked before the erasure.
     """
-    wanted = frozenset(lines)
+    searched = frozenset(lines)
     connections = store.connections()
     kept = set[str]().union(
-        *(lines_still_stored(connection, wanted, tasks=True) for connection in connections)
+        *(lines_still_stored(connection, searched, tasks=True) for connection in connections)
     )
     databases = {store.path: store.connection}
     user = store.user_connection()
@@ -294,27 +299,27 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
                     closing(stated_copy.open_copy(copy, source.keys))
                 )
         files |= {file for path in databases for file in database_files(path)}
-        found = {str(file) for file in search_files(sorted(files), wanted - kept)}
+        remaining = {str(file) for file in search_files(sorted(files), searched - kept)}
         encrypted = {
-            path: one
-            for path, one in databases.items()
+            path: database
+            for path, database in databases.items()
             if sqlite_drivers.read_note(path) is not None
         }
-        found |= {
+        remaining |= {
             str(path)
-            for path, one in encrypted.items()
-            if _has_row_with(one, LineMatcher(wanted - kept))
+            for path, database in encrypted.items()
+            if _has_row_with(database, LineMatcher(searched - kept))
         }
     is_empty = not any(map(needs_scrubbing, connections))
     return ErasureProof(
-        lines=len(wanted - kept),
+        lines=len(searched - kept),
         still_said=len(kept),
         files=len(files),
         encrypted=len(encrypted),
-        found_in=tuple(sorted(found)),
+        found_in=tuple(sorted(remaining)),
         journal_is_empty=is_empty,
         user_store_searched=store.user_data_dir is not None,
-        holds=is_empty and not found and bool(wanted),
+        holds=is_empty and not remaining and bool(searched),
     )
 
 

@@ -121,7 +121,8 @@ def plan_erasure(
     named = read_removable(connection, ids) | _exchanges(
         connection, set(deleted_turns) - asked_again
     )
-    found, turns = dict(named), set(deleted_turns) - asked_again
+    memories = dict(named)
+    turns = set(deleted_turns) - asked_again
     threads = _column(connection, _TURN_THREADS, deleted_turns)
     used = connection.execute(_USED).fetchall()
     fresh = set(named) | set(other_store_ids)
@@ -134,45 +135,45 @@ def plan_erasure(
         )
         turns |= affected
         new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
-        new |= _failures(connection, found)
-        fresh = new.keys() - found.keys()
-        found |= new
+        new |= _failures(connection, memories)
+        fresh = new.keys() - memories.keys()
+        memories |= new
     erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
-    asked = tuple(
+    turn_texts = tuple(
         text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
     )
-    said = tuple(map(_text_of, found.values()))
-    lines = searchable_lines([*texts, *said])
-    lines -= lines_still_stored(connection, lines, but=found)
-    tasks = searchable_lines(asked)
+    erased_texts = tuple(map(_text_of, memories.values()))
+    lines = searchable_lines([*texts, *erased_texts])
+    lines -= lines_still_stored(connection, lines, but=memories)
+    tasks = searchable_lines(turn_texts)
     tasks -= lines_still_stored(
-        connection, tasks, but={*found, *erased_tasks, *threads}, tasks=True
+        connection, tasks, but={*memories, *erased_tasks, *threads}, tasks=True
     )
     only_asked_there = _column(connection, _ONLY_ASKED_THERE, erased_tasks, erased_tasks)
     return ErasurePlan(
-        memories=found,
-        dependents=frozenset(found.keys() - named.keys()),
+        memories=memories,
+        dependents=frozenset(memories.keys() - named.keys()),
         turns=frozenset(turns).union(deleted_turns),
         erased_tasks=frozenset(erased_tasks),
         deleted_turns=frozenset(deleted_turns),
         threads=frozenset(threads),
-        predecessors=_predecessors(connection, found),
+        predecessors=_predecessors(connection, memories),
         other_store_ids=frozenset(other_store_ids),
         turn_keys=frozenset(only_asked_there).union(turn_keys),
-        said=said + asked,
+        said=erased_texts + turn_texts,
         lines=LineMatcher(lines | tasks),
     )
 
 
 def _text_of(memory: Memory) -> str:
-    more = memory.particulars
+    details = memory.particulars
     parts = [
         memory.title,
         memory.card,
         memory.text,
-        more.rationale,
-        *more.alternatives,
-        more.resolution,
+        details.rationale,
+        *details.alternatives,
+        details.resolution,
         memory.entity,
     ]
     return "\n".join(parts)
@@ -188,8 +189,8 @@ def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str
     """Return the exchanges that the answers of these turns became."""
     of_turns = f"key IN (SELECT turn_key FROM turn WHERE id {IN_JSON_LIST})"
     where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND {of_turns}"
-    found = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
-    return {memory.id: memory for memory in found}
+    exchanges = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
+    return {memory.id: memory for memory in exchanges}
 
 
 def _summaries(
@@ -209,8 +210,9 @@ def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, M
 
 
 def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
-    found, fresh = set[str](), set(going)
+    predecessors = set[str]()
+    fresh = set(going)
     while fresh:
-        fresh = _column(connection, _SUPERSEDED_BY, fresh) - found
-        found |= fresh
-    return tuple(sorted(found - set(going)))
+        fresh = _column(connection, _SUPERSEDED_BY, fresh) - predecessors
+        predecessors |= fresh
+    return tuple(sorted(predecessors - set(going)))

@@ -90,18 +90,18 @@ def remove_observations(
 def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     """Remove the reasons given for erased questions, and those of other judgments that quote an
     erased line."""
-    asked = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
+    queries = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
     rows = connection.execute(_REASONS).fetchall() if plan.lines else []
     quoting = [row for row in rows if plan.lines.found_in(row[2])]
     gone = sum(
         connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount
-        for row in asked
+        for row in queries
     )
     gone += connection.executemany(
         "DELETE FROM reason WHERE query_id = ? AND content_id = ?", [row[:2] for row in quoting]
     ).rowcount
     owe_erasure(
-        connection, plan, [*((*row[1:], "") for row in asked), *(row[3:] for row in quoting)]
+        connection, plan, [*((*row[1:], "") for row in queries), *(row[3:] for row in quoting)]
     )
     return gone
 
@@ -121,14 +121,16 @@ def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
     """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as
     tombstones do."""
-    asked = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
-    for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
-        context = json.loads(known)
-        own = {context.get("file"), *context.get("recent", ())}
-        paths = [path for path in context.get("paths", ()) if path in own or path in task]
+    query = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
+    for turn, task, stored_context in connection.execute(
+        query, (json.dumps(list(turns)),)
+    ).fetchall():
+        context = json.loads(stored_context)
+        own_paths = {context.get("file"), *context.get("recent", ())}
+        paths = [path for path in context.get("paths", ()) if path in own_paths or path in task]
         if paths != context.get("paths", []):
-            told = json.dumps(context | {"paths": paths}, ensure_ascii=False)
-            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (told, turn))
+            blanked = json.dumps(context | {"paths": paths}, ensure_ascii=False)
+            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (blanked, turn))
 
 
 def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
@@ -150,12 +152,12 @@ def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     connection.executemany(
         "UPDATE session SET active_task = '' WHERE thread = ?", named + mentioned
     )
-    again = [
+    quoting = [
         thread
         for thread in gone
         if plan.lines.found_in(save_session_summary(connection, *thread).text)
     ]
-    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", again)
+    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", quoting)
     return len(gone)
 
 
@@ -167,10 +169,13 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     rows = connection.execute(
         "SELECT id, subject, payload FROM event WHERE payload <> '{}'"
     ).fetchall()
-    ids, clean = plan.ids, _cleaner(plan, drops=True)
-    told = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
+    ids = plan.ids
+    clean = _cleaner(plan, drops=True)
+    events = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
     gone = [
-        (event,) for event, subject, payload in told if subject in ids or clean(payload) != payload
+        (event,)
+        for event, subject, payload in events
+        if subject in ids or clean(payload) != payload
     ]
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
@@ -270,7 +275,8 @@ def owe_erasure(
     for *turn, content in judgments:
         by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
     turns = tuple(
-        (*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items())
+        (*turn, () if "" in contents_of_turn else tuple(sorted(contents_of_turn)))
+        for turn, contents_of_turn in sorted(by_turn.items())
     )
     new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
     if not (new.contents or new.turns):
@@ -310,13 +316,16 @@ def settle_owed_erasures(
     verify: ask again and count what is left.
     here_only: ask no server, and drop what is owed.
     """
-    owed, done = owed_erasures(connection), list[ServerErasure]()
+    owed = owed_erasures(connection)
+    done = list[ServerErasure]()
     if here_only:
         done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
     elif owed:
         (erase,) = extension.implementations("erase_shared", settings)
         done = asyncio.run(erase(settings.shared, owed, verify=verify))
-    settled = [one.server for one in done if here_only or not one.problem]
+    settled = [
+        asked_server.server for asked_server in done if here_only or not asked_server.problem
+    ]
     connection.executemany(
         "DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled]
     )

@@ -103,9 +103,9 @@ def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:
     )
 
 
-def finite(told: float | str | bytes) -> float:
+def finite(value: float | str | bytes) -> float:
     """Parse a number. Raises ValueError if it is not finite."""
-    number = float(told)
+    number = float(value)
     if not isfinite(number):
         raise ValueError(f"{number} is not a finite number")
     return number
@@ -133,13 +133,13 @@ def decode_judgments(
     try:
         rows = [(content, *json.loads(text)) for content, text in entries]
         checksums = judgment_checksums(turn_checksum(*names), rows)
-        found = []
-        for (content, score, prior, pack, position, reason, told), checksum in zip(
+        judgments = []
+        for (content, score, prior, pack, position, reason, model), checksum in zip(
             rows, checksums, strict=True
         ):
-            if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != told:
+            if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != model:
                 raise ValueError("a judgment does not fit its checksum")
-            found.append(Judgment(content, score, reason, pack, position, prior))
+            judgments.append(Judgment(content, score, reason, pack, position, prior))
     except (*BAD_ANSWER, struct.error) as error:
         raise StoreDamaged(
             f"what the shared server holds of a turn is damaged: {error}",
@@ -148,7 +148,7 @@ def decode_judgments(
                 " touched."
             ),
         ) from error
-    return {judgment.content_hash: judgment for judgment in found}
+    return {judgment.content_hash: judgment for judgment in judgments}
 
 
 def _bucket_capacity(per_minute: float) -> float:
@@ -218,11 +218,11 @@ class SharedServer:
                 (contents[place - 1], entry)
                 for place, entry in zip(places or (), entries or (), strict=True)
             ]
-            known = decode_judgments(names, judged)
+            judgments = decode_judgments(names, judged)
             return [
                 ClaimResult(
                     _STATES[letter],
-                    {content: known[content] for content in pack if content in known},
+                    {content: judgments[content] for content in pack if content in judgments},
                 )
                 for letter, pack in zip(letters, packs, strict=True)
             ]
