@@ -167,7 +167,9 @@ def _fill_margin(answer: Answer) -> float:
     from xscore.pipeline.composition import FILL  # only for a ranking by words
     from xscore.scorer.mentions import is_question
 
-    return FILL.best_within if is_question(answer.task) else FILL.told_within
+    if is_question(answer.task):
+        return FILL.best_within
+    return FILL.told_within
 
 
 def _cut(answer: Answer) -> str:
@@ -272,7 +274,9 @@ def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
     rest = ""
     if len(misses) > MISSES_SHOWN:
         rest = f" and {len(misses) - MISSES_SHOWN} more"
-    return faint(f"{label}: {names}{rest} ({way})") if misses else ""
+    if misses:
+        return faint(f"{label}: {names}{rest} ({way})")
+    return ""
 
 
 def render_absent_reasons(answer: Answer) -> str:
@@ -417,7 +421,9 @@ def _assumption(answer: Answer) -> str:
     if answer.primary and answer.primary_usage and answer.primary_usage.attempts:
         assumed.add(answer.primary.assumed_price)
     words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
-    return f" ({', '.join(words)})" if words else ""
+    if words:
+        return f" ({', '.join(words)})"
+    return ""
 
 
 def _took(latency: Latency) -> str:
@@ -444,7 +450,9 @@ def _tokens(used: Usage) -> list[str]:
 
 def _parts(*counts: tuple[int, str]) -> str:
     shown = [f"{format_tokens(count)} {kind}" for count, kind in counts if count]
-    return f" ({', '.join(shown)})" if shown else ""
+    if shown:
+        return f" ({', '.join(shown)})"
+    return ""
 
 
 def _name(memory: Selected) -> str:
@@ -461,11 +469,15 @@ def _place(memory: Selected) -> str:
 
 
 def _score(memory: Selected) -> str:
-    return f"~{memory.score_text}" if memory.below_threshold else memory.score_text
+    if memory.below_threshold:
+        return f"~{memory.score_text}"
+    return memory.score_text
 
 
 def _below(memory: Selected) -> str:
-    return f" (below {memory.threshold:g})" if memory.below_threshold else ""
+    if memory.below_threshold:
+        return f" (below {memory.threshold:g})"
+    return ""
 
 
 def _one_line_entry(memory: Selected) -> str:
@@ -493,4 +505,6 @@ def _entry(memory: Selected) -> list[str]:
     why = (
         f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
     )
-    return [head, faint(f"{_INDENT}{why}")] if why else [head]
+    if why:
+        return [head, faint(f"{_INDENT}{why}")]
+    return [head]

@@ -49,7 +49,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
             write_stderr(error.format_message())
             return error.exit_code
         case click.ClickException():
-            context = error.ctx if isinstance(error, click.UsageError) else None
+            context = None
+            if isinstance(error, click.UsageError):
+                context = error.ctx
             hint = f"See `{context.command_path} --help`." if context else ""
             return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
     if verbose:
@@ -92,7 +94,9 @@ def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> in
 def find_xscore_error(error: BaseException) -> XscoreError | None:
     """Return the error of ours that this is, or that a group holds; None for a bug."""
     if isinstance(error, XscoreError):
-        return error if type(error) is not XscoreError else None
+        if type(error) is not XscoreError:
+            return error
+        return None
     if isinstance(error, BaseExceptionGroup):
         return next(
             (inner for inner in map(find_xscore_error, error.exceptions) if inner is not None), None

@@ -117,7 +117,9 @@ def list_history(
             )
     if not (limit or terminal.as_json) and len(shown) < len(listed.turns):
         terminal.note(f"the newest {limit_shown}; `--limit N` or `--last 7d` shows more")
-    return NothingMatched.exit_code if (grep or has_others) and not shown else 0
+    if (grep or has_others) and not shown:
+        return NothingMatched.exit_code
+    return 0
 
 
 def _describe_empty(grep: str, *, has_others: bool) -> str:
@@ -196,7 +198,9 @@ def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
         now = store.clock()
         past = past_turn(store.connection, turn_id)
         assert past is not None
-        turn_calls = calls_of_turn(store.connection, turn_id) if calls else None
+        turn_calls = None
+        if calls:
+            turn_calls = calls_of_turn(store.connection, turn_id)
         if not past.receipt and turn_calls is None:
             raise _missing_receipt(load_listed_turn(store.connection, turn_id, now=now))
     if flags.terminal.as_json:

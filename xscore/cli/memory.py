@@ -293,7 +293,9 @@ def update_memory(
             fixed = resolve_failure(store, memory_id, _read_text(fix))
             flags.terminal.print_result(failure_json(fixed), render_failure(fixed))
             return
-        spans = _read_citations(store, tuple(filter(None, cite))) if cite else None
+        spans = None
+        if cite:
+            spans = _read_citations(store, tuple(filter(None, cite)))
         changed = remembering.update_memory(store, memory_id, change, citations=spans)
         print_remembered(store, changed, flags.terminal)
 
@@ -363,7 +365,9 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
             f"{len(memories) - len(shown):,} {which} ones are not shown: `--limit {len(memories)}`"
             " shows all"
         )
-    return NothingMatched.exit_code if is_filtered and not memories else 0
+    if is_filtered and not memories:
+        return NothingMatched.exit_code
+    return 0
 
 
 def _memories_json(store: "Store", memories: "Sequence[Memory]") -> dict[str, Any]:

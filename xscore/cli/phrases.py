@@ -67,7 +67,9 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
     sent = "the chosen memories"
     if judging_host:
         sent = counted(judge.to_judge, "memory", "memories")
-    sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
+    sends = "nothing"
+    if hosts:
+        sends = f"{sent} to {one_line(', '.join(hosts))}"
     calls = judge.calls + (1 if estimate.primary else 0)
     took = f" {describe_seconds(judge)}," if judge.calls else ""
     lines = [
@@ -136,7 +138,9 @@ def describe_tokens(tokens_in: int, tokens_out: int) -> str:
 
 def format_maximum(usd: Decimal | None) -> str:
     """Format an upper bound: `at most $0.099`, or `$0`."""
-    return f"at most {format_dollars(usd)}" if usd else format_dollars(usd)
+    if usd:
+        return f"at most {format_dollars(usd)}"
+    return format_dollars(usd)
 
 
 def format_total(estimate: Estimate) -> str:
@@ -212,7 +216,9 @@ def format_age(then: float, now: float) -> str:
 
 def format_branch(branch: str) -> str:
     """`branch feat/x, `; empty where there is no git."""
-    return f"branch {one_line(branch)}, " if branch else ""
+    if branch:
+        return f"branch {one_line(branch)}, "
+    return ""
 
 
 def quote_task(task: str) -> str:

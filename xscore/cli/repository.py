@@ -402,7 +402,9 @@ def _without_credentials(text: str) -> str:
 
 def _without_user(match: re.Match[str]) -> str:
     user, at, rest = match[0].rpartition("@")
-    return f"://…@{rest}" if user and at else match[0]
+    if user and at:
+        return f"://…@{rest}"
+    return match[0]
 
 
 def format_setting(value: object) -> str:

@@ -34,7 +34,9 @@ def show_session(flags: Flags) -> None:
     with opened_store(flags, make=False) as store:
         session = current_session(store)
         now = store.clock()
-        summary = summarise_session(store.connection, session.thread) if session else None
+        summary = None
+        if session:
+            summary = summarise_session(store.connection, session.thread)
     if session is None or summary is None:
         none = 'There is no working session on this branch yet; `xscore ask "…"` begins one.'
         flags.terminal.print_result({"session": None}, "", none=none)

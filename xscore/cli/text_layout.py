@@ -62,7 +62,9 @@ def render_table(
     """
     table = [heads, *rows] if heads else rows
     widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
-    over = sum(widths) + 2 * (len(widths) - 1) - width if width is not None else 0
+    over = 0
+    if width is not None:
+        over = sum(widths) + 2 * (len(widths) - 1) - width
     texts = [at for at in range(len(widths)) if not heads or heads[at] not in right]
     if over > 0 and texts:
         widest = max(texts, key=lambda at: widths[at])

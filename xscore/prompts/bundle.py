@@ -346,7 +346,9 @@ def _shown(entry: BundleEntry) -> str:
         "Resolved by": details.resolution,
     }
     lines = [f"{name}: {words}" for name, words in beside.items() if words and words not in text]
-    return "\n".join([text, *lines]) if lines else text
+    if lines:
+        return "\n".join([text, *lines])
+    return text
 
 
 def _size(text: str, included: Sequence[BundlePiece]) -> int:

@@ -78,7 +78,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
     lines = ""
     if memory.start_line:
         lines = f" lines {memory.start_line}-{memory.end_line}"
-    below = " (~ below the threshold)" if piece.entry.below_threshold else ""
+    below = ""
+    if piece.entry.below_threshold:
+        below = " (~ below the threshold)"
     why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
@@ -94,7 +96,9 @@ def _header_block(piece: BundlePiece) -> list[str]:
 
 
 def _text_block(piece: BundlePiece) -> str:
-    language = piece.memory.language if piece.memory.kind in CODE_KINDS else "text"
+    language = "text"
+    if piece.memory.kind in CODE_KINDS:
+        language = piece.memory.language
     return _markdown_block(piece.text.strip("\n"), language)
 
 

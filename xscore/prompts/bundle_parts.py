@@ -78,7 +78,9 @@ class BundleEntry(Struct, frozen=True):
     @property
     def score(self) -> float:
         """Its final score; 0 for a detail."""
-        return self.ranked.score if self.ranked else 0.0
+        if self.ranked:
+            return self.ranked.score
+        return 0.0
 
     @property
     def section(self) -> Section:
@@ -160,7 +162,9 @@ class BundlePiece(Struct, frozen=True):
     @property
     def score(self) -> float | None:
         """Its final score; None for a detail of a summary."""
-        return self.entry.ranked.score if self.entry.ranked else None
+        if self.entry.ranked:
+            return self.entry.ranked.score
+        return None
 
 
 class BundleLayout(Struct, frozen=True):
@@ -239,7 +243,9 @@ def piece_heading(piece: BundlePiece) -> str:
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(
         title
     )
-    return "" if repeats else escape_tags(memory.title or memory.entity)
+    if repeats:
+        return ""
+    return escape_tags(memory.title or memory.entity)
 
 
 def _ids(ids: Sequence[str]) -> str:
@@ -325,4 +331,6 @@ def _author(memory: Memory, default: str) -> str:
 def _spans(changed: tuple[Citation, ...]) -> str:
     named = [f"{span.path}:{span.start_line}-{span.end_line}" for span in changed[:MAX_NAMED_SPANS]]
     unnamed = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
-    return " in " + ", ".join([*named, *unnamed]) if named else ""
+    if named:
+        return " in " + ", ".join([*named, *unnamed])
+    return ""

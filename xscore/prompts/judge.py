@@ -170,7 +170,9 @@ def make_judging_request(
 
 def _asked(count: int, reasons_from: float) -> str:
     lowest = ceil(reasons_from * 100)
-    which = f"every id scored {lowest} or more" if lowest > 0 else "every id"
+    which = "every id"
+    if lowest > 0:
+        which = f"every id scored {lowest} or more"
     return f"Score all {count} memories for this turn. Give a reason for {which}."
 
 
@@ -201,7 +203,9 @@ def question_names(size: int) -> tuple[str, ...]:
 def question_text(entry: PackEntry, statement: str) -> str:
     """Render the question about one memory: a statement, and the memory as data within its
     fence."""
-    name = f' name="{escape_attribute(entry.entity)}"' if entry.entity else ""
+    name = ""
+    if entry.entity:
+        name = f' name="{escape_attribute(entry.entity)}"'
     head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}>'
     return f"{statement}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
@@ -209,7 +213,9 @@ def question_text(entry: PackEntry, statement: str) -> str:
 @lru_cache(maxsize=1024)
 def _place(path: str) -> str:
     """Return the attribute that names the file; memories of one file come one after another."""
-    return f' path="{escape_attribute(path)}"' if path else ""
+    if path:
+        return f' path="{escape_attribute(path)}"'
+    return ""
 
 
 def decision_request(

@@ -117,7 +117,9 @@ def _repeated_chars(judgments: int, questions: int, frame: int, prompt_size: int
 
 def _asked(memories: int, questions: int, reasons_from: float) -> str:
     lowest = ceil(reasons_from * 100)
-    which = f"every score of {lowest} or more" if lowest > 0 else "every score"
+    which = "every score"
+    if lowest > 0:
+        which = f"every score of {lowest} or more"
     of = "the question" if questions == 1 else f"each of the {questions} questions"
     return (
         f"Score all {memories} memories for {of}: {memories * questions} scores. Give a reason for"

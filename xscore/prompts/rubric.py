@@ -54,12 +54,16 @@ class Rubric(Struct, frozen=True):
     def best_level(self) -> str:
         """The name of the highest level of a rating; the others have the same names in every
         rubric."""
-        return "exact" if self.is_general else "edited"
+        if self.is_general:
+            return "exact"
+        return "edited"
 
     def version(self, form: DecisionForm | None = None) -> str:
         """Return what identifies this text and the layout around it."""
         if not self.is_general:
-            return f"{DECISION_VERSION}/{form.value}" if form else PROMPT_VERSION
+            if form:
+                return f"{DECISION_VERSION}/{form.value}"
+            return PROMPT_VERSION
         own_part = f"+{digest(self.own)}" if self.own else ""
         if form:
             return f"{GENERAL_VERSION}/{form.value}{own_part}"

@@ -23,7 +23,9 @@ def about_block(turn: Turn) -> str:
     """Render what else a task is about, a line each; empty if there is nothing."""
     lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
     shown = escape_tags(shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context")
-    return f"<current_context>\n{shown}\n</current_context>" if lines else ""
+    if lines:
+        return f"<current_context>\n{shown}\n</current_context>"
+    return ""
 
 
 def turn_block(turn: Turn, *, sees: str = "task") -> str:

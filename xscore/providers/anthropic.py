@@ -147,7 +147,9 @@ class AnthropicProvider(WireProvider):
         self, request: Request, capability: Capability, refusal: object
     ) -> Capability | None:
         """Ask without the schema where this error object names it; None: it does not."""
-        message = refusal.get("message") if isinstance(refusal, Mapping) else None
+        message = None
+        if isinstance(refusal, Mapping):
+            message = refusal.get("message")
         if (
             capability.reply_form is not ReplyForm.JSON_SCHEMA
             or not request.reply_ids

@@ -81,7 +81,9 @@ class HostConnection:
 
     def headers(self) -> dict[str, str]:
         """Return the authentication headers."""
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        if self.key:
+            return {"Authorization": f"Bearer {self.key}"}
+        return {}
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
         """Return the limits a minute that a reply's headers state; where a host counts by the day,

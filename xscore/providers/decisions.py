@@ -198,7 +198,9 @@ class _JsonObject(dict[str, Any]):
 
 
 def _repeated(decoded: object) -> frozenset[str]:
-    return decoded.repeated if isinstance(decoded, _JsonObject) else frozenset()
+    if isinstance(decoded, _JsonObject):
+        return decoded.repeated
+    return frozenset()
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_JsonObject.of)
@@ -281,7 +283,9 @@ def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
         for value in values
         if _is_probability(value) and isinstance(value, int | float)
     ]
-    return shares if len(shares) == len(levels_given) == len(levels) else None
+    if len(shares) == len(levels_given) == len(levels):
+        return shares
+    return None
 
 
 def _is_name(value: object) -> TypeGuard[str]:

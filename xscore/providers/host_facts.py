@@ -97,7 +97,9 @@ def make_completion(
     request = call.request
     if usage is not None and request is not None:
         # It may be read once a question.
-        times_read = max(1, len(request.reply_ids)) if request.decision else 1
+        times_read = 1
+        if request.decision:
+            times_read = max(1, len(request.reply_ids))
         prompt_bytes = size(*call.prompt) * times_read
         if is_excessive(
             usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens
@@ -153,19 +155,25 @@ def whole_input(stated: int, cached: int, *, expected: int = 0) -> int:
         return stated + cached
     least = MIN_SEEN_SHARE * expected
     highest = expected / MIN_SEEN_SHARE
-    return stated + cached if stated < least <= stated + cached <= highest else stated
+    if stated < least <= stated + cached <= highest:
+        return stated + cached
+    return stated
 
 
 def header_count(value: str | None) -> int | None:
     """Return a limit stated in a header; None if invalid or 0."""
     is_number = value is not None and len(value) <= len(str(MAX_COUNT)) and value.isdecimal()
-    return int(value) or None if value and is_number else None
+    if value and is_number:
+        return int(value) or None
+    return None
 
 
 def sub_object(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the object under this name, empty where there is none."""
     inner = parent.get(name)
-    return inner if isinstance(inner, Mapping) else {}
+    if isinstance(inner, Mapping):
+        return inner
+    return {}
 
 
 class PromptCount(Struct, frozen=True):

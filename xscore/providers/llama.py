@@ -230,4 +230,6 @@ def yes_share(reply: Mapping[str, Any]) -> float | None:
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return None
     total = chances["yes"] + chances["no"]
-    return chances["yes"] / total if total > 0 and math.isfinite(total) else None
+    if total > 0 and math.isfinite(total):
+        return chances["yes"] / total
+    return None

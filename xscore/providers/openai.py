@@ -251,7 +251,9 @@ def _first_choice(reply: Mapping[str, Any], call: CallContext) -> Mapping[str, A
     """Return the first choice; raise the error that the reply or the choice carries instead."""
     OPENAI.raise_inner(reply.get("error"), call)
     choices = reply.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = None
+    if isinstance(choices, list) and choices:
+        choice = choices[0]
     if not isinstance(choice, Mapping):
         raise OPENAI.unreadable("a JSON object without choices", call)
     OPENAI.raise_inner(choice.get("error"), call)

@@ -55,7 +55,9 @@ class TableModel(NamedTuple):
 
 
 def _own_table(provider: str) -> str:
-    return provider if provider in PRICED_APART else ""
+    if provider in PRICED_APART:
+        return provider
+    return ""
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
@@ -120,7 +122,9 @@ class PriceList(Struct, frozen=True):
         table_model = find_table_model(
             model, "" if assumed == "vendor" else host, _own_table(provider)
         )
-        return f"{table_model.vendor}/{table_model.info.id}" if table_model else ""
+        if table_model:
+            return f"{table_model.vendor}/{table_model.info.id}"
+        return ""
 
     def batch(
         self, model: str, host: str, usage: Usage, *, at: float | None = None
@@ -161,7 +165,9 @@ def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPri
             return "vendor"
         return ""
     if rule == "auto":
-        return "vendor" if sold_model(model) else "free"
+        if sold_model(model):
+            return "vendor"
+        return "free"
     return rule
 
 
@@ -191,7 +197,7 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
         return None
     if not _is_whole_name(vendor.api_pattern, url):
         return None
-    return TableModel(str(vendor.id), info, any(info is model for model in vendor.models))
+    return TableModel(str(vendor.id), info, any(info is offered for offered in vendor.models))
 
 
 def vendor_by_price_table(model: str) -> str:
@@ -272,7 +278,9 @@ def _band(prices: Any, above: int) -> PriceBand:
 def _not_known(usage: Usage) -> Decimal | None:
     """Price what the table states no price for: only a call that was not made is known to cost
     nothing."""
-    return None if usage.input_tokens or usage.output_tokens else Decimal(0)
+    if usage.input_tokens or usage.output_tokens:
+        return None
+    return Decimal(0)
 
 
 def _is_batch(variant: Any, when: datetime) -> bool:
@@ -286,8 +294,8 @@ def _is_whole_name(pattern: str, url: str) -> bool:
     the last label)."""
     match = re.match(pattern, url)
     rest = url[match.end() :] if match else "."
-    if match and match.group().endswith("."):
-        rest = rest[rest.index("/") :] if "." not in rest.split("/")[0] else rest
+    if match and match.group().endswith(".") and "." not in rest.split("/")[0]:
+        rest = rest[rest.index("/") :]
     return not rest or rest[0] in "/:" or url[len(url) - len(rest) - 1] == "/"
 
 
@@ -341,7 +349,9 @@ def _one_prompt_each(
         output_tokens=-(-(plain.output_tokens + further * REPLY_FRAME) // request.candidates),
     )
     first_usd = price_of(provider, request.model, host, alone)
-    return None if first_usd is None else first_usd * request.candidates
+    if first_usd is None:
+        return None
+    return first_usd * request.candidates
 
 
 def cost_upper_bound(

@@ -53,9 +53,10 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
         return ERROR_BYTES
     if tokens is None:
         return LISTING_BYTES
-    token_bytes = (
-        STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
-    )
+    if "text/event-stream" in content_type:
+        token_bytes = STREAMED_BYTES_PER_TOKEN
+    else:
+        token_bytes = BYTES_PER_TOKEN
     return max(MIN_BYTES, token_bytes * tokens)
 
 

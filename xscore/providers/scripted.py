@@ -254,7 +254,9 @@ class ScriptedProvider:
     def _judge(self, memory: ShownMemory, turn: str) -> tuple[float, str]:
         if self._score is not None:
             score = self._score(memory, turn)
-            return score if isinstance(score, tuple) else (score, "scripted")
+            if isinstance(score, tuple):
+                return score
+            return (score, "scripted")
         rule = self._rule(memory, turn)
         if rule is None:
             return (self.script.default, "no rule fits")

@@ -67,7 +67,9 @@ class ModelSpec(Struct, frozen=True):
         return self.provider in DECISION_HOSTS
 
     def __str__(self) -> str:
-        return f"{self.provider}:{self.model}" if self.model else self.provider
+        if self.model:
+            return f"{self.provider}:{self.model}"
+        return self.provider
 
 
 def parse_model_spec(text: str) -> ModelSpec:
@@ -166,7 +168,9 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
     if provider in DECISION_HOSTS and provider != "llama":
         return decision_access(provider, settings)
     name = "openai" if provider == CHAT_OF_OPENAI else provider
-    return vendor_access(settings, name) if name in VENDORS else None
+    if name in VENDORS:
+        return vendor_access(settings, name)
+    return None
 
 
 async def import_sdk(vendor: str) -> None:

@@ -52,7 +52,9 @@ class Route(Struct, frozen=True):
     @property
     def proxy_host(self) -> str:
         """The proxy's `name[:port]`, fit to be shown; empty where there is none."""
-        return urlsplit(self.proxy).netloc.rpartition("@")[2] if self.proxy else ""
+        if self.proxy:
+            return urlsplit(self.proxy).netloc.rpartition("@")[2]
+        return ""
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound

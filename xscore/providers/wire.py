@@ -351,7 +351,9 @@ def prompt_content(
     stable = "\n\n".join(request.content[: request.stable_parts])
     rest = "\n\n".join(request.content[request.stable_parts :])
     parts = [{"type": "text", "text": stable, **mark}]
-    return [*parts, {"type": "text", "text": "\n\n" + rest}] if rest else parts
+    if rest:
+        return [*parts, {"type": "text", "text": "\n\n" + rest}]
+    return parts
 
 
 SCORE_MAX = 100

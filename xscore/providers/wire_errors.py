@@ -227,7 +227,9 @@ class CallContext(Struct, frozen=True):
     @property
     def prompt(self) -> tuple[str, ...]:
         """What was sent; no message repeats it."""
-        return (self.request.system, *self.request.content) if self.request else ()
+        if self.request:
+            return (self.request.system, *self.request.content)
+        return ()
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):
@@ -327,7 +329,9 @@ def known_names(body: object) -> tuple[str, ...]:
 
 
 def _kind_of_name(name: str) -> type[ProviderError] | None:
-    return QuotaExhausted if name.endswith(MONEY_ENDINGS) else BY_CODE.get(name)
+    if name.endswith(MONEY_ENDINGS):
+        return QuotaExhausted
+    return BY_CODE.get(name)
 
 
 def _kind_of_class(error: Exception) -> type[ProviderError]:
@@ -374,7 +378,9 @@ def unwrapped(body: object) -> object:
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")
-    return inner if isinstance(inner, Mapping) else body
+    if isinstance(inner, Mapping):
+        return inner
+    return body
 
 
 def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
@@ -434,7 +440,9 @@ def _redirect_target(error: Exception, *, secret: str) -> str:
     if target and target.netloc:
         named = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
     named = clean_text(named, secret=secret)[:MAX_MESSAGE_CHARS]
-    return f", a redirect to {named}, which is not followed" if named else ""
+    if named:
+        return f", a redirect to {named}, which is not followed"
+    return ""
 
 
 def _names(body: object) -> list[str]:
@@ -456,4 +464,6 @@ def _status_within(body: object) -> int | None:
     """Return the status that an error inside a success has as its numeric `code`, as OpenRouter
     writes it."""
     code = body.get("code") if isinstance(body, Mapping) else None
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
+    if isinstance(code, int) and not isinstance(code, bool):
+        return code
+    return None

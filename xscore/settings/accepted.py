@@ -97,4 +97,6 @@ def _range(marks: list[Meta]) -> str:
         return f" above {above:,.12g}" + (
             f", at most {highest:,.12g}" if highest is not None else ""
         )
-    return f" up to {highest:,.12g}" if highest is not None else ""
+    if highest is not None:
+        return f" up to {highest:,.12g}"
+    return ""

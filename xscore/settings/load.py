@@ -90,7 +90,9 @@ def repository_may_set(name: str, value: object = None) -> bool:
     """Whether a repository's own file may set this name (some it may only set to a certain
     value)."""
     allowed = setting_names()[name].repository_may
-    return value is False if allowed == "off" else bool(allowed)
+    if allowed == "off":
+        return value is False
+    return bool(allowed)
 
 
 def environment_variable(name: str) -> str:
@@ -261,7 +263,9 @@ def _tool_table(path: Path, warnings: list[str]) -> object:
     except UsageError as error:
         warnings.append(f"{error.message}; a [tool.xscore] in it is ignored")
         return {}
-    return tool.get("xscore", {}) if isinstance(tool, dict) else {}
+    if isinstance(tool, dict):
+        return tool.get("xscore", {})
+    return {}
 
 
 def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:

@@ -190,7 +190,9 @@ def _plain_place(memory: Selected) -> str:
     if not memory.path:
         name = f"{memory.kind} “{memory.title}”" if memory.title else f"{memory.kind} {memory.id}"
         return _shortened(name, PLACE_CHARS)
-    lines = f":{memory.start_line}-{memory.end_line}" if memory.start_line else ""
+    lines = ""
+    if memory.start_line:
+        lines = f":{memory.start_line}-{memory.end_line}"
     return _shortened(memory.path, PLACE_CHARS) + lines
 
 
@@ -205,7 +207,9 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool) -> str:
         )
     if len(group) > 1:
         summary = f"and {counted(len(group) - 1, 'more test')} in this file; {summary}"
-    stale = "stale: the code it cites has changed. " if first.is_stale else ""
+    stale = ""
+    if first.is_stale:
+        stale = "stale: the code it cites has changed. "
     mark = "~" if first.below_threshold else ""
     score = f"{mark}{first.score_text}"
     return f"{place_of(first)}  {score}  {stale}{quoted(summary, REASON_CHARS)}".rstrip()
@@ -259,7 +263,9 @@ def _traced(memory: Selected, trace: str) -> int:
     if memory.kind == Kind.CLASS:  # an outline has fewer lines than the file
         return 0
     line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)
-    return 0 if line is None else line - memory.start_line
+    if line is None:
+        return 0
+    return line - memory.start_line
 
 
 def _lines_around(memory: Selected, text: str, at: int, *, room: int) -> str:
@@ -278,7 +284,9 @@ def _lines_around(memory: Selected, text: str, at: int, *, room: int) -> str:
         first, last = (first, last + 1) if goes_down else (first - 1, last)
     if last == first:
         return ""
-    before = f"[{counted(first, 'line')} before not shown]\n" if first else ""
+    before = ""
+    if first:
+        before = f"[{counted(first, 'line')} before not shown]\n"
     after = ""
     if last < len(lines):
         after = f"[{counted(len(lines) - last, 'more line')} not shown]\n"

@@ -55,4 +55,6 @@ def outline(text: str, task: str, *, first_line: int) -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"
+    if len(line) <= LINE_CHARS:
+        return line
+    return f"{line[: LINE_CHARS - 1]}…"

@@ -196,7 +196,9 @@ def server_entry(client: Client, program: str) -> dict[str, Any]:
 
 def is_our_server(entry: object) -> bool:
     """Whether an MCP server is ours, even if its arguments or environment were changed."""
-    command = entry.get("command") if isinstance(entry, dict) else None
+    command = None
+    if isinstance(entry, dict):
+        command = entry.get("command")
     return isinstance(command, str) and command.rpartition("/")[2] == "xscore"
 
 

@@ -152,10 +152,9 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
     last = max(ours)
     bare_end = not lines[last].endswith("\n")
     for _ in range(2 if bare_end else 1):
-        blank = first - 1 if first and not lines[first - 1].strip() else None
-        if blank is not None:
-            first = blank
-            ours.add(blank)
+        if first and not lines[first - 1].strip():
+            first -= 1
+            ours.add(first)
     kept = [line for number, line in enumerate(lines) if number not in ours]
     if bare_end and kept:
         kept[-1] = kept[-1].rstrip("\r\n")
@@ -194,7 +193,9 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
     remaining = dict(document)
     inner = _without(remaining[first], rest) if rest else {}
     del remaining[first]
-    return {**remaining, first: inner} if inner else remaining
+    if inner:
+        return {**remaining, first: inner}
+    return remaining
 
 
 class _Source:

@@ -110,13 +110,17 @@ class Target(Struct, frozen=True):
         """
         is_found = self.scope == "project" and is_on_every_path()
         beside = _program_beside_python()
-        return str(beside) if beside is not None and not is_found else NAME
+        if beside is not None and not is_found:
+            return str(beside)
+        return NAME
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Every name under which this environment's program may have been installed."""
         beside = _program_beside_python()
-        return (NAME,) if beside is None else (NAME, str(beside))
+        if beside is None:
+            return (NAME,)
+        return (NAME, str(beside))
 
 
 def is_on_every_path() -> bool:
@@ -148,7 +152,9 @@ class FileEdit(Struct, frozen=True):
         if self.before == self.after:
             return "unchanged"
         if self.before is None or self.after is None:
-            return "created" if self.before is None else "deleted"
+            if self.before is None:
+                return "created"
+            return "deleted"
         return "changed"
 
 
@@ -169,7 +175,9 @@ class _Form(Struct, frozen=True):
 
     def added(self, before: bytes | None) -> bytes:
         if self.text:
-            return self.text.encode() if before is None or self.present(before) else before
+            if before is None or self.present(before):
+                return self.text.encode()
+            return before
         if self.table:
             if (
                 before
@@ -218,7 +226,9 @@ def plan_install(target: Target) -> list[FileEdit]:
         before = _read(form.path)
         after = form.added(before)
         kept = [label for label in form.labels if label not in form.present(after)]
-        note = f"your own entry was kept in place of {', '.join(kept)}" if kept else ""
+        note = ""
+        if kept:
+            note = f"your own entry was kept in place of {', '.join(kept)}"
         if before is not None and _sets_environment(before, form):
             note = (
                 "the server there sets environment variables, which can redirect your key: check"
@@ -229,7 +239,9 @@ def plan_install(target: Target) -> list[FileEdit]:
 
 
 def _sets_environment(before: bytes, form: _Form) -> bool:
-    table = read_table(before, _TABLE, form.path) if form.table else None
+    table = None
+    if form.table:
+        table = read_table(before, _TABLE, form.path)
     return (isinstance(table, dict) and "env" in table) or bool(
         form.entries and _WITH_ENVIRONMENT.search(before)
     )
@@ -349,7 +361,9 @@ def _read(path: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
     data = read_input_file(path, max_bytes=MAX_BYTES, hint="Nothing was changed.")
-    return data if data.removeprefix(codecs.BOM_UTF8).strip() else None
+    if data.removeprefix(codecs.BOM_UTF8).strip():
+        return data
+    return None
 
 
 @command()

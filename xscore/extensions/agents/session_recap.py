@@ -84,7 +84,9 @@ def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[st
     if session is None:
         return
     place = format_place(without_invisible(session.file), session.line)
-    last = f" Last file: {quoted(place, LINE_CHARS)}." if session.file else ""
+    last = ""
+    if session.file:
+        last = f" Last file: {quoted(place, LINE_CHARS)}."
     yield f"You were working on “{quoted(session.task, LINE_CHARS)}”.{last}"
     tasks = [task for task in pending if task != session.task]
     if tasks:

@@ -110,7 +110,9 @@ def _shared_form_failed(parts: PipelineParts) -> bool:
     capability = capabilities.read_capability(
         parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
     )
-    failed_at = capability.shared_form_failed_at if capability else 0.0
+    failed_at = 0.0
+    if capability:
+        failed_at = capability.shared_form_failed_at
     return failed_at > 0 and 0 <= parts.clock() - failed_at < REMEMBERED_S
 
 
@@ -146,7 +148,9 @@ class _AskListRun(Struct):
             yield list(prepare_questions(self.turns.parts, numbered, memories))
 
     async def _take(self, questions: Sequence[PreparedQuestion]) -> None:
-        phase = await self._share(questions) if self._can_share(questions) else None
+        phase = None
+        if self._can_share(questions):
+            phase = await self._share(questions)
         for at, question in enumerate(questions):
             if not self.turns.ended:
                 judged = phase.judged[at] if phase else set[str]()
@@ -407,4 +411,6 @@ def _saved(report: AskListReport) -> str:
 
 
 def _signed(usd: Decimal) -> str:
-    return f"−{format_dollars(-usd)}" if usd < 0 else format_dollars(usd)
+    if usd < 0:
+        return f"−{format_dollars(-usd)}"
+    return format_dollars(usd)

@@ -76,7 +76,9 @@ def parse_custom_id(identifier: str) -> tuple[str, RequestName] | None:
     """Return the batch's mark and the request in a custom_id; None if it is not of xscore's
     making."""
     match = CUSTOM_ID.fullmatch(identifier)
-    return (match[1], (int(match[2]), int(match[3]))) if match else None
+    if match:
+        return (match[1], (int(match[2]), int(match[3])))
+    return None
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:

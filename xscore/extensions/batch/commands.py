@@ -277,7 +277,9 @@ def jobs_exit_code(statuses: Iterable[JobStatus]) -> int:
 def _code(status: JobStatus) -> int:
     is_busy = status.problem == BUSY_ELSEWHERE
     if not status.is_pending:
-        return ExitCode.PARTLY if is_busy or (status.asked and not status.judged) else 0
+        if is_busy or (status.asked and not status.judged):
+            return ExitCode.PARTLY
+        return 0
     if status.problem and not is_busy:
         return ProviderError.exit_code
     if status.over_budget and not status.sent:
@@ -290,7 +292,9 @@ def render_job(status: JobStatus, *, cost: bool = True) -> str:
     batches = [batch for batch in status.batches if batch.state != "collected"] or list(
         status.batches[-1:]
     )
-    why = f": {one_line(status.held_back)}" if status.held_back else ""
+    why = ""
+    if status.held_back:
+        why = f": {one_line(status.held_back)}"
     rows = [
         ("  list", list_in_words(status.questions, status.candidates, status.cached)),
         ("  judged", f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"),
@@ -353,7 +357,9 @@ def _render_jobs(jobs: Sequence[JobStatus]) -> str:
         )
         for job in jobs
     ]
-    return render_table(heads, rows, right=heads[2:5]) if rows else ""
+    if rows:
+        return render_table(heads, rows, right=heads[2:5])
+    return ""
 
 
 def _state(status: JobStatus) -> str:
@@ -370,13 +376,17 @@ def _state(status: JobStatus) -> str:
 
 def _rest(status: JobStatus) -> str:
     causes = ", ".join(f"{count:,} {cause}" for cause, count in status.unjudged.items())
-    waiting = f" · {status.waiting:,} waiting" if status.waiting else ""
+    waiting = ""
+    if status.waiting:
+        waiting = f" · {status.waiting:,} waiting"
     return waiting + (f" · unjudged: {causes}" if causes else "")
 
 
 def _batch(batch: Batch) -> str:
     status = f", {one_line(batch.status)}" if batch.status else ""
-    seen = f" at {format_time(batch.seen_at)}" if batch.seen_at is not None else ""
+    seen = ""
+    if batch.seen_at is not None:
+        seen = f" at {format_time(batch.seen_at)}"
     why = f": {one_line(batch.problem)}" if batch.problem else ""
     name = one_line(batch.vendor_id) or "no id yet"
     return (
@@ -386,7 +396,9 @@ def _batch(batch: Batch) -> str:
 
 
 def _job_cost(status: JobStatus) -> str:
-    unpriced = f" + {status.unpriced:,} unpriced" if status.unpriced else ""
+    unpriced = ""
+    if status.unpriced:
+        unpriced = f" + {status.unpriced:,} unpriced"
     aside = ""
     if status.set_aside_usd:
         aside = f" · {format_dollars(status.set_aside_usd)} set aside"

@@ -124,7 +124,9 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
     @property
     def turn_text(self) -> str:
         """The judge's view of the turn; empty once it was erased."""
-        return (self.shown or turn_block(self.turn)) if self.task else ""
+        if self.task:
+            return self.shown or turn_block(self.turn)
+        return ""
 
 
 def new_job_id() -> str:

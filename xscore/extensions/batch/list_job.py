@@ -247,9 +247,13 @@ def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
     Raises UsageError where git cannot tell.
     """
     root = parts.root
-    paths = changed_files(root.path, since or "HEAD") if root.is_git else None
+    paths = None
+    if root.is_git:
+        paths = changed_files(root.path, since or "HEAD")
     if paths is None:
-        description = f"what has changed since {since}" if since else "what has changed"
+        description = "what has changed"
+        if since:
+            description = f"what has changed since {since}"
         raise UsageError(
             f"git does not tell {description} in {root.path}",
             hint="Name a revision that is there, or take everything: --all.",

@@ -322,7 +322,9 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     call_usd = PriceList(parts.settings.provider.price).batch(
         judge.drafts.model.name, judge.host, average
     )
-    return None if call_usd is None else call_usd * count
+    if call_usd is None:
+        return None
+    return call_usd * count
 
 
 def judge_name(parts: PipelineParts) -> str:

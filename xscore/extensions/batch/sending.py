@@ -76,7 +76,9 @@ class BatchInput(Struct):
             return "bytes"
         if limits.usd is None or usd is None or self.most_usd is None:
             return ""
-        return "dollars" if self.most_usd + usd > limits.usd else ""
+        if self.most_usd + usd > limits.usd:
+            return "dollars"
+        return ""
 
 
 def batch_limits(vendors: BatchLimits, settings: BatchSettings, store: Store) -> BatchLimits:

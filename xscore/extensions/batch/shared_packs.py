@@ -403,7 +403,9 @@ async def _shared_question(
 def _plan_units(
     factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]
 ) -> list[SharedUnit]:
-    context_tokens = factory.capability.context_tokens if factory.capability else None
+    context_tokens = None
+    if factory.capability:
+        context_tokens = factory.capability.context_tokens
     return plan_shared_units(
         factory.drafts,
         [factory.packs(question.pool) for question in questions],

@@ -145,7 +145,9 @@ def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> in
     reasoning."""
     cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
     model_cap = drafts.model.max_output_tokens
-    return cap if model_cap is None else min(cap, model_cap)
+    if model_cap is None:
+        return cap
+    return min(cap, model_cap)
 
 
 def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:

@@ -288,7 +288,8 @@ def rescore_judgments(
         only = None if everything else edited_files(parts, since=since or "")
         options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
-            parts = _with_batch_judge(parts, flags.terminal) if batch else parts
+            if batch:
+                parts = _with_batch_judge(parts, flags.terminal)
             plan = plan_live_list(parts, questions, options)
             flags.terminal.print_result(
                 _live_plan_json(parts, plan, only), _render_live_plan(parts, plan)
@@ -354,7 +355,9 @@ def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
     live = format_dollars(judge.cost_usd, estimated=True)
     batch_usd = batch_cost(parts, judge)
-    in_time = f" in {describe_seconds(judge, about=True)}" if judge.calls else ""
+    in_time = ""
+    if judge.calls:
+        in_time = f" in {describe_seconds(judge, about=True)}"
     if batch_usd is None:
         by_batch = ""
     else:

@@ -306,7 +306,9 @@ def _problem(entry: Mapping[str, Any]) -> tuple[str, str]:
         (number for error in errors if (number := token_count(error.get("line"))) is not None), None
     )
     where = "" if line is None else f" (line {line})"
-    why = f"{PROBLEMS[known_code]} ({known_code})" if known_code else "the host refused its input"
+    why = "the host refused its input"
+    if known_code:
+        why = f"{PROBLEMS[known_code]} ({known_code})"
     return why + where, known_code
 
 

@@ -162,7 +162,9 @@ class BatchHost(ABC):
                         record = json.loads(line)
                     except (ValueError, RecursionError):
                         record = None
-                    custom_id = record.get("custom_id") if isinstance(record, dict) else None
+                    custom_id = None
+                    if isinstance(record, dict):
+                        custom_id = record.get("custom_id")
                     yield (
                         self._result(custom_id, record, model)
                         if isinstance(custom_id, str)

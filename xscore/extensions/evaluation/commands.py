@@ -114,7 +114,9 @@ def _why(evaluation: Evaluation) -> str:
     cap = evaluation.cap
     if cap is None:
         return LIST_ENDED[evaluation.ended]
-    later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
+    later = ""
+    if cap.of == "day":
+        later = ", or wait for the next day (UTC)"
     return (
         f"the cap was reached: {cap_left_rounded(cap)}; raise {CAP_SETTINGS[cap.of]}{later}; then"
         f" {RUN_AGAIN}"

@@ -290,7 +290,9 @@ def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
 
 def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
     work = f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
-    goals = f"  {'; '.join(checkpoint.goals)}" if checkpoint.goals else ""
+    goals = ""
+    if checkpoint.goals:
+        goals = f"  {'; '.join(checkpoint.goals)}"
     age = format_age(checkpoint.created_at, now)
     return escape_controls(
         one_line(f"{checkpoint.name}  {format_branch(checkpoint.branch)}{age}, {work}{goals}")

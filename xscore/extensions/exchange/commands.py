@@ -206,7 +206,9 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     flags.terminal.note(
         counted(count, "memory", "memories") + (f" written to {output}" if output else "")
     )
-    return NothingMatched.exit_code if not count and is_narrow(flags) else 0
+    if not count and is_narrow(flags):
+        return NothingMatched.exit_code
+    return 0
 
 
 @command()
@@ -273,9 +275,13 @@ def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool
         kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}"
     lines = counted(done.refused, "line")
     refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
-    redacted = describe_redactions(done.redacted) if done.redacted else ""
+    redacted = ""
+    if done.redacted:
+        redacted = describe_redactions(done.redacted)
     terminal.notes([kept, refused if done.refused else "", _forgotten(done.forgotten), redacted])
 
 
 def _forgotten(count: int) -> str:
-    return f"{count:,} were erased here for good, and stay erased" if count else ""
+    if count:
+        return f"{count:,} were erased here for good, and stay erased"
+    return ""

@@ -198,7 +198,9 @@ def _render_suggestions(suggestions: Suggestions) -> str:
         return ""
     rows = []
     for suggestion in suggestions.suggestions:
-        where = f", in {counted(suggestion.projects, 'project')}" if suggestion.projects else ""
+        where = ""
+        if suggestion.projects:
+            where = f", in {counted(suggestion.projects, 'project')}"
         rows.append(
             (
                 one_line(suggestion.key),
@@ -232,7 +234,9 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     with opened_store(flags) as store:
         closed = _close_requested(store, branch, merged=merged)
     if not closed and not merged:
-        where = f"the branch {branch}" if branch is not None else "this branch"
+        where = "this branch"
+        if branch is not None:
+            where = f"the branch {branch}"
         raise NothingMatched(
             f"there is no open session on {where}", hint="`xscore session list` names all."
         )

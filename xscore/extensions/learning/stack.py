@@ -75,12 +75,16 @@ class StackPart(Struct, frozen=True):
     @property
     def key(self) -> str:
         """What its memory is about."""
-        return f"{self.topic} in {self.folder}" if self.folder else self.topic
+        if self.folder:
+            return f"{self.topic} in {self.folder}"
+        return self.topic
 
     @property
     def manifest_folder(self) -> str:
         """The folder of the manifest that names it; empty for the top, and where none does."""
-        return self.manifest.path.rpartition("/")[0] if self.manifest else ""
+        if self.manifest:
+            return self.manifest.path.rpartition("/")[0]
+        return ""
 
 
 def read_stack(store: Store) -> tuple[StackPart, ...]:
@@ -295,11 +299,15 @@ def _line_naming(package: str, text: str) -> int:
     """Return the number of the first line that declares the package; 0 if there is none."""
     name = re.escape(package).replace(r"\-", "[-_.]")
     place = re.search(rf"(?im)(?:^[ \t]*|[\"'\[.]){name}(?![\w/-])", text)
-    return text.count("\n", 0, place.end()) + 1 if place else 0
+    if place:
+        return text.count("\n", 0, place.end()) + 1
+    return 0
 
 
 def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _normalized(name: str) -> str:

@@ -105,7 +105,9 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
             ids = find(store.connection, session=session, origin=origin, before=before)
         else:
             ids = wipeable_ids(store, choice)
-        notes = count_observations(store.user_connection()) if users_whole else 0
+        notes = 0
+        if users_whole:
+            notes = count_observations(store.user_connection())
         if not (ids or notes):
             raise NothingMatched(
                 "no memory matches",
@@ -234,7 +236,9 @@ class _Report(NamedTuple):
             not server.left and server.problem in ("", LEFT_ON_PURPOSE) for server in self.servers
         )
         proven = self.proof is None or self.proof.holds
-        return 0 if self.done.is_clean and reached and proven else ERASURE_NOT_VERIFIED
+        if self.done.is_clean and reached and proven:
+            return 0
+        return ERASURE_NOT_VERIFIED
 
 
 def _print_erasure(report: _Report, flags: Flags) -> int:
@@ -333,7 +337,9 @@ def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure])
     if proof.found_in:
         result = f"found in {_listed(proof.found_in)}"
     left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
-    word = "verified" if proof.holds and proof.lines else "not verified"
+    word = "not verified"
+    if proof.holds and proof.lines:
+        word = "verified"
     lines = [f"{word}: {searched}, {result}{left_out if proof.still_said else ''}"]
     if proof.encrypted:
         lines.append(
@@ -424,13 +430,12 @@ def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
 def _print_conversions(done: list[encryption.Conversion], flags: Flags) -> None:
     lines = []
     for conversion in done:
-        word = (
-            "encrypted"
-            if conversion.is_encrypted
-            else "decrypted"
-            if conversion.changed
-            else "plain"
-        )
+        if conversion.is_encrypted:
+            word = "encrypted"
+        elif conversion.changed:
+            word = "decrypted"
+        else:
+            word = "plain"
         lines.append(
             f"{word if conversion.changed else f'already {word}'}: {one_line(conversion.path)}"
         )

@@ -220,7 +220,9 @@ def _observed_lines(parts: _Parts) -> frozenset[str]:
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
     """Return every line that must not be found afterwards."""
     lines = frozenset[str]().union(*(plan.lines.all for _, plan in parts))
-    return lines | _observed_lines(parts) if with_observations else lines
+    if with_observations:
+        return lines | _observed_lines(parts)
+    return lines
 
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:

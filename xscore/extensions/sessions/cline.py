@@ -71,7 +71,9 @@ def _listed_folders(storage: Path) -> dict[str, str]:
 def _recorded_folder(task: Path) -> str:
     match = _FOLDER.search(session_lines.read_head(task / "api_conversation_history.json"))
     try:
-        return str(json.loads(b'"' + match[1] + b'"')) if match else ""
+        if match:
+            return str(json.loads(b'"' + match[1] + b'"'))
+        return ""
     except ValueError:
         return ""
 

@@ -145,7 +145,9 @@ class CodexReader(SessionReader):
         """Believe this log from now on; a wire message just before said the same words."""
         was_wire = self._log == _WIRE
         self._log = log
-        return "" if was_wire and self.is_unanswered else text
+        if was_wire and self.is_unanswered:
+            return ""
+        return text
 
     def _read_response(self, payload: dict[str, Any], at: float) -> str:
         """Read a wire record: a message, a tool call, or a tool's output."""

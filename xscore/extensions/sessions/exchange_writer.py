@@ -85,7 +85,9 @@ def relative_path(root: RepositoryRoot, cwd: str, path: str) -> str:
     full = posixpath.normpath(posixpath.join(cwd, path))
     if not full.startswith(prefix):
         full = os.path.realpath(full)
-    return portable_name(full.removeprefix(prefix)) if full.startswith(prefix) else ""
+    if full.startswith(prefix):
+        return portable_name(full.removeprefix(prefix))
+    return ""
 
 
 class ExchangeMemory(Struct, frozen=True):
@@ -144,7 +146,9 @@ def _title(question: str, *, allow_pii: bool) -> str:
 
 def _shorten(text: str, limit: int) -> str:
     """Keep both ends; redacted before the cut, so that no half of a secret is left."""
-    return text if len(text) <= limit else shorten_middle(redact(text).text, limit)
+    if len(text) <= limit:
+        return text
+    return shorten_middle(redact(text).text, limit)
 
 
 def _shortened_failure(failed: FailedCommand) -> FailedCommand:
@@ -156,7 +160,9 @@ def _shortened_failure(failed: FailedCommand) -> FailedCommand:
 
 
 def _failure_text(failed: FailedCommand) -> str:
-    later = "\nThe same command passed later." if failed.passed_later else ""
+    later = ""
+    if failed.passed_later:
+        later = "\nThe same command passed later."
     return f"Failed: `{failed.command}`\n{failed.output}".rstrip() + later
 
 
@@ -379,4 +385,6 @@ def _outcome(memory: Memory, stored: StoredState | None) -> str:
     text_hash, status, source, updated_at = stored
     is_ours = status == MemoryStatus.ACTIVE and source == MemorySource.IMPORT
     continued = text_hash != memory.text_hash and memory.updated_at >= updated_at
-    return "updated" if is_ours and continued else "known"
+    if is_ours and continued:
+        return "updated"
+    return "known"

@@ -392,7 +392,9 @@ def list_imported_sessions(flags: Flags) -> int:
         sessions = imported_sessions(store.connection, origins=origins)
     none = "nothing was imported yet: `xscore memory import-sessions` looks for sessions"
     flags.terminal.print_result(sessions, _render_imported_sessions, none=none)
-    return NothingMatched.exit_code if origins and not sessions.sessions else 0
+    if origins and not sessions.sessions:
+        return NothingMatched.exit_code
+    return 0
 
 
 def _render_imported_sessions(imported: ImportedSessions) -> str:

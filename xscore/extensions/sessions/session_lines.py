@@ -184,7 +184,9 @@ def parse_object(text: str) -> dict[str, Any]:
         fields = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return {}
-    return fields if isinstance(fields, dict) else {}
+    if isinstance(fields, dict):
+        return fields
+    return {}
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str:
@@ -196,7 +198,9 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
 def object_field(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an object field; empty for any other type."""
     value = record.get(name)
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def object_list(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -90,7 +90,9 @@ async def erase_shared(
 
     verify: ask once more, and count what is there by then.
     """
-    current = shared_server_name(settings) if settings.url.reveal() else ""
+    current = ""
+    if settings.url.reveal():
+        current = shared_server_name(settings)
     elsewhere = "shared.url and shared.tenant do not name it now"
     return [
         (

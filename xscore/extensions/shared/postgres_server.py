@@ -204,7 +204,9 @@ async def _answered(
 
     async def fetched() -> list[tuple[Any, ...]]:
         cursor = await connection.execute(statement.encode(), terms)
-        return await cursor.fetchall() if cursor.description else []
+        if cursor.description:
+            return await cursor.fetchall()
+        return []
 
     asking = asyncio.ensure_future(fetched())
     try:

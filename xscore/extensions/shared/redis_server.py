@@ -96,7 +96,9 @@ class RedisDriver:
         await self._bring_to_version()
         keys = [f"{self._space}:{key.format(*terms)}" for key in _KEYS[script]]
         answer = await self._asked(self._scripts[script](keys=keys, args=[json.dumps(terms)]))
-        return answer if isinstance(answer, list) else [answer]
+        if isinstance(answer, list):
+            return answer
+        return [answer]
 
     async def erase(
         self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]

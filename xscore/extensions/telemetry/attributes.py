@@ -125,14 +125,18 @@ def model_name(provider: str, model: str) -> str:
 
 def _judge_name(judge: str) -> str:
     provider, colon, model = judge.partition(":")
-    return f"{provider}:{model_name(provider, model)}" if colon else judge
+    if colon:
+        return f"{provider}:{model_name(provider, model)}"
+    return judge
 
 
 @lru_cache(maxsize=64)
 def _address(host: str) -> tuple[str | None, int | None]:
     """Split `name:port`; a provider without a host has neither."""
     parts = urlsplit(f"//{host}")
-    return (None, None) if host == "-" else (parts.hostname, parts.port)
+    if host == "-":
+        return (None, None)
+    return (parts.hostname, parts.port)
 
 
 def _known(attributes: dict[str, str | int | float | bool | None]) -> Attributes:

@@ -66,7 +66,9 @@ def trace_listener(send: SendSpans) -> TurnListener:
         except (StoreError, sqlite3.Error):
             return "telemetry: the calls of this turn cannot be read"
         problem = await _send_in_thread(send, spans)
-        return f"telemetry: {problem}" if problem else ""
+        if problem:
+            return f"telemetry: {problem}"
+        return ""
 
     return on_closed
 
@@ -137,7 +139,9 @@ def _ended_in(closed: ClosedTurn) -> str:
     if figures is None:
         return next(reversed(laps), "")
     if closed.exit_code == ExitCode.INTERRUPTED:
-        return "primary" if "primary" in laps else "judge"
+        if "primary" in laps:
+            return "primary"
+        return "judge"
     is_judging = (
         closed.exit_code == ExitCode.NOTHING_JUDGED
         or UnjudgedCause.BUDGET in figures.unjudged_by_cause

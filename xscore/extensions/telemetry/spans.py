@@ -90,7 +90,9 @@ class OtlpSender:
         finally:
             exporter.shutdown()  # type: ignore[no-untyped-call]  # OpenTelemetry leaves it untyped
         self._has_failed = self._has_failed or not taken
-        return "" if taken else next(reversed(problems), f"the collector {NOT_TAKEN}")
+        if taken:
+            return ""
+        return next(reversed(problems), f"the collector {NOT_TAKEN}")
 
 
 def _recording_session(record: Callable[[str], None]) -> "requests.Session":
