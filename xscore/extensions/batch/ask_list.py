@@ -158,16 +158,11 @@ class _AskListRun(Struct):
 
     def _can_share(self, questions: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        wanted = (
-            self.turns.shares_prompts
-            and not parts.settings.judge.replay
-            and parts.settings.batch.questions_a_call > 1
-        )
-        return (
-            wanted
-            and parts.judge.is_model
-            and sum(bool(question.pool.misses) for question in questions) > 1
-        )
+        if not self.turns.shares_prompts or not parts.judge.is_model:
+            return False
+        if parts.settings.judge.replay or parts.settings.batch.questions_a_call < 2:
+            return False
+        return sum(bool(question.pool.misses) for question in questions) > 1
 
     async def _share(self, questions: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
         """Judge what these questions can share; None: the host cannot be asked so, and each is
@@ -249,12 +244,12 @@ class _AskListRun(Struct):
         if self._answers and parts.answerer is not None:
             # The confirmation counts one answer more.
             judging = replace(judging, calls=judging.calls + count - 1)
-            one = answer_estimate(parts.answerer, parts.settings)
+            answer = answer_estimate(parts.answerer, parts.settings)
             primary = replace(
-                one,
-                input_tokens=count * one.input_tokens,
-                output_tokens=count * one.output_tokens,
-                cost_usd=None if one.cost_usd is None else count * one.cost_usd,
+                answer,
+                input_tokens=count * answer.input_tokens,
+                output_tokens=count * answer.output_tokens,
+                cost_usd=None if answer.cost_usd is None else count * answer.cost_usd,
             )
         confirm_list_cost(parts, judging, primary)
 
@@ -270,20 +265,21 @@ class _AskListRun(Struct):
         if turns.ended:
             early = {"interrupted": ExitCode.INTERRUPTED, "store": ExitCode.STORE}
             codes.add(early.get(turns.ended, ProviderError.exit_code))
+        worst = [code for code in WORST_FIRST if code in codes]
         return AskListReport(
             id=self.id if self.phases else "",
             questions=len(self.questions),
             asked=len(turns.answers),
             questions_a_call=turns.parts.settings.batch.questions_a_call,
             ended=turns.ended,
-            judged_together=sum(len(hashes) for phase in self.phases for hashes in phase.judged),
+            judged_together=sum(phase.count_judged() for phase in self.phases),
             shared=shared,
             took=JudgingTotals.of(took),
             alone=JudgingTotals.of(alone),
             alone_at_best_usd=at_best_usd,
             saved=JudgingTotals.of(replace(alone, cost_usd=at_best_usd), less=took),
             warnings=tuple(dict.fromkeys(turns.warnings)),
-            exit_code=next((code for code in WORST_FIRST if code in codes), max(codes, default=0)),
+            exit_code=worst[0] if worst else max(codes, default=0),
         )
 
 

@@ -321,14 +321,16 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
 
 def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
     counts = connection.execute(_ASKED, (job_id,)).fetchall()
-    asked = sum(first for *_, first, _ in counts)
+    first_asked = sum(first for *_, first, _ in counts)
     unjudged = Counter[str]()
     for kind, waits, _, count in counts:
-        unjudged[kind] += count if kind or waits else 0
+        # Rows without a cause that wait for nothing are judged.
+        if kind or waits:
+            unjudged[kind] += count
     waiting = unjudged.pop("", 0)
     return {
-        "asked": asked,
-        "judged": asked - waiting - unjudged.total(),
+        "asked": first_asked,
+        "judged": first_asked - waiting - unjudged.total(),
         "unjudged": dict(unjudged),
     }
 

@@ -57,7 +57,7 @@ class _ReadResults(Struct):
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
     settled: list[RequestName] = field(default_factory=list)
-    again: dict[RequestName, str] = field(default_factory=dict)
+    to_replan: dict[RequestName, str] = field(default_factory=dict)
     lost: dict[RequestName, str] = field(default_factory=dict)
     asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ def _read_results(
     """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job;
     updated."""
     readings = _ReadResults()
-    climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
+    unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
         ask = asks[name[1]]
         if result.completion is not None:
@@ -83,7 +83,7 @@ def _read_results(
             rule.has_answer = True
             rule.unscored += not parsed.judged
             readings.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
-            climbing.append((name, parsed.missing, parsed.trouble))
+            unscored.append((name, parsed.missing, parsed.trouble))
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
             detail = result.detail or "the host refused it"
@@ -92,9 +92,9 @@ def _read_results(
                 trouble = repair.prompt_too_long(detail)
             else:
                 trouble = repair.prompt_rejected(detail)
-            climbing.append((name, ask.pieces, trouble))
+            unscored.append((name, ask.pieces, trouble))
         else:
-            readings.again[name] = _AGAIN[result.outcome] + (
+            readings.to_replan[name] = _AGAIN[result.outcome] + (
                 f" ({result.detail})" if result.detail else ""
             )
     # whether the host takes and the model scores anything is known once the whole chunk was read
@@ -102,7 +102,7 @@ def _read_results(
     in_vain = (
         not rule.has_answer and rule.rejected >= rule.most_rejected
     ) or rule.is_over_after_unscored(0)
-    for name, missing, trouble in climbing:
+    for name, missing, trouble in unscored:
         follow_ups, lost = repair.next_prompts(asks[name[1]], missing, trouble)
         if lost or (follow_ups and in_vain):
             readings.lost[name] = f"{trouble.cause}: {trouble.detail}"
@@ -121,7 +121,7 @@ _Chunk = list[tuple[RequestName, BatchResult]]
 
 
 class _Fetched(Struct):
-    left: set[RequestName]
+    awaited: set[RequestName]
     entered: set[RequestName]
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
@@ -180,7 +180,7 @@ class ResultCollector:
             raise
         self._enter(batch, fetched)
         self._unmatched["lines of results cannot be read"] += fetched.unreadable
-        rest = sorted(fetched.left - fetched.met)
+        rest = sorted(fetched.awaited - fetched.met)
         # Nothing came, and the vendor does not say how many it ran.
         if rest and not fetched.met and not seen.requests:
             unread = len(rest)
@@ -197,13 +197,13 @@ class ResultCollector:
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
-        elif name is None or not (name in fetched.left or name in fetched.entered):
+        elif name is None or not (name in fetched.awaited or name in fetched.entered):
             self._unmatched["results bear an id that was never sent"] += 1
         elif name in fetched.met:
             self._unmatched["results came twice"] += 1
         else:
             fetched.met.add(name)
-            fetched.chunk += [(name, result)] if name in fetched.left else []
+            fetched.chunk += [(name, result)] if name in fetched.awaited else []
 
     def _close(
         self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool
@@ -238,11 +238,9 @@ class ResultCollector:
         asks = job_rows.read_asks(
             self._context.connection, self._job.id, {ask for (_, ask), _ in chunk}
         )
-        parts_of = (
-            self._parts_of
-            if any(piece.is_part for ask in asks.values() for piece in ask.pieces)
-            else {}
-        )
+        # The parts of large memories are looked up only where a chunk holds one.
+        has_parts = any(_holds_part(ask) for ask in asks.values())
+        parts_of = self._parts_of if has_parts else {}
         with self._context.transaction() as connection:
             readings = _read_results(
                 chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
@@ -259,7 +257,7 @@ class ResultCollector:
             self._keep(connection, readings, parts_of)
             batch_rows.settle_requests(connection, self._job.id, readings.settled)
             batch_rows.lose_requests(connection, self._job.id, readings.lost)
-            batch_rows.replan_requests(connection, self._job.id, readings.again)
+            batch_rows.replan_requests(connection, self._job.id, readings.to_replan)
             self._plan_follow_ups(connection, readings)
 
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
@@ -323,10 +321,10 @@ class ResultCollector:
             if candidate.tokens > recipe.packs.tokens
         ]
         parts_by_memory = parts_in_store(store, recipe, large).items()
-        return {
-            memory: frozenset(part.content_hash for part in parts)
-            for memory, parts in parts_by_memory
-        }
+        hashes: dict[str, frozenset[str]] = {}
+        for memory, parts in parts_by_memory:
+            hashes[memory] = frozenset(part.content_hash for part in parts)
+        return hashes
 
     def _plan_follow_ups(self, connection: Connection, readings: _ReadResults) -> None:
         if not readings.asks:
@@ -336,6 +334,10 @@ class ResultCollector:
         job_rows.add_requests(
             connection, self._job.id, [(question, numbers[ask]) for question, ask in readings.asks]
         )
+
+
+def _holds_part(ask: PackPrompt) -> bool:
+    return any(piece.is_part for piece in ask.pieces)
 
 
 def _joined(

@@ -289,30 +289,23 @@ def _code(status: JobStatus) -> int:
 
 def render_job(status: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
-    batches = [batch for batch in status.batches if batch.state != "collected"] or list(
-        status.batches[-1:]
-    )
+    batches = [batch for batch in status.batches if batch.state != "collected"]
+    batches = batches or list(status.batches[-1:])
     why = ""
     if status.held_back:
         why = f": {one_line(status.held_back)}"
     rows = [
         ("  list", list_in_words(status.questions, status.candidates, status.cached)),
         ("  judged", f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"),
-        *(("  batch", _batch(batch)) for batch in batches[-BATCHES_SHOWN:]),
-        (
-            "",
-            (
-                f"and {len(batches) - BATCHES_SHOWN} more (--json)"
-                if len(batches) > BATCHES_SHOWN
-                else ""
-            ),
-        ),
-        ("  cost", _job_cost(status) if cost else ""),
-        (
-            "  waiting",
-            f"{counted(status.planned, 'request')} not sent yet{why}" if status.planned else "",
-        ),
     ]
+    rows += [("  batch", _batch(batch)) for batch in batches[-BATCHES_SHOWN:]]
+    if len(batches) > BATCHES_SHOWN:
+        rows.append(("", f"and {len(batches) - BATCHES_SHOWN} more (--json)"))
+    if cost:
+        rows.append(("  cost", _job_cost(status)))
+    if status.planned:
+        why = f": {one_line(status.held_back)}" if status.held_back else ""
+        rows.append(("  waiting", f"{counted(status.planned, 'request')} not sent yet{why}"))
     head = (
         f"{status.job}  {faint(format_time(status.created_at))} · {one_line(status.judge)} ·"
         f" {_state(status)}"

@@ -194,16 +194,14 @@ def replan_without_text(
 
     ask: with the texts that the store has. Within an open transaction.
     """
-    split = {
-        bool(piece.kind): tuple(part for part in ask.pieces if bool(part.kind) == bool(piece.kind))
-        for piece in ask.pieces
-    }
-    numbers = add_asks(
-        connection,
-        job_id,
-        [replace(ask, pieces=pieces, is_kept=False) for pieces in split.values()],
-    )
-    for new, has_text in zip(numbers, split, strict=True):
+    pieces_by_text: dict[bool, list[MemoryPart]] = {}
+    for piece in ask.pieces:
+        pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
+    prompts = [
+        replace(ask, pieces=tuple(pieces), is_kept=False) for pieces in pieces_by_text.values()
+    ]
+    numbers = add_asks(connection, job_id, prompts)
+    for new, has_text in zip(numbers, pieces_by_text, strict=True):
         connection.execute(
             "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?,"
             " ? FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'",
@@ -287,11 +285,10 @@ def memories_in_state(
     query = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
     requests = connection.execute(query, (job_id, state)).fetchall()
     asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
-    return {
-        (question, piece.memory): cause
-        for question, ask, cause in requests
-        for piece in asks[ask].pieces
-    }
+    causes: dict[tuple[int, str], str] = {}
+    for question, ask, cause in requests:
+        causes.update({(question, piece.memory): cause for piece in asks[ask].pieces})
+    return causes
 
 
 UnderWay = Mapping[str, Mapping[str, Set[str]]]
@@ -346,10 +343,12 @@ def _question_row(job_id: str, question: JobQuestion) -> tuple[object, ...]:
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
-    pieces = [
-        [piece.content_hash, piece.memory, piece.parts] if piece.is_part else [piece.content_hash]
-        for piece in ask.pieces
-    ]
+    pieces: list[list[str | int]] = []
+    for piece in ask.pieces:
+        if piece.is_part:
+            pieces.append([piece.content_hash, piece.memory, piece.parts])
+        else:
+            pieces.append([piece.content_hash])
     written = json.dumps(pieces)
     checksum = row_checksum(job_id, str(number), ask.pack, written)
     return (job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), written, checksum)
@@ -411,15 +410,11 @@ def erase_from_jobs(
     rows = connection.execute(
         "SELECT job, number, name, context, turn_key FROM job_question"
     ).fetchall()
-    quoting = [
-        (job, number, key)
-        for job, number, name, context, key in rows
-        if any(
-            lines.found_in(text)
-            for text in (name, *json.loads(context).values())
-            if isinstance(text, str)
-        )
-    ]
+    quoting: list[tuple[str, int, str]] = []
+    for job, number, name, context, key in rows:
+        texts = [text for text in (name, *json.loads(context).values()) if isinstance(text, str)]
+        if any(map(lines.found_in, texts)):
+            quoting.append((job, number, key))
     connection.executemany(
         "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND"
         " number = ?",

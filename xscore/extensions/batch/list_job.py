@@ -136,13 +136,13 @@ class _ListRun(Struct):
             from xscore.extensions.batch.ray_engine import judge_by_ray
 
             questions = self.plan.questions.all
-            memories = self.plan.found
+            memories = self.plan.memories
             judging = partial(judge_by_ray, parts, self.job, questions, memories, count=actors)
         deadline = Deadline.of(self.started, parts.settings.budget.deadline_s)
         self.end = await judging(progress=progress, on_end=self._took, deadline=deadline)
 
     def _prepared(self) -> Iterator[PreparedQuestion]:
-        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.found)
+        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.memories)
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged

@@ -101,15 +101,14 @@ class BatchPlanner:
 
     def _asks(self, pool: Pool) -> Iterator[int]:
         for pack in packs_to_send(pool.misses, self._slots(pool), self._drafts.profile):
-            todo: list[MemoryPart] = []
+            to_ask: list[MemoryPart] = []
             for member in pack.members:
                 pieces = self._pieces(member)
-                # a memory whose parts are all known has itself no judgment: its parts are asked for
-                # again
-                todo += [
-                    piece for piece in pieces if piece.content_hash not in pool.known
-                ] or pieces
-            for ask in self._drafts.asks(pack, todo):
+                unknown = [piece for piece in pieces if piece.content_hash not in pool.known]
+                # A memory whose parts are all known has itself no judgment: its parts are asked
+                # for again.
+                to_ask += unknown or pieces
+            for ask in self._drafts.asks(pack, to_ask):
                 name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
                 if name not in self._numbers:
                     self._numbers[name] = len(self.asks)
@@ -148,10 +147,10 @@ class ListPlan(Struct, kw_only=True):
 
     questions: QuestionList
     options: ListOptions
-    found: ListMemories
+    memories: ListMemories
     of_user: int = 0
     """Memories of the user's own store, for each question, that a batch leaves out."""
-    others: UnderWay = field(default_factory=dict)
+    under_way: UnderWay = field(default_factory=dict)
     """What running jobs of the same judge were judging when it was planned."""
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
@@ -196,31 +195,33 @@ class ListPlan(Struct, kw_only=True):
             seen.add(row.turn_key)
             theirs = self._count_elsewhere(question)
             if batch is not None:
+                # What another batch judges is left to it: the vendor would bill it twice.
                 if theirs:
-                    pool = replace(
-                        pool,
-                        misses=tuple(
-                            miss for miss in pool.misses if miss.content_hash not in theirs
-                        ),
-                    )
+                    ours = [miss for miss in pool.misses if miss.content_hash not in theirs]
+                    pool = replace(pool, misses=tuple(ours))
                 batch.add(row.number, pool)
             self.to_judge += len(pool.misses)
+            # Questions without any judgment need the same packs: one forecast serves them all.
             if pool.misses is pool.candidates:
-                found = unknown = unknown or forecast(question.turn, pool)
+                unknown = unknown or forecast(question.turn, pool)
+                estimate = unknown
             else:
-                found = forecast(question.turn, pool)
-            self.estimate = found + self.estimate
+                estimate = forecast(question.turn, pool)
+            self.estimate = estimate + self.estimate
 
     def _count_elsewhere(self, prepared: PreparedQuestion) -> frozenset[str]:
         """Return the misses of a question that running batches judge."""
-        misses = {miss.content_hash for miss in prepared.pool.misses} if self.others else set[str]()
-        theirs = {job: misses & work.get(prepared.key, set()) for job, work in self.others.items()}
-        self.elsewhere_jobs += tuple(
-            job for job, met in theirs.items() if met and job not in self.elsewhere_jobs
-        )
-        under_way = frozenset[str]().union(*theirs.values())
-        self.elsewhere += len(under_way)
-        return under_way
+        if not self.under_way:
+            return frozenset()
+        misses = {miss.content_hash for miss in prepared.pool.misses}
+        theirs: frozenset[str] = frozenset()
+        for job, work in self.under_way.items():
+            of_job = misses & work.get(prepared.key, set())
+            theirs |= of_job
+            if of_job and job not in self.elsewhere_jobs:
+                self.elsewhere_jobs += (job,)
+        self.elsewhere += len(theirs)
+        return theirs
 
     def new_job(self, parts: PipelineParts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
@@ -229,16 +230,18 @@ class ListPlan(Struct, kw_only=True):
         drafts = factory.experienced()
         judge = parts.settings.judge
         options = self.options
+        reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
+        only = None if options.only is None else tuple(sorted(options.only))
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,
             model=drafts.model,
             packs=drafts.profile,
-            reasons_from=judge.reasons_from if judge.reasons == "relevant" else 0.0,
+            reasons_from=reasons_from,
             sees=judge.sees,
             tests=judge.tests,
             scope=options.scope,
-            only=None if options.only is None else tuple(sorted(options.only)),
+            only=only,
         )
         return BatchJob(
             id=job_rows.new_job_id(),
@@ -278,9 +281,11 @@ def plan_list(
     plan = ListPlan(
         questions=questions,
         options=options,
-        found=memories,
+        memories=memories,
         of_user=len(everything.candidates) - len(memories.candidates),
-        others=job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity)),
+        under_way=job_rows.contents_under_way(
+            parts.store.connection, judge_key(parts.judge.identity)
+        ),
     )
     prepared = prepare_questions(parts, enumerate(questions.all), memories)
     plan.add_up(prepared, parts.judge.forecast, batch=batch, sees=parts.settings.judge.sees)
@@ -364,7 +369,7 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     """A job that might be submitted; tokens and dollars are approximate."""
 
     plan: ListPlan
-    asked: BatchPlanner
+    planner: BatchPlanner
     job: BatchJob
     batches: int
     cost_usd: Decimal | None
@@ -388,7 +393,7 @@ def draft_job(
     batch_usd = batch_cost(parts, plan.estimate)
     return JobDraft(
         plan=plan,
-        asked=planner,
+        planner=planner,
         job=plan.new_job(parts),
         batches=_count_batches(len(planner.requests), plan, drafts.model.chars_per_token, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
@@ -409,16 +414,15 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
     Raises StoreError if another job was committed since it was planned.
     """
     with database.transaction(parts.store.connection) as connection:
-        if (
-            job_rows.contents_under_way(connection, draft.job.judge).keys()
-            - draft.plan.others.keys()
-        ):
+        # Read again under the write lock: two submits at once would both send the same contents.
+        under_way = job_rows.contents_under_way(connection, draft.job.judge)
+        if under_way.keys() - draft.plan.under_way.keys():
             raise StoreError(
                 "another job was submitted meanwhile",
                 hint="Run it again: what that one asks is left out.",
             )
         job_rows.add_job(
-            connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests
+            connection, draft.job, draft.plan.rows, draft.planner.asks, draft.planner.requests
         )
     return draft.job.id
 

@@ -232,14 +232,14 @@ class _JobPass(Struct):
             way_out = (
                 f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of"
             )
-        return replace(
-            status,
-            held_back=self.sender.held_back if status.planned else "",
-            over_budget=self.sender.over_budget and bool(status.planned),
-            problem=join_sentences(worst.message, worst.hint, way_out) if worst else "",
-            is_unusable=worst is not None and worst.stops_run,
-            remarks=(*repaired, *self.collector.unmatched_in_words()),
-        )
+        if status.planned:
+            status = replace(
+                status, held_back=self.sender.held_back, over_budget=self.sender.over_budget
+            )
+        if worst is not None:
+            problem = join_sentences(worst.message, worst.hint, way_out)
+            status = replace(status, problem=problem, is_unusable=worst.stops_run)
+        return replace(status, remarks=(*repaired, *self.collector.unmatched_in_words()))
 
     async def _try(self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None) -> bool:
         try:

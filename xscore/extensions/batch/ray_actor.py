@@ -201,24 +201,23 @@ class ChunkJudge:
         if context.deadline_at < inf:
             left_s = max(0.0, context.deadline_at - self._clock())
             asyncio.get_running_loop().call_later(left_s, stop.set, UnjudgedCause.DEADLINE)
-        return ModelJudge(
-            line,
-            context.drafts,
-            JudgingPlan(
-                texts=lambda wanted_members: {
-                    member.id: context.texts[member.id]
-                    for member in wanted_members
-                    if member.id in context.texts
-                },
-                write=resources.spending.judgments.writer(key, context.identity),
-                slots=context.slots,
-                priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
-                claims=resources.spending.judgments.claims(key, context.identity),
-                concurrency=workers_for(context.concurrency),
-                sees=self._settings.judge.sees,
-                stop=stop,
-            ),
+        judgments = resources.spending.judgments
+        member_ids = [member.id for member in members]
+        plan = JudgingPlan(
+            texts=self._texts,
+            write=judgments.writer(key, context.identity),
+            slots=context.slots,
+            priors=dict(zip(member_ids, chunk.priors, strict=True)),
+            claims=judgments.claims(key, context.identity),
+            concurrency=workers_for(context.concurrency),
+            sees=self._settings.judge.sees,
+            stop=stop,
         )
+        return ModelJudge(line, context.drafts, plan)
+
+    def _texts(self, members: Sequence[Candidate]) -> dict[str, str]:
+        texts = self._context.texts
+        return {member.id: texts[member.id] for member in members if member.id in texts}
 
     def _stopped(self, stop: StopSignal, resources: TurnResources) -> None:
         if stop.cause in ENDS_ALL and self._ended is None:

@@ -317,11 +317,9 @@ class _RayRun(Struct):
                 key=lambda pack: -max(guesses.get(member.id, 0.0) for member in pack.members)
             )
             for start in range(0, len(packs), CHUNK_CALLS):
-                members = [
-                    member.id
-                    for pack in packs[start : start + CHUNK_CALLS]
-                    for member in pack.members
-                ]
+                members: list[str] = []
+                for pack in packs[start : start + CHUNK_CALLS]:
+                    members += [member.id for member in pack.members]
                 priors = array("d", [guesses.get(member, 0.0) for member in members])
                 chunks.append(
                     PackChunk(

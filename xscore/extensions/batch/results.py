@@ -66,9 +66,8 @@ def cached_outcomes(
     pool = prepared.pool
 
     def absent(candidate: Candidate) -> Outcome:
-        why = lost.get((prepared.number, candidate.content_hash)) or Unjudged(
-            candidate.content_hash, cause, detail
-        )
+        content = candidate.content_hash
+        why = lost.get((prepared.number, content)) or Unjudged(content, cause, detail)
         return Outcome(candidate, why, Origin.UNJUDGED)
 
     outcomes = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
@@ -90,11 +89,10 @@ class RankedList(Struct, frozen=True):
     @property
     def unjudged_by_cause(self) -> dict[str, int]:
         """Of all questions."""
-        return dict(
-            sum(
-                (Counter(line.unjudged_by_cause) for line in self.lines), Counter[str]()
-            ).most_common()
-        )
+        causes = Counter[str]()
+        for line in self.lines:
+            causes.update(line.unjudged_by_cause)
+        return dict(causes.most_common())
 
 
 Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
@@ -159,18 +157,14 @@ def _question_summary(
     scored = sum(isinstance(outcome.result, Judgment) for outcome in settled)
     judged_now = sum(outcome.origin is Origin.JUDGED for outcome in settled) or min(judged, scored)
     best = next(iter(rows), None)
-    return QuestionSummary(
-        prepared.question.id,
-        Coverage(
-            len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(settled) - scored
-        ),
-        dict(causes.most_common()),
-        len(rows),
-        best=(f"{best.path}::{best.entity}" if best.entity else best.path or best.memory)
-        if best
-        else "",
-        best_score=best.score if best else None,
+    coverage = Coverage(
+        len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(settled) - scored
     )
+    summary = QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), len(rows))
+    if best is None:
+        return summary
+    name = f"{best.path}::{best.entity}" if best.entity else best.path or best.memory
+    return replace(summary, best=name, best_score=best.score)
 
 
 KINDS = (".parquet", ".jsonl")

@@ -194,10 +194,9 @@ class BatchRenderer:
         self, requests: Iterable[RequestName]
     ) -> Iterator[tuple[int, PackPrompt, list[int]]]:
         """Yield each ask with its texts, and the questions to it."""
-        grouped = (
-            (ask, [question for question, _ in group])
-            for ask, group in groupby(requests, key=itemgetter(1))
-        )
+        groups = groupby(requests, key=itemgetter(1))
+        # groupby forgets a group once it goes on to the next, so each is read at once.
+        grouped = ((ask, [question for question, _ in group]) for ask, group in groups)
         while chunk := list(islice(grouped, ASKS_AT_ONCE)):
             asks = self._with_texts(
                 job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in chunk])
@@ -209,16 +208,17 @@ class BatchRenderer:
         """Return these asks with the texts of their pieces; a piece whose text is no longer stored
         is unchanged."""
         recipe = self._job.recipe
-        hashes = {piece.memory for ask in asks.values() for piece in ask.pieces}
+        hashes = set[str]()
+        for ask in asks.values():
+            hashes.update(piece.memory for piece in ask.pieces)
         members = [self._candidates[memory] for memory in hashes if memory in self._candidates]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
         stored = {piece.content_hash: piece for piece in pieces}
-        return {
-            number: replace(
-                ask, pieces=tuple([stored.get(piece.content_hash, piece) for piece in ask.pieces])
-            )
-            for number, ask in asks.items()
-        }
+        with_texts: dict[int, PackPrompt] = {}
+        for number, ask in asks.items():
+            pieces_of_ask = [stored.get(piece.content_hash, piece) for piece in ask.pieces]
+            with_texts[number] = replace(ask, pieces=tuple(pieces_of_ask))
+        return with_texts
 
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:

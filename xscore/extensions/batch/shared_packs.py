@@ -59,7 +59,7 @@ from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
-from xscore.scorer.repair import PackPrompt
+from xscore.scorer.repair import MemoryPart, PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
 MAX_SHARED_REJECTED = 3
@@ -112,18 +112,19 @@ class SharedPackJudge(Struct):
         """What was wrong with replies, and why it ended early."""
         cause = self.stop.cause
         faults = self.faults.in_words()
-        remarks = (
-            [f"replies to questions that shared a prompt had to be repaired: {faults}"]
-            if faults
-            else []
-        )
-        if cause is not None and not self.was_interrupted:
+        remarks: list[str] = []
+        if faults:
             remarks.append(
-                f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(
-                    ": "
-                )
+                f"replies to questions that shared a prompt had to be repaired: {faults}"
             )
+        if cause is not None and not self.was_interrupted:
+            detail = f": {self.stop.detail}" if self.stop.detail else ""
+            remarks.append(f"questions stopped sharing prompts ({cause}){detail}")
         return remarks
+
+    def count_judged(self) -> int:
+        """Return how many judgments its questions received, one for each question and memory."""
+        return sum(len(hashes) for hashes in self.judged)
 
     async def run(self) -> None:
         """Send the packs of several questions. Raises what `write` or `claims` raise."""
@@ -145,21 +146,20 @@ class SharedPackJudge(Struct):
 
     def _prior(self, unit: SharedUnit) -> float:
         members = [member.content_hash for member in unit.pack.members]
-        return max(
-            self.askings[number].priors.get(content, 0.0)
-            for number in unit.questions
-            for content in members
-        )
+        best = 0.0
+        for number in unit.questions:
+            priors = self.askings[number].priors
+            best = max([best, *(priors.get(content, 0.0) for content in members)])
+        return best
 
     async def _settle(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
-        pieces = (
-            self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
-            if len(numbers) > 1
-            else ()
-        )
-        # units hold whole memories, so that there is one prompt; none where all texts are gone
+        # A question that is left alone with a pack judges it in its own turn.
+        pieces: Sequence[MemoryPart] = ()
+        if len(numbers) > 1:
+            pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
+        # Units hold whole memories, so that there is one prompt; none where all texts are gone.
         for ask in self.drafts.asks(unit.pack, pieces):
             await self._send(ask, numbers)
         for number in numbers:
@@ -195,17 +195,15 @@ class SharedPackJudge(Struct):
         replies = read_questions(
             completion.text, request.reply_questions, frozenset(request.reply_ids)
         )
-        self.faults.count(replies.whole)
-        parsed_replies = [
-            parse_completion(
-                ask,
-                codes,
-                completion,
-                priors=one.priors,
-                read=lambda *_, code=code: replies.by_question[code],
+        self.faults.count(replies.faults)
+        parsed_replies: list[ParsedCompletion] = []
+        for code, asking in zip(request.reply_questions, askings, strict=True):
+            reply = replies.by_question[code]
+            parsed = parse_completion(
+                ask, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
             )
-            for code, one in zip(request.reply_questions, askings, strict=True)
-        ]
+            parsed_replies.append(parsed)
+        # Each judgment is stored before the give-up rule may stop the rest: it is paid for.
         await _finish_all(
             self._keep(number, parsed)
             for number, parsed in zip(numbers, parsed_replies, strict=True)
@@ -217,16 +215,17 @@ class SharedPackJudge(Struct):
                 UnjudgedCause.UNREADABLE,
                 "the model gave no usable score to questions that shared a prompt",
             )
-        whole = [
-            one.turn_text
-            for one, parsed in zip(askings, parsed_replies, strict=True)
-            if not parsed.missing
-        ]
-        alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
-        self.answered(request, completion, alone)
+        # Only a question answered in full needs no prompt of its own, and so saves one.
+        alone_tokens: list[int] = []
+        for asking, parsed in zip(askings, parsed_replies, strict=True):
+            if not parsed.missing:
+                own_request, _ = self.drafts.request(ask, asking.turn_text)
+                alone_tokens.append(own_request.input_tokens)
+        self.answered(request, completion, alone_tokens)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
-        if judgments := [judgment for _, judgment in parsed.judged]:
+        judgments = [judgment for _, judgment in parsed.judged]
+        if judgments:
             await self.askings[number].write(judgments)
         self.judged[number].update(judgment.content_hash for judgment in judgments)
 
@@ -254,14 +253,14 @@ class JudgingTotals(Struct, frozen=True, kw_only=True):
     def of(cls, stage: StageUsage, *, less: StageUsage | None = None) -> "JudgingTotals":
         """Return these figures of a stage, less those of another."""
         less = less or StageUsage()
-        unpriced = stage.cost_usd is None or less.cost_usd is None
+        cost_usd = None
+        if stage.cost_usd is not None and less.cost_usd is not None:
+            cost_usd = stage.cost_usd - less.cost_usd
         return cls(
             calls=stage.calls - less.calls,
             input_tokens=stage.usage.input_tokens - less.usage.input_tokens,
             output_tokens=stage.usage.output_tokens - less.usage.output_tokens,
-            cost_usd=None
-            if unpriced
-            else (stage.cost_usd or Decimal(0)) - (less.cost_usd or Decimal(0)),
+            cost_usd=cost_usd,
         )
 
 
@@ -322,12 +321,8 @@ class SeparatePromptsCost(Struct):
         for nth, input_tokens in enumerate(alone):
             alone_usage = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
-            best_usage = replace(
-                alone_usage,
-                cached_input_tokens=min(prefix_tokens, alone_usage.input_tokens)
-                if is_cached
-                else 0,
-            )
+            cached_tokens = min(prefix_tokens, alone_usage.input_tokens) if is_cached else 0
+            best_usage = replace(alone_usage, cached_input_tokens=cached_tokens)
             cost, cost_at_best = (
                 self.prices(self.provider, request.model, self.host, usage)
                 for usage in (alone_usage, best_usage)
@@ -434,11 +429,7 @@ def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion])
         chars += chars_of(drafts.layout, unit.pack.members, memories)
         output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
-    return replace(
-        price_work(factory, work, questions[0].pool),
-        candidates=sum(len(question.pool.candidates) for question in questions),
-        cached=sum(
-            len(question.pool.candidates) - len(question.pool.misses) for question in questions
-        ),
-        to_judge=sum(len(question.pool.misses) for question in questions),
-    )
+    candidates = sum(len(question.pool.candidates) for question in questions)
+    misses = sum(len(question.pool.misses) for question in questions)
+    estimate = price_work(factory, work, questions[0].pool)
+    return replace(estimate, candidates=candidates, cached=candidates - misses, to_judge=misses)

@@ -50,16 +50,16 @@ class QuestionReplies(Struct, frozen=True):
     """What a reply validly states for each question."""
 
     by_question: Mapping[str, ParsedReply]
-    whole: ParsedReply
-    """Without scores: counts the faults of the whole reply."""
+    faults: ParsedReply
+    """The faults of the whole reply; no scores."""
 
 
 def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
     """Read a reply to the prompt with one question, `q1`."""
     replies = read_questions(text, ("q1",), ids)
     reply = replies.by_question["q1"]
-    whole = replies.whole
-    return ParsedReply(reply.scores, reply.reasons, whole.foreign, whole.void, whole.repaired)
+    faults = replies.faults
+    return ParsedReply(reply.scores, reply.reasons, faults.foreign, faults.void, faults.repaired)
 
 
 def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
@@ -177,11 +177,10 @@ def _split_questions(
     for at in range(count):
         run = questions[at * len(questions) // count : (at + 1) * len(questions) // count]
         while run:
-            fits = next(
-                n
-                for n in range(len(run), 0, -1)
-                if n == 1 or sum(sizes[number] for number in run[:n]) <= room
-            )
+            fits = len(run)
+            # One question always stays: a unit of its own is judged in its own turn.
+            while fits > 1 and sum(sizes[number] for number in run[:fits]) > room:
+                fits -= 1
             yield tuple(run[:fits])
             run = run[fits:]
 
@@ -214,28 +213,24 @@ def plan_shared_units(
     """
     ratio = drafts.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
-    rubric = ceil(tokens.size(questions_rubric()) / ratio)
+    rubric_tokens = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        whole = tuple(member for member in pack.members if member.tokens <= drafts.profile.tokens)
-        if len(whole) < len(pack.members):
-            large = Pack("", tuple(member for member in pack.members if member not in whole))
+        largest = drafts.profile.tokens
+        small = tuple(member for member in pack.members if member.tokens <= largest)
+        shared = pack
+        if len(small) < len(pack.members):
+            large = Pack("", tuple(member for member in pack.members if member not in small))
             units.extend(SharedUnit(large, (number,)) for number in askers)
-        if len(whole) == len(pack.members):
-            shared = pack
-        else:
-            shared = replace(pack, members=whole, is_kept=False)
-        memories = len(whole)
-        if not memories:
+            shared = replace(pack, members=small, is_kept=False)
+        if not small:
             continue
-        fits = _max_questions(drafts, memories, limit=limit)
-        size = sum(member.tokens for member in whole)
-        taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
-        room = context_tokens - taken
-        units.extend(
-            SharedUnit(shared, run)
-            for run in _split_questions(askers, sizes, limit=fits, room=room)
-        )
+        fits = _max_questions(drafts, len(small), limit=limit)
+        pack_tokens = sum(member.tokens for member in small) + len(small) * ENTRY_TOKENS
+        reply_tokens = shared_output_cap(drafts, len(small), fits)
+        room = context_tokens - rubric_tokens - pack_tokens - reply_tokens
+        runs = _split_questions(askers, sizes, limit=fits, room=room)
+        units.extend(SharedUnit(shared, run) for run in runs)
     return units
 
 

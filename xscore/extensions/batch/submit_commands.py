@@ -150,14 +150,14 @@ async def _plan_and_send(
     plan = draft.plan
     if (flags.dry_run or not terminal.quiet) and not terminal.as_json:
         write_stdout(_render_draft(parts, draft))
-    if not draft.asked.requests and plan.elsewhere:
+    if not draft.planner.requests and plan.elsewhere:
         jobs = plan.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
     status = None
-    if draft.asked.requests and not flags.dry_run:
+    if draft.planner.requests and not flags.dry_run:
         status = await _send(parts, draft, terminal)
     if terminal.as_json:
         standing = job_json(status) if status else None
@@ -170,7 +170,7 @@ async def _plan_and_send(
         )
     if status is None:
         terminal.notes(
-            [] if draft.asked.requests else ["nothing is left to judge: no job was made"]
+            [] if draft.planner.requests else ["nothing is left to judge: no job was made"]
         )
         return 0
     if not terminal.as_json:
@@ -203,22 +203,18 @@ def _render_draft(parts: PipelineParts, draft: JobDraft) -> str:
     batches = ""
     if draft.batches:
         batches = f" · about {counted(draft.batches, 'batch', 'batches')}"
-    by_batch, live = (
-        format_dollars(usd, estimated=True) for usd in (draft.cost_usd, judge.cost_usd)
-    )
+    by_batch = format_dollars(draft.cost_usd, estimated=True)
+    live = format_dollars(judge.cost_usd, estimated=True)
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     calls = (
-        f"{counted(len(draft.asked.requests), 'call')} of"
-        f" {counted(len(draft.asked.asks), 'prompt')}"
+        f"{counted(len(draft.planner.requests), 'call')} of"
+        f" {counted(len(draft.planner.asks), 'prompt')}"
     )
-    return render_facts(
-        [
-            *_list_and_judge(parts, plan),
-            ("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"),
-            ("cost", f"{by_batch} by batch, {live} live"),
-            *(("", line) for line in (*_exclusion_lines(draft), *_cap_lines(draft))),
-        ]
-    )
+    facts = _list_and_judge(parts, plan)
+    facts.append(("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"))
+    facts.append(("cost", f"{by_batch} by batch, {live} live"))
+    facts += [("", line) for line in (*_exclusion_lines(draft), *_cap_lines(draft))]
+    return render_facts(facts)
 
 
 def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str]]:
@@ -327,8 +323,8 @@ def _draft_json(parts: PipelineParts, draft: JobDraft) -> dict[str, Json]:
         **_plan_json(parts, draft.plan),
         "repeated": draft.plan.repeated,
         "of_user": draft.plan.of_user,
-        "requests": len(draft.asked.requests),
-        "prompts": len(draft.asked.asks),
+        "requests": len(draft.planner.requests),
+        "prompts": len(draft.planner.asks),
         "batches": draft.batches,
         "cost_usd": money_json(draft.cost_usd),
         "live_usd": money_json(draft.plan.estimate.cost_usd),

@@ -270,12 +270,10 @@ class OpenAIBatches(BatchHost):
 def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
     """Return the fields sent beside the input's bytes; only the vendor is asked to let it
     expire."""
-    kept = (
-        {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}}
-        if is_vendors_own
-        else {}
-    )
-    return {"purpose": "batch", **kept}
+    fields: dict[str, Any] = {"purpose": "batch"}
+    if is_vendors_own:
+        fields["expires_after"] = {"anchor": "created_at", "seconds": INPUT_KEPT_S}
+    return fields
 
 
 def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
@@ -299,12 +297,12 @@ def _problem(entry: Mapping[str, Any]) -> tuple[str, str]:
     errors = (
         [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
     )
-    codes = [code for error in errors if isinstance(code := error.get("code"), str)]
-    # No other word of the host is passed on.
-    known_code = next((code for code in codes if code in PROBLEMS), "")
-    line = next(
-        (number for error in errors if (number := token_count(error.get("line"))) is not None), None
-    )
+    codes = [error.get("code") for error in errors]
+    # No other word of the host is passed on: it may repeat the prompt.
+    known_codes = [code for code in codes if isinstance(code, str) and code in PROBLEMS]
+    known_code = known_codes[0] if known_codes else ""
+    numbers = [token_count(error.get("line")) for error in errors]
+    line = next((number for number in numbers if number is not None), None)
     where = "" if line is None else f" (line {line})"
     why = "the host refused its input"
     if known_code:

@@ -165,11 +165,10 @@ class BatchHost(ABC):
                     custom_id = None
                     if isinstance(record, dict):
                         custom_id = record.get("custom_id")
-                    yield (
-                        self._result(custom_id, record, model)
-                        if isinstance(custom_id, str)
-                        else unreadable_result()
-                    )
+                    if isinstance(custom_id, str):
+                        yield self._result(custom_id, record, model)
+                    else:
+                        yield unreadable_result()
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -254,11 +253,8 @@ class BatchHost(ABC):
         for _ in range(PAGES):
             page = await self._get(path, query=query)
             data = page.get("data")
-            entries = (
-                [entry for entry in data if isinstance(entry, Mapping)]
-                if isinstance(data, list)
-                else []
-            )
+            listed = data if isinstance(data, list) else []
+            entries = [entry for entry in listed if isinstance(entry, Mapping)]
             for entry in entries:
                 yield entry
             last = entries[-1].get("id") if entries else None
@@ -349,6 +345,7 @@ class BatchHost(ABC):
             return BatchResult(
                 custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined
             )
+        # An error without a known code is taken as passing, so that the request is planned again.
         kind = stated_kind(error, status=status) or Overloaded
         stated = ", ".join(
             filter(None, ("" if status is None else str(status), *dict.fromkeys(names)))
