@@ -183,11 +183,10 @@ def _telling_lines(text: str, task: str) -> list[str]:
     five letters)."""
     import textwrap
 
-    lines = [
-        line
-        for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines()
-        if line.strip()
-    ]
+    lines = []
+    for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines():
+        if line.strip():
+            lines.append(line)
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
@@ -197,15 +196,17 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
     in_lines: what was chosen is printed a line each, and what passed without a place is too.
     """
     not_kept = render_unplaced if in_lines else render_near_misses
-    parts = (
+    parts = [
         render_filled,
         not_kept,
         render_absent_reasons,
         render_unjudged,
         render_judges,
         render_carried,
-    )
-    return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
+    ]
+    if verbose:
+        parts.append(render_traffic)
+    return [render(answer) for render in parts]
 
 
 def render_filled(answer: Answer) -> str:
@@ -239,11 +240,10 @@ def render_near_misses(answer: Answer) -> str:
     if not answer.selected:
         return ""
     # What is folded is named in the line of the memory that it stands behind.
-    passed = [
-        miss
-        for miss in answer.near_misses
-        if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED
-    ]
+    passed = []
+    for miss in answer.near_misses:
+        if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED:
+            passed.append(miss)
     below = [miss for miss in answer.near_misses if miss.below_threshold]
     missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
     # What scores more than something that was added was passed over: its score is not what it
@@ -293,11 +293,10 @@ def render_unjudged(answer: Answer) -> str:
     if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
         return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
-    details_of_judges = [
-        absent.detail
-        for absent in answer.unjudged.sample
-        if absent.cause != UnjudgedCause.BUDGET or not is_told
-    ]
+    details_of_judges = []
+    for absent in answer.unjudged.sample:
+        if absent.cause != UnjudgedCause.BUDGET or not is_told:
+            details_of_judges.append(absent.detail)
     details = dict.fromkeys(one_line(detail) for detail in details_of_judges if detail)
     way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
@@ -344,10 +343,9 @@ def render_traffic(answer: Answer) -> str:
     if stated := went.limits.in_words():
         lines.append(f"{one_line(answer.judge.host)} allows {stated} a minute")
     if went.concurrency:
-        steps = [
-            f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})"
-            for step in went.concurrency
-        ]
+        steps = []
+        for step in went.concurrency:
+            steps.append(f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})")
         lines.append(f"calls in flight: {', '.join(steps)}")
     return "\n".join(map(faint, lines))
 

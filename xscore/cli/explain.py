@@ -5,7 +5,7 @@ The pipeline computes the figures; this module rounds and prints them. Neither c
 anything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -59,11 +59,9 @@ def estimate(task: str, flags: Flags) -> None:
 
 def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     replays = settings.judge.replay
-    rows = (
-        [*_replayed(forecast.judge), *_judging(forecast.judge)]
-        if replays
-        else _judging(forecast.judge)
-    )
+    rows = _judging(forecast.judge)
+    if replays:
+        rows = [*_replayed(forecast.judge), *rows]
     if forecast.primary is not None:
         primary = forecast.primary
         tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
@@ -92,26 +90,33 @@ def _render_ways(forecast: Estimate) -> str:
     """Compare the ways in which the same memories could be judged; empty where there is one."""
     if not forecast.judge.candidates:
         return ""
-    rows = [
-        (
-            way.way + (" (chosen)" if place == 0 else ""),
-            one_line(way.judge),
-            format_dollars(way.cost_usd, estimated=True),
-            f"{way.calls:,}",
-            _time_of(way),
-            way.limits.in_words(),
-            "" if way.tariff == way.judge.replace(":", "/") else way.tariff,
+    rows = []
+    for place, way in enumerate(forecast.ways):
+        chosen = " (chosen)" if place == 0 else ""
+        # A tariff is shown where it is another model's: most often it repeats the judge.
+        tariff = "" if way.tariff == way.judge.replace(":", "/") else way.tariff
+        rows.append(
+            (
+                f"{way.way}{chosen}",
+                one_line(way.judge),
+                format_dollars(way.cost_usd, estimated=True),
+                f"{way.calls:,}",
+                _time_of(way),
+                way.limits.in_words(),
+                tariff,
+            )
         )
-        for place, way in enumerate(forecast.ways)
-    ]
     heads = ("judged by", "model", "dollars", "calls", "time", "limits a minute", "tariff")
-    shown = [at for at, head in enumerate(heads) if any(row[at] for row in rows)]
-    return render_table(
-        [heads[at] for at in shown],
-        [[row[at] for at in shown] for row in rows],
-        right={"dollars", "calls", "time"},
-        width=stdout_columns(),
-    )
+    columns = enumerate(zip(*rows, strict=True))
+    filled = {place for place, column in columns if any(column)}
+
+    # A column without a value is left out, so that the table fits a terminal.
+    def shown(row: Sequence[str]) -> list[str]:
+        return [cell for place, cell in enumerate(row) if place in filled]
+
+    right = {"dollars", "calls", "time"}
+    shown_rows = [shown(row) for row in rows]
+    return render_table(shown(heads), shown_rows, right=right, width=stdout_columns())
 
 
 def _time_of(way: JudgeEstimate) -> str:
@@ -144,9 +149,9 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         return [
             ("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")
         ]
+    carried = f", {judge.carried:,} carried" if judge.carried else ""
     parts = (
-        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
-        + (f", {judge.carried:,} carried" if judge.carried else ""),
+        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached{carried}",
         counted(judge.calls, "call"),
         describe_tokens(judge.input_tokens, judge.output_tokens),
         format_dollars(judge.cost_usd, estimated=True),
@@ -173,11 +178,10 @@ def _limits_reached(forecast: Estimate, budget: "BudgetSettings") -> Iterator[st
 
 def _shares(counts: dict[str, int]) -> str:
     ordered = most_first(counts)
-    shown = [
-        f"{one_line(name) or '.'} {format_tokens(count)}"
-        for name, count in ordered[:FOLDERS_SHOWN]
-        if count
-    ]
+    shown = []
+    for name, count in ordered[:FOLDERS_SHOWN]:
+        if count:
+            shown.append(f"{one_line(name) or '.'} {format_tokens(count)}")
     rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
     return " · ".join([*shown, *([f"others {format_tokens(rest)}"] if rest else [])])
 
@@ -207,11 +211,10 @@ def _origin(memory: "Selected") -> str:
 
 def render_explanation(explanation: Explanation) -> str:
     """Render the outcome of one memory in numbers and words."""
-    name = one_line(
-        f"{explanation.path}::{explanation.entity}"
-        if explanation.entity
-        else explanation.path or explanation.id
-    )
+    name = explanation.path or explanation.id
+    if explanation.entity:
+        name = f"{explanation.path}::{explanation.entity}"
+    name = one_line(name)
     rows = [
         ("turn", f"{explanation.turn_id}  {one_line(explanation.task)}"),
         (
@@ -224,11 +227,9 @@ def render_explanation(explanation: Explanation) -> str:
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
-        rows += (
-            [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))]
-            if memory.draws
-            else []
-        )
+        if memory.draws:
+            draws = " and ".join(f"{score:.2f}" for score in memory.draws)
+            rows.append(("judged twice", draws))
         rows += [
             ("boost", f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}")
             for boost in memory.boosts

@@ -26,7 +26,7 @@ from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
 from xscore.records.calls import CallRecord
-from xscore.records.receipt import Answer
+from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import AnswerState, ListedTurn
 from xscore.store.call_rows import parse_timestamp
 from xscore.store.turn_history import (
@@ -204,16 +204,12 @@ def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
         if not past.receipt and turn_calls is None:
             raise _missing_receipt(load_listed_turn(store.connection, turn_id, now=now))
     if flags.terminal.as_json:
-        body = (
-            receipt_body(past.receipt)
-            if past.receipt
-            else {"schema": SCHEMA, "turn_id": past.turn.id}
-        )
-        print_json(
-            body
-            if turn_calls is None
-            else {**body, "calls": [_call_json(call) for call in turn_calls]}
-        )
+        body = {"schema": SCHEMA, "turn_id": past.turn.id}
+        if past.receipt:
+            body = receipt_body(past.receipt)
+        if turn_calls is not None:
+            body = {**body, "calls": [_call_json(call) for call in turn_calls]}
+        print_json(body)
     else:
         _replay(past, turn_calls, flags.terminal, now=now)
 
@@ -257,13 +253,14 @@ def _replay(
 
 
 def _presentable_answer(answer: Answer) -> Answer:
-    of_user = tuple(
-        replace(memory, reason=USER_MEMORY_REASON)
-        if memory.layer == "user" and not memory.reason
-        else memory
-        for memory in answer.selected
-    )
-    return replace(answer, answer=answer.answer or None, selected=of_user)
+    selected = tuple(_with_reason(memory) for memory in answer.selected)
+    return replace(answer, answer=answer.answer or None, selected=selected)
+
+
+def _with_reason(memory: Selected) -> Selected:
+    if memory.layer == "user" and not memory.reason:
+        return replace(memory, reason=USER_MEMORY_REASON)
+    return memory
 
 
 def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Every character of a memory is escaped for the terminal, since it may have come from anywhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from xscore.cli.phrases import format_age
@@ -36,11 +36,8 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
     marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
-    marks += (
-        [str(memory.source)]
-        if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT)
-        else []
-    )
+    if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
+        marks.append(str(memory.source))
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)
     notes = faint(f"  ({', '.join(marks)})") if marks else ""
@@ -67,49 +64,38 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     details = memory.particulars
     used = f"{counted(memory.access_count, 'time')}, last {format_age(memory.accessed_at, now)}"
     added = format_age(memory.created_at, now)
-    added += (
-        f", changed {format_age(memory.updated_at, now)}"
-        if memory.updated_at > memory.created_at
-        else ""
-    )
+    if memory.updated_at > memory.created_at:
+        added += f", changed {format_age(memory.updated_at, now)}"
+    place = ""
+    if memory.path:
+        place = format_place(memory.path, memory.start_line, memory.end_line)
+    origin = f", read in {one_line(details.origin)}" if details.origin else ""
+    successor = f" by {memory.superseded_by}" if memory.superseded_by else ""
+    evidence = counted(memory.evidence_count, "piece")
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
-        (
-            "place",
-            format_place(memory.path, memory.start_line, memory.end_line) if memory.path else "",
-        ),
+        ("place", place),
         ("by", one_line(details.author)),
-        (
-            "source",
-            str(memory.source)
-            + (f", read in {one_line(details.origin)}" if details.origin else ""),
-        ),
-        (
-            "status",
-            str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else ""),
-        ),
+        ("source", f"{memory.source}{origin}"),
+        ("status", f"{memory.status}{successor}"),
         ("importance", f"{memory.importance:g}"),
-        (
-            "confidence",
-            f"{memory.confidence:g}, {counted(memory.evidence_count, 'piece')} of evidence",
-        ),
+        ("confidence", f"{memory.confidence:g}, {evidence} of evidence"),
         ("added", added),
         ("used", used if memory.access_count else "never"),
         ("occurred", counted(details.occurrences, "time") if details.occurrences else ""),
         ("links", ", ".join(map(one_line, details.links))),
         ("files", ", ".join(map(one_line, details.paths))),
         ("exception", f"from {one_line(details.exception_of)}" if details.exception_of else ""),
-        *(("cites", _citation(citation)) for citation in citations),
     ]
+    rows += [("cites", _citation(citation)) for citation in citations]
     title = f"{bold(one_line(memory.title))}  {memory.id}"
     return "\n".join([title, render_facts(rows), "", escape_controls(memory.text)])
 
 
 def _citation(citation: Citation) -> str:
-    return format_place(citation.path, citation.start_line, citation.end_line) + (
-        "  changed since" if citation.is_changed else ""
-    )
+    place = format_place(citation.path, citation.start_line, citation.end_line)
+    return f"{place}  changed since" if citation.is_changed else place
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
@@ -122,11 +108,10 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
     from xscore.store.evidence import citations_of
 
     memory = remembered.memory
-    cites = (
-        ()
-        if memory.layer is Layer.USER
-        else citations_of(store.connection, [memory.id]).get(memory.id, ())
-    )
+    cites: Sequence[Citation] = ()
+    # A user memory belongs to no repository, so it cites no code.
+    if memory.layer is not Layer.USER:
+        cites = citations_of(store.connection, [memory.id]).get(memory.id, ())
     body = memory_json(memory, cites) | {
         "became": remembered.became.value,
         "superseded": list(remembered.superseded),

@@ -93,13 +93,16 @@ class XscoreCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write "Options", then "Advanced"."""
         for title, advanced in (("Options", False), ("Advanced", True)):
-            records = [
-                record
-                for parameter in self.get_params(ctx)
-                if isinstance(parameter, click.Option)  # arguments are in the text
-                and getattr(parameter, "advanced", False) is advanced
-                and (record := parameter.get_help_record(ctx))
-            ]
+            records = []
+            for parameter in self.get_params(ctx):
+                # Arguments are described in the command's text.
+                if not isinstance(parameter, click.Option):
+                    continue
+                if getattr(parameter, "advanced", False) is not advanced:
+                    continue
+                record = parameter.get_help_record(ctx)
+                if record:
+                    records.append(record)
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
@@ -399,42 +402,38 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
 
     The function is given its own options by name, and all of them as `flags`.
     """
-    shared = {
-        str(parameter.name): parameter
-        for group in (*groups, OUTPUT, NO_USER_LEARNING)
-        for parameter in group
-    }
-    names = {
-        setting: max(parameter.opts, key=len)
-        for parameter in shared.values()
-        for setting in getattr(parameter, "sets", ())
-    }
+    shared: dict[str, click.Parameter] = {}
+    for group in (*groups, OUTPUT, NO_USER_LEARNING):
+        shared.update({str(parameter.name): parameter for parameter in group})
+    names: dict[str, str] = {}
+    for parameter in shared.values():
+        for setting in getattr(parameter, "sets", ()):
+            names[setting] = max(parameter.opts, key=len)
 
     def decorate(function: Callable[..., Any]) -> XscoreCommand:
         parameters: list[click.Parameter] = list(
             reversed(getattr(function, "__click_params__", []))
         )
 
+        own_names = [str(parameter.name) for parameter in parameters]
+        output_names = [str(parameter.name) for parameter in OUTPUT]
+
         def run(**values: Any) -> Any:
             before = click.get_current_context().find_root().params
-            for parameter in OUTPUT:
-                values[str(parameter.name)] = values[str(parameter.name)] or before.get(
-                    str(parameter.name)
-                )
+            # An option of OUTPUT may stand before the command: the group then holds it.
+            for output_name in output_names:
+                values[output_name] = values[output_name] or before.get(output_name)
             set_color(values["color"])
-            overrides = {
-                setting: values[name]
-                for name, parameter in shared.items()
-                for setting in getattr(parameter, "sets", ())
-            }
-            as_json, quiet, verbose = (
-                bool(values[name]) for name in ("as_json", "quiet", "verbose")
+            overrides: dict[str, Any] = {}
+            for name, parameter in shared.items():
+                for setting in getattr(parameter, "sets", ()):
+                    overrides[setting] = values[name]
+            terminal = Terminal(
+                bool(values["as_json"]), bool(values["quiet"]), bool(values["verbose"])
             )
-            flags = Flags(values, overrides, names, Terminal(as_json, quiet, verbose))
-            return function(
-                **{str(parameter.name): values[str(parameter.name)] for parameter in parameters},
-                flags=flags,
-            )
+            flags = Flags(values, overrides, names, terminal)
+            own_values = {name: values[name] for name in own_names}
+            return function(**own_values, flags=flags)
 
         return XscoreCommand(
             function.__name__,

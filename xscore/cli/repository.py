@@ -116,10 +116,11 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     names |= {reached_node.id: reached_node.entity or reached_node.path for reached_node in reached}
     # Where everything is one step away, saying so on each line tells nothing.
     shows_steps = any(node.distance > 1 for node in reached)
-    lines = [
-        _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
-        for reached_node in reached
-    ]
+    lines = []
+    for reached_node in reached:
+        lines.append(
+            _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
+        )
     flags.terminal.print_result(
         body, "\n".join(lines), none=_NOTHING[question].format(one_line(name))
     )
@@ -186,24 +187,26 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
     files = report.files
     memories = report.memories
     kept_out = sum(files.excluded.by_reason.values())
-    secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
     read = f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
     changes = (
         f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
     )
-    return render_facts(
-        [
-            ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
-            ("memories", f"{memories.total:,} · {changes}"),
-            ("kinds", render_counts(memories.by_kind)),
-            ("edges", render_counts(report.edges)),
-            ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
-            *(("", line) for line in list_kept_out(files.excluded) if verbose),
-            ("secrets", secrets if report.secrets_redacted else ""),
-            ("left", _still_left(report.files_left) if report.files_left else ""),
-            ("took", format_seconds(time.monotonic() - STARTED_AT)),
-        ]
-    )
+    rows = [
+        ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
+        ("memories", f"{memories.total:,} · {changes}"),
+        ("kinds", render_counts(memories.by_kind)),
+        ("edges", render_counts(report.edges)),
+        ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
+    ]
+    if verbose:
+        rows += [("", line) for line in list_kept_out(files.excluded)]
+    if report.secrets_redacted:
+        secrets = counted(report.secrets_redacted, "value")
+        rows.append(("secrets", f"{secrets} redacted before anything was stored"))
+    if report.files_left:
+        rows.append(("left", _still_left(report.files_left)))
+    rows.append(("took", format_seconds(time.monotonic() - STARTED_AT)))
+    return render_facts(rows)
 
 
 @command()
@@ -278,47 +281,33 @@ def _render_status(report: StoreStatus) -> str:
     if not report.bytes:  # a note has said that there is no store
         return render_facts(root)
     trusted = "" if report.trusted else " (not trusted)"
-    facts = render_facts(
-        [
-            *root,
-            ("store", f"{one_line(report.store)}  {format_bytes(report.bytes)}{trusted}"),
-            (
-                "files",
-                f"{report.files:,}"
-                + (f", {_still_left(report.files_left)}" if report.files_left else ""),
-            ),
-            ("", describe_kept_out(report.kept_out)),
-            ("memories", f"{report.memories:,}"),
-            ("layers", render_counts(report.by_layer)),
-            ("kinds", render_counts(report.by_kind)),
-            ("languages", render_counts(report.by_language)),
-            *(_as_text(report.without_grammar) if report.without_grammar else ()),
-            ("edges", render_counts(report.edges)),
-            (
-                "judgments",
-                f"{report.judgments:,}"
-                + (_NONE_STORED if report.turns and not report.judgments else ""),
-            ),
-            (
-                "turns",
-                f"{report.turns:,}" + (f", last {report.last_turn}" if report.last_turn else ""),
-            ),
-            ("spent", format_dollars(report.spent_usd, estimated=report.spent_estimated)),
-            ("background", _describe_background(report.background)),
-            (
-                "",
-                (
-                    f"went wrong last: {one_line(report.background.problem)}"
-                    if report.background.problem
-                    else ""
-                ),
-            ),
-            (
-                "last hook",
-                _describe_hook_failure(report.hook_failure) if report.hook_failure else "",
-            ),
-        ]
-    )
+    unread = f", {_still_left(report.files_left)}" if report.files_left else ""
+    rows = [
+        *root,
+        ("store", f"{one_line(report.store)}  {format_bytes(report.bytes)}{trusted}"),
+        ("files", f"{report.files:,}{unread}"),
+        ("", describe_kept_out(report.kept_out)),
+        ("memories", f"{report.memories:,}"),
+        ("layers", render_counts(report.by_layer)),
+        ("kinds", render_counts(report.by_kind)),
+        ("languages", render_counts(report.by_language)),
+    ]
+    if report.without_grammar:
+        rows += _as_text(report.without_grammar)
+    none_stored = _NONE_STORED if report.turns and not report.judgments else ""
+    last_turn = f", last {report.last_turn}" if report.last_turn else ""
+    rows += [
+        ("edges", render_counts(report.edges)),
+        ("judgments", f"{report.judgments:,}{none_stored}"),
+        ("turns", f"{report.turns:,}{last_turn}"),
+        ("spent", format_dollars(report.spent_usd, estimated=report.spent_estimated)),
+        ("background", _describe_background(report.background)),
+    ]
+    if report.background.problem:
+        rows.append(("", f"went wrong last: {one_line(report.background.problem)}"))
+    if report.hook_failure:
+        rows.append(("last hook", _describe_hook_failure(report.hook_failure)))
+    facts = render_facts(rows)
     if report.files or report.background.doing:
         return facts
     return f"{facts}\n\nNothing is indexed" + (
@@ -361,14 +350,15 @@ def show_config(origin: bool, flags: Flags) -> None:
     flags.terminal.notes(loaded.warnings)
 
     def render(_: object) -> str:
-        rows = [
-            (
-                setting_row.name,
-                one_line(setting_row.origin),
-                one_line(setting_row.value) or "(unset)",
+        rows = []
+        for setting_row in settings_in_force:
+            rows.append(
+                (
+                    setting_row.name,
+                    one_line(setting_row.origin),
+                    one_line(setting_row.value) or "(unset)",
+                )
             )
-            for setting_row in settings_in_force
-        ]
         return render_table((), [row if origin else row[::2] for row in rows])
 
     flags.terminal.print_result(

@@ -100,11 +100,9 @@ def _render_session(session: "WorkingSession", summary: "SessionSummary", *, now
         f"{session.thread}  {format_branch(session.branch)}{age}, {counted(session.tasks, 'task')}"
     ]
     lines += [f"You were working on {quote_task(session.task)}."] if session.task else []
-    lines += (
-        [f"Last file: {session.file}" + (f":{session.line}" if session.line else "")]
-        if session.file
-        else []
-    )
+    if session.file:
+        at_line = f":{session.line}" if session.line else ""
+        lines.append(f"Last file: {session.file}{at_line}")
     return escape_controls("\n".join([*lines, summary.text]).rstrip())
 
 

@@ -124,9 +124,10 @@ def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> st
         f"{verb} {counted(done.judgments, 'judgment')}, about"
         f" {format_bytes(done.judgments * JUDGMENT_BYTES)}"
     ]
-    lines += [
-        f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))
-    ]
+    for name, words in _CAUSES.items():
+        count = getattr(done, name)
+        if count:
+            lines.append(f"  {count:,} {words}")
     if done.contents or done.quarantined:
         lines.append(
             f"  with {counted(done.contents, 'content')}, {counted(done.quarantined, 'score')} in"
@@ -208,14 +209,15 @@ def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
-    for of in dict.fromkeys(rate.of for rate in rates):
-        shown = [
-            f"{format_share(rate.hits, rate.candidates)} of {counted(rate.candidates, 'candidate')}"
-            f" {f'in {rate.days} days' if rate.days else 'in all'}"
-            for rate in rates
-            if rate.of == of and rate.candidates
-        ]
-        yield "hit rate" if of == "turns" else "jobs found", " · ".join(shown)
+    shown: dict[str, list[str]] = {rate.of: [] for rate in rates}
+    for rate in rates:
+        if rate.candidates:
+            share = format_share(rate.hits, rate.candidates)
+            period = f"in {rate.days} days" if rate.days else "in all"
+            candidates = counted(rate.candidates, "candidate")
+            shown[rate.of].append(f"{share} of {candidates} {period}")
+    for of, shares in shown.items():
+        yield "hit rate" if of == "turns" else "jobs found", " · ".join(shares)
 
 
 def _configured_judge(store: "Store", flags: Flags) -> str | None:

@@ -100,9 +100,10 @@ def choose_fitting(
     code = [piece for piece in ranked if piece.memory.layer in CODE_LAYERS]
     spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
     for layer, room in tokens_left.items():
-        details = [
-            piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer
-        ]
+        details = []
+        for piece in ordered:
+            if piece.entry.ranked is None and piece.memory.layer == layer:
+                details.append(piece)
         shown = [piece for piece in details if piece.entry.summary in chosen]
         taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
         past = past - taken
@@ -161,11 +162,10 @@ def render_bundle(
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
     while True:
         included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
-        no_room = [
-            piece
-            for piece in pieces
-            if piece.memory.id not in chosen and piece.entry.ranked is not None
-        ]
+        no_room = []
+        for piece in pieces:
+            if piece.memory.id not in chosen and piece.entry.ranked is not None:
+                no_room.append(piece)
         left_out = (*map(_left_out, no_room), *beside.near)
         if included:
             token_limit = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
@@ -254,9 +254,9 @@ def _with_parts(
 
 def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
     """Return about how many tokens these leave, captions and each file's header included."""
-    headers = {
-        piece.memory.path: memory_tokens(piece.memory, len(piece.header)) for piece in pieces
-    }
+    headers = {}
+    for piece in pieces:
+        headers[piece.memory.path] = memory_tokens(piece.memory, len(piece.header))
     return room - sum(piece.tokens + CAPTION_TOKENS for piece in pieces) - sum(headers.values())
 
 

@@ -176,23 +176,24 @@ def render_markdown(layout: BundleLayout) -> str:
 
 def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
-    memories = [
-        _named(piece.entry.memory)
-        | {"score": None if piece.score is None else round(piece.score, 6)}
-        | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
-        | {
-            "section": piece.entry.section,
-            "reason": well_formed(piece.entry.reason),
-            "in_part": piece.in_part,
-        }
-        | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
-        | {
-            "alike": piece.entry.alike,
-            "settles": piece.entry.settles,
-            "detail_of": piece.entry.summary,
-        }
-        for piece in layout.pieces
-    ]
+    memories = []
+    for piece in layout.pieces:
+        memories.append(
+            _named(piece.entry.memory)
+            | {"score": None if piece.score is None else round(piece.score, 6)}
+            | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
+            | {
+                "section": piece.entry.section,
+                "reason": well_formed(piece.entry.reason),
+                "in_part": piece.in_part,
+            }
+            | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
+            | {
+                "alike": piece.entry.alike,
+                "settles": piece.entry.settles,
+                "detail_of": piece.entry.summary,
+            }
+        )
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     parts = {

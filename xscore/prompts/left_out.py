@@ -83,10 +83,9 @@ def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     """Return headings and a line for each memory (path:lines, entity, score, reason), within a
     budget of tokens."""
     ordered = in_order(left_out)
-    opens = {
-        next(group).candidate.id: HEADINGS[cause]
-        for cause, group in groupby(ordered, lambda memory: memory.cause)
-    }
+    opens = {}
+    for cause, group in groupby(ordered, lambda memory: memory.cause):
+        opens[next(group).candidate.id] = HEADINGS[cause]
 
     def size(memory: LeftOut) -> int:
         return _tokens(opens.get(memory.candidate.id, ""), _line(memory))
@@ -230,11 +229,10 @@ def name_methods(outline: str) -> str:
         f"{indent}{mark} {len(stubs)} methods, only named:"
         f" {', '.join(name for _, _, name in stubs)}"
     )
-    kept = [
-        named if at == first else line
-        for at, line in enumerate(lines)
-        if at == first or at not in gone
-    ]
+    kept = []
+    for at, line in enumerate(lines):
+        if at == first or at not in gone:
+            kept.append(named if at == first else line)
     return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
 
 

@@ -50,11 +50,10 @@ def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -
         fields += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
     if turn_chars is not None:
         fields.append(("turn", turn_block(turn, sees=sees), turn_chars))
-    cut = [
-        f"{max_chars:,} of {len(text):,} characters of the {name}"
-        for name, text, max_chars in fields
-        if len(text) > max_chars
-    ]
+    cut = []
+    for name, text, max_chars in fields:
+        if len(text) > max_chars:
+            cut.append(f"{max_chars:,} of {len(text):,} characters of the {name}")
     if cut:
         return f"the judge saw {', '.join(cut)}; the middle was left out"
     return ""

@@ -184,9 +184,9 @@ class AnthropicProvider(WireProvider):
         The total is left out where input is stated by itself: it is then input plus output, and
         calls would be held back by what the cache served, which the host does not count.
         """
-        stated = {
-            name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in LIMITED
-        }
+        stated = {}
+        for name in LIMITED:
+            stated[name] = header_count(headers.get(f"anthropic-ratelimit-{name}-limit"))
         return RateLimits(
             requests_per_minute=stated["requests"],
             tokens_per_minute=None if stated["input-tokens"] else stated["tokens"],

@@ -122,11 +122,10 @@ class AdaptiveConcurrency:
             self._note("start")
         while not self._has_room():
             self._changed.clear()
-            opens_at = [
-                at
-                for at in (self._closed_until, self._first_at + FIRST_CALLS_S)
-                if at and at > _now()
-            ]
+            opens_at = []
+            for at in (self._closed_until, self._first_at + FIRST_CALLS_S):
+                if at and at > _now():
+                    opens_at.append(at)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(opens_at, default=None)):
                     await self._changed.wait()

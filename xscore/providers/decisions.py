@@ -267,9 +267,10 @@ def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
     if isinstance(levels_given, dict):  # System One: by the level's number
         values = [levels_given.get(str(number)) for number in range(len(levels))]
     elif isinstance(levels_given, list):
-        clear = [
-            level for level in levels_given if isinstance(level, dict) and not _repeated(level)
-        ]
+        clear = []
+        for level in levels_given:
+            if isinstance(level, dict) and not _repeated(level):
+                clear.append(level)
         by_label = {
             label: level.get("probability")
             for level in clear
@@ -278,11 +279,10 @@ def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
         values = [by_label.get(name) for name in levels]
     else:
         return None
-    shares = [
-        float(value)
-        for value in values
-        if _is_probability(value) and isinstance(value, int | float)
-    ]
+    shares = []
+    for value in values:
+        if _is_probability(value) and isinstance(value, int | float):
+            shares.append(float(value))
     if len(shares) == len(levels_given) == len(levels):
         return shares
     return None

@@ -140,9 +140,9 @@ def cached_count(usage: Mapping[str, Any]) -> int | None:
     """Return how many tokens the host's cache served, in whichever spelling it says so; None if it
     does not."""
     places = (sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES)
-    counts = [
-        token_count(place.get(name)) for place, (_, name) in zip(places, CACHED_PLACES, strict=True)
-    ]
+    counts = []
+    for place, (_, name) in zip(places, CACHED_PLACES, strict=True):
+        counts.append(token_count(place.get(name)))
     return max((count for count in counts if count is not None), default=None)
 
 

@@ -226,9 +226,9 @@ class ScriptedProvider:
             scores, reasons = self._scored(request, shown, text_around_memories(prompt))
             return json.dumps({"scores": scores, "reasons": reasons})
         questions = shown_questions(prompt)
-        replies = {
-            code: self._scored(request, shown, questions[code]) for code in request.reply_questions
-        }
+        replies = {}
+        for code in request.reply_questions:
+            replies[code] = self._scored(request, shown, questions[code])
         explained = [
             {"q": code, **reason} for code, (_, reasons) in replies.items() for reason in reasons
         ]
@@ -269,9 +269,9 @@ class ScriptedProvider:
         if not any(rule.refuse for rule in self.script.rules):
             return False
         prompt = "\n\n".join(request.content)
-        rules = [
-            self._rule(memory, text_around_memories(prompt)) for memory in shown_memories(prompt)
-        ]
+        rules = []
+        for memory in shown_memories(prompt):
+            rules.append(self._rule(memory, text_around_memories(prompt)))
         return any(rule is not None and rule.refuse for rule in rules)
 
 

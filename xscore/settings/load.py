@@ -313,9 +313,10 @@ def _check_name(name: str, source: str) -> None:
     if name in names and (name not in KEYS or source == ENVIRONMENT):
         return
     section = name.partition(".")[0]
-    names_of_section = [
-        full_name.partition(".")[2] for full_name in names if full_name.startswith(f"{section}.")
-    ]
+    names_of_section = []
+    for full_name in names:
+        if full_name.startswith(f"{section}."):
+            names_of_section.append(full_name.partition(".")[2])
     if names_of_section:
         hint = f"[{section}] has {', '.join(names_of_section)}."
     else:

@@ -301,9 +301,9 @@ def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineP
     """
     connection = parts.store.connection
     budget = parts.settings.budget
-    caps = [
-        cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)
-    ]
+    caps = []
+    for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id):
+        caps.append(cap.left_usd)
     if budget.max_usd_day is None:
         caps.append(USD_A_DAY - _spent_today(parts, now=now))
         row = connection.execute(

@@ -226,11 +226,10 @@ def _remember_exchange(call: HookCall) -> str:
 def after_edit(call: HookCall) -> str:
     """Have the background process read the edited file, if it is one of this repository."""
     folder = Path(call.message.folder or call.root.path)
-    inside = [
-        path
-        for path in call.message.edited_paths
-        if (folder / path).resolve().is_relative_to(call.root.path)
-    ]
+    inside = []
+    for path in call.message.edited_paths:
+        if (folder / path).resolve().is_relative_to(call.root.path):
+            inside.append(path)
     if inside and has_store(call.root.store_dir):
         call.wake()
     return ""

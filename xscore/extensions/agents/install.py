@@ -321,10 +321,9 @@ _OURS = f"---\nname: {SERVER}\n".encode()
 def _forms(target: Target, program: str) -> list[_Form]:
     client = target.client
     forgiving = target.scope == "project"
-    hooks = [
-        Entry(("hooks", event), "", entry, is_our_hook)
-        for event, entry in hook_entries(client, program, forgiving=forgiving).items()
-    ]
+    hooks = []
+    for event, entry in hook_entries(client, program, forgiving=forgiving).items():
+        hooks.append(Entry(("hooks", event), "", entry, is_our_hook))
     if target.scope == "user":
         servers_file = client.user_servers_file
     else:
@@ -398,10 +397,9 @@ def install(
     is_preview = only_print or not (write or remove)
     if not is_preview:
         write_edits(edits, chosen.base)
-    body = [
-        {"path": str(edit.path), "action": edit.action, "entries": list(edit.entries)}
-        for edit in edits
-    ]
+    body = []
+    for edit in edits:
+        body.append({"path": str(edit.path), "action": edit.action, "entries": list(edit.entries)})
     changed = [edit for edit in edits if edit.action != "unchanged"]
     shown = _diff(changed) if is_preview else _summary(changed)
     none = "already installed: nothing to change"

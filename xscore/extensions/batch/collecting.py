@@ -245,11 +245,10 @@ class ResultCollector:
             readings = _read_results(
                 chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
             )
-            answered = [
-                (result, len(asks[name[1]].pieces))
-                for name, result in chunk
-                if result.completion is not None
-            ]
+            answered = []
+            for name, result in chunk:
+                if result.completion is not None:
+                    answered.append((result, len(asks[name[1]].pieces)))
             self._context.ledger.enter(connection, batch, answered)
             self._context.ledger.enter_unread(
                 connection, batch, [name for name, result in chunk if result.is_charged]
@@ -315,11 +314,10 @@ class ResultCollector:
         """
         store = self._context.store
         recipe = self._job.recipe
-        large = [
-            candidate
-            for candidate in store.pool(tests=recipe.tests)
-            if candidate.tokens > recipe.packs.tokens
-        ]
+        large = []
+        for candidate in store.pool(tests=recipe.tests):
+            if candidate.tokens > recipe.packs.tokens:
+                large.append(candidate)
         parts_by_memory = parts_in_store(store, recipe, large).items()
         hashes: dict[str, frozenset[str]] = {}
         for memory, parts in parts_by_memory:

@@ -339,17 +339,18 @@ def next_step(status: JobStatus) -> str:
 
 def _render_jobs(jobs: Sequence[JobStatus]) -> str:
     heads = ("job", "since", "questions", "judged", "of", "state")
-    rows = [
-        (
-            job.job,
-            format_time(job.created_at),
-            f"{job.questions:,}",
-            f"{job.judged:,}",
-            f"{job.asked:,}",
-            _state(job),
+    rows = []
+    for job in jobs:
+        rows.append(
+            (
+                job.job,
+                format_time(job.created_at),
+                f"{job.questions:,}",
+                f"{job.judged:,}",
+                f"{job.asked:,}",
+                _state(job),
+            )
         )
-        for job in jobs
-    ]
     if rows:
         return render_table(heads, rows, right=heads[2:5])
     return ""

@@ -137,17 +137,18 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         cost = None if self._batch_price(usage, at) is None else bound
         live = self._live_price(usage, at)
         kind = UnreadableResponse.kind
-        rows = [
-            self._call(
-                batch,
-                custom_id(batch.mark, name),
-                usage,
-                len(asks[name[1]].pieces),
-                cost=cost,
-                outcome=kind,
+        rows = []
+        for name in requests:
+            rows.append(
+                self._call(
+                    batch,
+                    custom_id(batch.mark, name),
+                    usage,
+                    len(asks[name[1]].pieces),
+                    cost=cost,
+                    outcome=kind,
+                )
             )
-            for name in requests
-        ]
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
         self._charge(connection, batch, min(bound * len(rows), reserved))
 

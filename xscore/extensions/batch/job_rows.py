@@ -197,9 +197,9 @@ def replan_without_text(
     pieces_by_text: dict[bool, list[MemoryPart]] = {}
     for piece in ask.pieces:
         pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
-    prompts = [
-        replace(ask, pieces=tuple(pieces), is_kept=False) for pieces in pieces_by_text.values()
-    ]
+    prompts = []
+    for pieces in pieces_by_text.values():
+        prompts.append(replace(ask, pieces=tuple(pieces), is_kept=False))
     numbers = add_asks(connection, job_id, prompts)
     for new, has_text in zip(numbers, pieces_by_text, strict=True):
         connection.execute(

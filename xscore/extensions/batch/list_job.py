@@ -182,9 +182,10 @@ class _ListRun(Struct):
             unjudged = self.plan.to_judge - judged
             coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
             causes = {str(self.end.cause): unjudged} if unjudged else {}
-        of_models = [
-            warning for warning in parts.warnings if self.plan.to_judge or warning != REPLAY_NOTE
-        ]
+        of_models = []
+        for warning in parts.warnings:
+            if self.plan.to_judge or warning != REPLAY_NOTE:
+                of_models.append(warning)
         return ListReport(
             job=self.job,
             command=options.command,

@@ -276,11 +276,10 @@ class _JobPass(Struct):
         # The vendor keeps no mark: any batch of this size that no job here knows may be ours.
         if ours is None:
             known_ids = batch_rows.known_vendor_ids(context.connection)
-            strange = [
-                seen.vendor_id
-                for seen in listed
-                if not seen.mark and seen.vendor_id not in known_ids
-            ]
+            strange = []
+            for seen in listed:
+                if not seen.mark and seen.vendor_id not in known_ids:
+                    strange.append(seen.vendor_id)
             candidates = [await self.host.look(vendor_id) for vendor_id in strange]
             ours = await _recognised(
                 self.host, batch, candidates, model=context.job.recipe.model.name

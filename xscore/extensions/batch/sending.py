@@ -306,11 +306,10 @@ class BatchSender:
         asks = job_rows.read_asks(
             connection, job.id, {ask for question, ask in planned if question in keys}
         )
-        judged = {
-            (question, ask)
-            for question, ask in planned
-            if question in keys and self._is_judged(keys[question], asks[ask])
-        }
+        judged = set()
+        for question, ask in planned:
+            if question in keys and self._is_judged(keys[question], asks[ask]):
+                judged.add((question, ask))
         if judged:
             with self.context.transaction() as connection:
                 batch_rows.settle_requests(connection, job.id, judged)

@@ -380,10 +380,9 @@ def _live_job_json(report: ListReport) -> dict[str, Json]:
 
 
 def _render_live_job(report: ListReport) -> str:
-    rows = [
-        (ellipsize(line.id, QUESTION_ID_CHARS), str(line.kept), _best(line))
-        for line in report.lines[:LINES_SHOWN]
-    ]
+    rows = []
+    for line in report.lines[:LINES_SHOWN]:
+        rows.append((ellipsize(line.id, QUESTION_ID_CHARS), str(line.kept), _best(line)))
     rest = len(report.lines) - LINES_SHOWN
     note = f"and {counted(rest, 'question')} more (-o FILE, --json)"
     return render_table(("question", "kept", "first"), rows, right={"kept"}) + (

@@ -146,15 +146,16 @@ def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
 
 def _reliability(bins: tuple[CalibrationBin, ...]) -> str:
     heads = ("score", "memories", "gold", "share of gold")
-    rows = [
-        (
-            f"{bin_.low:.1f}–{bin_.high:.1f}",
-            f"{bin_.memories:,}",
-            f"{bin_.gold:,}",
-            f"{bin_.gold / bin_.memories:.2f}" if bin_.memories else "-",
+    rows = []
+    for bin_ in reversed(bins):
+        rows.append(
+            (
+                f"{bin_.low:.1f}–{bin_.high:.1f}",
+                f"{bin_.memories:,}",
+                f"{bin_.gold:,}",
+                f"{bin_.gold / bin_.memories:.2f}" if bin_.memories else "-",
+            )
         )
-        for bin_ in reversed(bins)
-    ]
     return render_table(heads, rows, right=heads[1:])
 
 

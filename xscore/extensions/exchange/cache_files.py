@@ -349,17 +349,18 @@ def _keep(
     """Store rows as judgments, or in quarantine; return how many are new."""
     if not is_believed:
         return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
-    judgments = [
-        Judgment(
-            row.hash,
-            row.score,
-            row.reason and printable_reason(row.reason),
-            row.pack,
-            row.position,
-            row.prior,
+    judgments = []
+    for row in rows:
+        judgments.append(
+            Judgment(
+                row.hash,
+                row.score,
+                row.reason and printable_reason(row.reason),
+                row.pack,
+                row.position,
+                row.prior,
+            )
         )
-        for row in rows
-    ]
     insert_judgments(connection, judgments, names)
     return len(rows)
 

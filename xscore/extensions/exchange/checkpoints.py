@@ -120,10 +120,9 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     if row is not None:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
-    names = [
-        str(existing)
-        for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")
-    ]
+    names = []
+    for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name"):
+        names.append(str(existing))
     hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 

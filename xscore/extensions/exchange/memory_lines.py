@@ -163,9 +163,10 @@ def saved_memory(
     """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
     line."""
     left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
-    values = {
-        name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out
-    }
+    values = {}
+    for name in Memory.__struct_fields__:
+        if name not in left_out:
+            values[name] = getattr(memory, name)
     details = SavedParticulars(**asdict(memory.particulars))
     values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
     return SavedMemory(

@@ -200,9 +200,9 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
     done = SnapshotRestored()
     to_link = list[str]()
     with database.transaction(connection):
-        erased = {
-            id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()
-        }
+        erased = set()
+        for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall():
+            erased.add(id_)
         memories = [memory for memory in snapshot.memories if memory.id not in erased]
         gone = {memory.id for memory in snapshot.memories} & erased
         for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):

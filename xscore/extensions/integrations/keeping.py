@@ -42,9 +42,10 @@ class KeepsPassages(BaseModel):
         usual_threshold, usual_top_k = _selection(judged.receipt, self.options.get("settings"))
         least = usual_threshold if self.threshold is None else self.threshold
         rows = list(enumerate(judged))
-        passing = [
-            (place, row) for place, row in rows if row.score is not None and row.score >= least
-        ]
+        passing = []
+        for place, row in rows:
+            if row.score is not None and row.score >= least:
+                passing.append((place, row))
         passing.sort(key=lambda one: -(one[1].score or 0.0))
         top_k = usual_top_k if self.top_k is None else self.top_k
         return passing[:top_k] + [(place, row) for place, row in rows if row.score is None]

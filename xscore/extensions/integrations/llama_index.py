@@ -29,10 +29,9 @@ class XscorePostprocessor(KeepsPassages, BaseNodePostprocessor):
                 hint="Pass query_str= or query_bundle=.",
             )
         texts = [node.node.get_content(metadata_mode=MetadataMode.LLM) for node in nodes]
-        kept_nodes = [
-            (nodes[place].node, row)
-            for place, row in self.kept_passages(query_bundle.query_str, texts)
-        ]
+        kept_nodes = []
+        for place, row in self.kept_passages(query_bundle.query_str, texts):
+            kept_nodes.append((nodes[place].node, row))
         return [
             NodeWithScore(
                 node=node.model_copy(update={"metadata": node.metadata | row_metadata(row)}),

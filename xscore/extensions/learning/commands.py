@@ -112,10 +112,9 @@ def _render_audit(report: audit.MemoryAudit, *, shown: int) -> str:
         heading, remedy = _HEADINGS[problem]
         lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
         for finding in findings[:shown]:
-            named = [
-                f"{identifier} “{title}”"
-                for identifier, title in zip(finding.ids, finding.titles, strict=True)
-            ]
+            named = []
+            for identifier, title in zip(finding.ids, finding.titles, strict=True):
+                named.append(f"{identifier} “{title}”")
             lines.append(
                 one_line("  " + ", ".join(named) + (": " if named else "") + finding.because)
             )

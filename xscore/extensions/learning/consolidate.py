@@ -313,11 +313,10 @@ def close_branches(
 ) -> tuple[ClosedSession, ...]:
     """Close all open sessions of these branches, latest first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
-    over = [
-        session
-        for session in load_sessions(store.connection, limit=-1)
-        if session.branch in named and session.closed_at is None
-    ]
+    over = []
+    for session in load_sessions(store.connection, limit=-1):
+        if session.branch in named and session.closed_at is None:
+            over.append(session)
     return tuple(close_session(store, session.thread, now=now) for session in over)
 
 
@@ -346,11 +345,7 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
         action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY
     )
     summary = summary_id(thread)
-    members = [
-        id_
-        for id_, memory in draft.after.items()
-        if draft.threads.get(id_) == thread and id_ != summary
-    ]
+    members = [id_ for id_ in draft.after if draft.threads.get(id_) == thread and id_ != summary]
     return ClosedSession(
         thread=thread,
         carried=carried,

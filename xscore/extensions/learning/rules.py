@@ -216,11 +216,10 @@ _Slot = tuple[Layer, MemoryScope, str]
 
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     """Move the notes of these closed sessions to the project."""
-    active = {
-        _slot_of(memory): memory.id
-        for memory in draft.after.values()
-        if memory.status is MemoryStatus.ACTIVE
-    }
+    active = {}
+    for memory in draft.after.values():
+        if memory.status is MemoryStatus.ACTIVE:
+            active[_slot_of(memory)] = memory.id
     archived = {  # of the user's choices: an inference takes their place at no run
         _slot_of(memory)
         for memory in draft.after.values()
@@ -270,9 +269,10 @@ def _carry_one(
     carried = draft.after.get(memory.id)
     if carried is not None and carried.status in LIVE:
         memory = replace(carried, evidence_count=carried.evidence_count + noted.evidence_count)
-    stepping_back = [
-        as_superseded(replaced, memory.id) for replaced in (rival, noted) if replaced is not None
-    ]
+    stepping_back = []
+    for replaced in (rival, noted):
+        if replaced is not None:
+            stepping_back.append(as_superseded(replaced, memory.id))
     draft.change(
         ActionKind.CARRY,
         "session",

@@ -143,13 +143,14 @@ def note_stack(
         draft.seen[memory.id] = draft.now
         earlier = draft.after.get(memory.id)
         if earlier is None or earlier.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
-            rivals = [
-                earlier_memory
-                for earlier_memory in noted
-                if earlier_memory.key == memory.key
-                and earlier_memory.id != memory.id
-                and earlier_memory.status in LIVE
-            ]
+            rivals = []
+            for earlier_memory in noted:
+                if (
+                    earlier_memory.key == memory.key
+                    and earlier_memory.id != memory.id
+                    and earlier_memory.status in LIVE
+                ):
+                    rivals.append(earlier_memory)
             if earlier is not None:  # feedback may have changed its confidence since: keep that
                 memory = memory_writer.with_status(
                     replace(earlier, superseded_by=""), MemoryStatus.ACTIVE

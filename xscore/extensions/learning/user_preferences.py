@@ -90,17 +90,21 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     doing: dict[Choice, set[str]] = defaultdict(set)
     for observation in list_observations(user):
         doing[_choice(observation)].add(observation.project)
-    suggestions = [
-        Suggestion(
-            memory.key,
-            chosen_value(memory),
-            memory.id,
-            memory.confidence,
-            len(doing[_choice(memory)]),
-        )
-        for memory in memory_rows.select_memories(user, _USUAL, (at_least,))
-        if topic_of_key(memory.key) not in settled and normalized(chosen_value(memory)) not in noted
-    ]
+    suggestions = []
+    for memory in memory_rows.select_memories(user, _USUAL, (at_least,)):
+        if (
+            topic_of_key(memory.key) not in settled
+            and normalized(chosen_value(memory)) not in noted
+        ):
+            suggestions.append(
+                Suggestion(
+                    memory.key,
+                    chosen_value(memory),
+                    memory.id,
+                    memory.confidence,
+                    len(doing[_choice(memory)]),
+                )
+            )
     suggestions.sort(
         key=lambda observation: (-observation.confidence, -observation.projects, observation.key)
     )
@@ -139,11 +143,10 @@ def _choice(of: Memory | Observation) -> Choice:
 def _sentence(suggestions: Sequence[Suggestion]) -> str:
     if not suggestions:
         return ""
-    named = [
-        suggestion.value
-        for suggestion in suggestions
-        if len(suggestion.value.split()) <= VALUE_WORDS
-    ]
+    named = []
+    for suggestion in suggestions:
+        if len(suggestion.value.split()) <= VALUE_WORDS:
+            named.append(suggestion.value)
     rules = [
         suggestion.value
         for suggestion in suggestions
@@ -230,11 +233,10 @@ def compare_observations(
 ) -> ObservationChanges:
     """Compare this project's statements with the recorded ones; the actions are in the user's
     draft."""
-    by_key = {
-        observation.key: observation
-        for observation in observations
-        if observation.project == project
-    }
+    by_key = {}
+    for observation in observations:
+        if observation.project == project:
+            by_key[observation.key] = observation
     now = user.now
     # where several memories speak of a key, what was decided counts, then the latest
     comparable = sorted(
@@ -299,11 +301,10 @@ def promote_preferences(
             for known_memory in same
         )
         if promoted.id not in forgotten and is_news and not is_stated:
-            stepping_back = [
-                as_superseded(known_memory, promoted.id)
-                for known_memory in about
-                if known_memory.status in LIVE
-            ]
+            stepping_back = []
+            for known_memory in about:
+                if known_memory.status in LIVE:
+                    stepping_back.append(as_superseded(known_memory, promoted.id))
             user.change(ActionKind.PROMOTE, "user", promoted, *stepping_back, why=why)
 
 

@@ -344,9 +344,9 @@ class ItemRun(Struct):
 
     def redact_items(self, *, allow_pii: bool) -> None:
         """Redact the texts and hash each, once. allow_pii: leave personal data in."""
-        texts = [
-            item.text if item.text and len(item.text) <= LONGEST_ITEM else "" for item in self.items
-        ]
+        texts = []
+        for item in self.items:
+            texts.append(item.text if item.text and len(item.text) <= LONGEST_ITEM else "")
         literals = find_literals(texts, prose=True)
         rules = () if allow_pii else rules_among(texts)
         for text in texts:

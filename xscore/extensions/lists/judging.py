@@ -101,10 +101,11 @@ class ListLexicalFactory(LexicalJudgeFactory, frozen=True, kw_only=True):
         self, resources: TurnResources, turn: PooledTurn, sample: int = 0
     ) -> LexicalJudge:
         """Return the judge of these items."""
-        vectors = [
-            (candidate.id, term_vector(self.shown(candidate.id), path="", entity=""))
-            for candidate in turn.pool.candidates
-        ]
+        vectors = []
+        for candidate in turn.pool.candidates:
+            vectors.append(
+                (candidate.id, term_vector(self.shown(candidate.id), path="", entity=""))
+            )
         return LexicalJudge(lambda: vectors, reasons_from=self.settings.judge.reasons_from)
 
 

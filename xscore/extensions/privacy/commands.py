@@ -322,11 +322,10 @@ def _render_erasure(report: _Report) -> str:
 
 def _rows_along(done: erasure.Erasure) -> list[str]:
     """Return `3 receipts, 2 payloads`, each in its own words: what goes with memories or turns."""
-    rows = {
-        field.name: getattr(done, field.name)
-        for field in fields(done)
-        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int
-    }
+    rows = {}
+    for field in fields(done):
+        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int:
+            rows[field.name] = getattr(done, field.name)
     return [counted(count, name.removesuffix("s"), name) for name, count in rows.items() if count]
 
 

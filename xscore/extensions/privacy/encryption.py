@@ -54,11 +54,10 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
         removed = _leftovers(path)
-        asides = [
-            place
-            for place in leftover_files(path.parent)
-            if place.is_dir() and not sqlite_drivers.note_path(place / path.name).exists()
-        ]
+        asides = []
+        for place in leftover_files(path.parent):
+            if place.is_dir() and not sqlite_drivers.note_path(place / path.name).exists():
+                asides.append(place)
         if asides and not drop_asides:
             raise StoreError(
                 f"{asides[0]} holds a store that was set aside and would stay readable",

@@ -133,11 +133,10 @@ def erase_memories(
     with store.transaction():
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
-    scrubbed = [
-        scrub_database(connection, timeout_s=timeout_s)
-        for connection in connections
-        if needs_scrubbing(connection)
-    ]
+    scrubbed = []
+    for connection in connections:
+        if needs_scrubbing(connection):
+            scrubbed.append(scrub_database(connection, timeout_s=timeout_s))
     for source in store.copied_stores():
         # Another process may have copied it again while it was still here.
         stated_copy.update_copy(source)
@@ -302,11 +301,10 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
                 )
         files |= {file for path in databases for file in database_files(path)}
         remaining = {str(file) for file in search_files(sorted(files), searched - kept)}
-        encrypted = {
-            path: database
-            for path, database in databases.items()
-            if sqlite_drivers.read_note(path) is not None
-        }
+        encrypted = {}
+        for path, database in databases.items():
+            if sqlite_drivers.read_note(path) is not None:
+                encrypted[path] = database
         remaining |= {
             str(path)
             for path, database in encrypted.items()

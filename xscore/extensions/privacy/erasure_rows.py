@@ -77,12 +77,12 @@ def remove_observations(
     keys = {memory.key for memory in plan.memories.values() if memory.key}
     texts = {memory.text for memory in plan.memories.values()}
     rows = connection.execute("SELECT project, key, value FROM observation").fetchall()
-    gone = [
-        (where, key)
-        for where, key, value in rows
-        if project in (None, where)
-        and (key in keys or value in texts or plan.lines.found_in(value))
-    ]
+    gone = []
+    for where, key, value in rows:
+        if project in (None, where) and (
+            key in keys or value in texts or plan.lines.found_in(value)
+        ):
+            gone.append((where, key))
     connection.executemany("DELETE FROM observation WHERE project = ? AND key = ?", gone)
     return len(gone)
 
@@ -137,11 +137,10 @@ def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     kept = connection.execute(
         "SELECT thread, conversation_summary, active_task FROM session"
     ).fetchall()
-    gone = [
-        (thread,)
-        for thread, summary, _ in kept
-        if summary and (thread in plan.threads or plan.lines.found_in(summary))
-    ]
+    gone = []
+    for thread, summary, _ in kept:
+        if summary and (thread in plan.threads or plan.lines.found_in(summary)):
+            gone.append((thread,))
     connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", gone)
     named = [
         (thread,)
@@ -172,11 +171,10 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     ids = plan.ids
     clean = _cleaner(plan, drops=True)
     events = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
-    gone = [
-        (event,)
-        for event, subject, payload in events
-        if subject in ids or clean(payload) != payload
-    ]
+    gone = []
+    for event, subject, payload in events:
+        if subject in ids or clean(payload) != payload:
+            gone.append((event,))
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
     connection.execute("DELETE FROM meta WHERE key = 'erasing'")
@@ -265,12 +263,11 @@ def owe_erasure(
     servers = shared_servers(connection)
     if not servers:
         return
-    shown = {
-        hash_
-        for (hash_,) in connection.execute(
-            _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
-        )
-    }
+    shown = set()
+    for (hash_,) in connection.execute(
+        _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
+    ):
+        shown.add(hash_)
     by_turn = defaultdict[tuple[str, str, int], set[str]](set)
     for *turn, content in judgments:
         by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
@@ -323,9 +320,10 @@ def settle_owed_erasures(
     elif owed:
         (erase,) = extension.implementations("erase_shared", settings)
         done = asyncio.run(erase(settings.shared, owed, verify=verify))
-    settled = [
-        asked_server.server for asked_server in done if here_only or not asked_server.problem
-    ]
+    settled = []
+    for asked_server in done:
+        if here_only or not asked_server.problem:
+            settled.append(asked_server.server)
     connection.executemany(
         "DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled]
     )

@@ -70,12 +70,11 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
             stated_later = latest.get(stated.memory.id)
             if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
-    stored = {
-        id_
-        for (id_,) in source.connection.execute(
-            "SELECT id FROM memory WHERE source <> 'index'"
-        ).fetchall()
-    }
+    stored = set()
+    for (id_,) in source.connection.execute(
+        "SELECT id FROM memory WHERE source <> 'index'"
+    ).fetchall():
+        stored.add(id_)
     removed = stated_copy.removed_ids(source.connection, latest.keys() - stored)
     missing = [
         latest[id_]

@@ -232,9 +232,10 @@ class SalvageReport(Struct):
     def summary(self) -> str:
         """`salvaged 1,234 judgments of 3 tasks, 12 turns; 56 rows were invalid and 2 places could
         not be read`."""
-        kept = [
-            f"{count:,} {name}" for name, count in self.kept.items() if count and name != "tasks"
-        ]
+        kept = []
+        for name, count in self.kept.items():
+            if count and name != "tasks":
+                kept.append(f"{count:,} {name}")
         if self.kept["judgments"]:
             kept[0] += f" of {self.kept['tasks']:,} tasks"
         lost = (
@@ -387,10 +388,9 @@ class _Table(Struct, frozen=True):
         self, reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport
     ) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
-        types = {
-            name: (*_TYPES[type_], *(() if notnull else (type(None),)))
-            for _, name, type_, notnull, *_ in columns
-        }
+        types = {}
+        for _, name, type_, notnull, *_ in columns:
+            types[name] = (*_TYPES[type_], *(() if notnull else (type(None),)))
         present = reader.columns(self.name) or list(types)
         names = [self.key, *(name for name in types if name != self.key and name in present)]
         scope = "job = ? AND " if self.of_job else ""

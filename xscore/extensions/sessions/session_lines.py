@@ -238,9 +238,8 @@ def message_text(content: object, *types: str) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    texts = [
-        block.get("text")
-        for block in blocks
-        if isinstance(block, dict) and block.get("type") in types
-    ]
+    texts = []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") in types:
+            texts.append(block.get("text"))
     return "\n".join(text for text in texts if isinstance(text, str))

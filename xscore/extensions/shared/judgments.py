@@ -221,10 +221,9 @@ class SharedClaims:
     async def _claim_there(self, packs: Sequence[Sequence[str]], at_most: int) -> list[ClaimResult]:
         """Claim at the server; while it is away, the local claims count."""
         self._has_asked = True
-        alone = [
-            ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {})
-            for at in range(len(packs))
-        ]
+        alone = []
+        for at in range(len(packs)):
+            alone.append(ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {}))
         names = self._names
         runner = self._runner
         lease_s = self._lease_s

@@ -268,9 +268,10 @@ class SharedRates:
         If the server is away, its buckets refill.
         """
         limits = self._limits()
-        amounts = {
-            kind: -amount for kind, amount in self._room.items() if amount and kind in limits
-        }
+        amounts = {}
+        for kind, amount in self._room.items():
+            if amount and kind in limits:
+                amounts[kind] = -amount
         self._room.update(dict.fromkeys(amounts, 0.0))
         if amounts:
             with suppress(SharedUnavailable):  # the next taker sees the error

@@ -214,10 +214,9 @@ class SharedServer:
 
         def read(answer: Sequence[Any]) -> list[ClaimResult]:
             letters, places, entries = answer
-            judged = [
-                (contents[place - 1], entry)
-                for place, entry in zip(places or (), entries or (), strict=True)
-            ]
+            judged = []
+            for place, entry in zip(places or (), entries or (), strict=True):
+                judged.append((contents[place - 1], entry))
             judgments = decode_judgments(names, judged)
             return [
                 ClaimResult(
@@ -242,10 +241,9 @@ class SharedServer:
 
         Repeating it does no harm.
         """
-        turns = [
-            (_turn((turn_key, judge, sample)), contents)
-            for turn_key, judge, sample, contents in request.turns
-        ]
+        turns = []
+        for turn_key, judge, sample, contents in request.turns:
+            turns.append((_turn((turn_key, judge, sample)), contents))
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
