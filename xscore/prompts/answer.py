@@ -83,14 +83,13 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
     """Return the checkpoint as text for the answer prompt: notes first, then the summary of its
     session."""
     ids = ", ".join(checkpoint.memory_ids)
+    branch = f" (branch {checkpoint.branch})" if checkpoint.branch else ""
+    notes = ""
+    if checkpoint.notes:
+        notes = "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
     parts = [
-        f"Checkpoint: {checkpoint.name}"
-        + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
-        (
-            "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
-            if checkpoint.notes
-            else ""
-        ),
+        f"Checkpoint: {checkpoint.name}{branch}",
+        notes,
         checkpoint.summary,
         f"Memories: {ids}" if ids else "",
     ]
@@ -165,7 +164,9 @@ def answer_request(
 def cited_memory_ids(answer: str) -> tuple[str, ...]:
     """Return the ids that an answer cites in square brackets, in order of first use, abbreviated as
     written."""
-    cited = [cited_id for bracket in _BRACKETS.findall(answer) for cited_id in _ID.findall(bracket)]
+    cited: list[str] = []
+    for bracket in _BRACKETS.findall(answer):
+        cited += _ID.findall(bracket)
     return tuple(dict.fromkeys(cited))
 
 
@@ -174,11 +175,12 @@ def unknown_cited_ids(answer: str, ids: Collection[str]) -> tuple[str, ...]:
 
     A prefix of exactly one known id counts as known.
     """
-    return tuple(
-        cited
-        for cited in cited_memory_ids(answer)
-        if sum(id_.startswith(cited) for id_ in ids) != 1
-    )
+    unknown: list[str] = []
+    for cited in cited_memory_ids(answer):
+        meant = [id_ for id_ in ids if id_.startswith(cited)]
+        if len(meant) != 1:
+            unknown.append(cited)
+    return tuple(unknown)
 
 
 def _context(bundle: Bundle, *, is_general: bool) -> str:

@@ -180,12 +180,18 @@ def render_bundle(
             included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now))
         )
         chosen.discard(worst.memory.id)
+    merged: list[str] = []
+    for piece in included:
+        merged += piece.entry.others
+    without_room: list[str] = []
+    for piece in no_room:
+        without_room += [piece.memory.id, *piece.entry.others]
     return Bundle(
         text=text,
         included=tuple(piece.memory.id for piece in included),
-        left_out=tuple(id_ for piece in no_room for id_ in (piece.memory.id, *piece.entry.others)),
+        left_out=tuple(without_room),
         tokens=size,
-        merged=tuple(id_ for piece in included for id_ in piece.entry.others),
+        merged=tuple(merged),
     )
 
 
@@ -288,11 +294,11 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
     placed = sorted(
         groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1])
     )
-    return [
-        piece
-        for _, group in placed
-        for piece in sorted(group, key=lambda one: one.memory.id not in summaries)
-    ]
+    ordered: list[BundlePiece] = []
+    for _, group in placed:
+        # A file's summary stands before what it sums up.
+        ordered += sorted(group, key=lambda piece: piece.memory.id not in summaries)
+    return ordered
 
 
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:

@@ -163,58 +163,52 @@ def render_markdown(layout: BundleLayout) -> str:
         parts.append("\n".join(["# Governance", "", *governance]))
     if names := _names(layout):
         headings = HEADINGS.values()
-        parts.append(
-            "\n".join(
-                [
-                    "# Left out",
-                    *(f"\n{line}\n" if line in headings else f"- {line}" for line in names),
-                ]
-            )
-        )
+        lines = ["# Left out"]
+        for line in names:
+            lines.append(f"\n{line}\n" if line in headings else f"- {line}")
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
-    memories = []
-    for piece in layout.pieces:
-        memories.append(
-            _named(piece.entry.memory)
-            | {"score": None if piece.score is None else round(piece.score, 6)}
-            | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
-            | {
-                "section": piece.entry.section,
-                "reason": well_formed(piece.entry.reason),
-                "in_part": piece.in_part,
-            }
-            | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
-            | {
-                "alike": piece.entry.alike,
-                "settles": piece.entry.settles,
-                "detail_of": piece.entry.summary,
-            }
-        )
+    memories = [_memory_object(piece) for piece in layout.pieces]
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
+    headers: dict[str, str] = {}
+    for piece in layout.pieces:
+        if piece.header:
+            headers[piece.memory.path] = well_formed(piece.header)
+    governance = {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
     parts = {
         "schema": "1",
         "remark": _json(beside.remark),
-        "headers": _json(
-            {
-                laid_out.memory.path: well_formed(laid_out.header)
-                for laid_out in layout.pieces
-                if laid_out.header
-            }
-        ),
+        "headers": _json(headers),
         "memories": _json_lines(memories),
-        "governance": _json(
-            {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
-        ),
+        "governance": _json(governance),
         "left_out": _json_lines(named),
         "left_out_unnamed": str(len(layout.left_out) - len(named)),
         "left_out_ids": _json(by_id),
     }
     return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+
+def _memory_object(piece: BundlePiece) -> dict[str, object]:
+    entry = piece.entry
+    return {
+        **_named(entry.memory),
+        "score": None if piece.score is None else round(piece.score, 6),
+        "below_threshold": entry.below_threshold,
+        "text": well_formed(piece.text),
+        "section": entry.section,
+        "reason": well_formed(entry.reason),
+        "in_part": piece.in_part,
+        "told": well_formed(piece_remarks(piece)),
+        "source": piece.memory.source.value,
+        "alike": entry.alike,
+        "settles": entry.settles,
+        "detail_of": entry.summary,
+    }
 
 
 def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[str]]:

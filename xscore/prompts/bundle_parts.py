@@ -186,11 +186,9 @@ class BundleLayout(Struct, frozen=True):
             (FAILURES_HEADING, self.beside.failure_patterns),
             (DECISIONS_HEADING, self.beside.decisions),
         ):
-            lines += (
-                [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in entries)]
-                if entries
-                else []
-            )
+            if entries:
+                lines.append(heading)
+            lines += [f"- {escape_tags(collapse_blanks(line))}" for line in entries]
         return lines
 
 

@@ -26,7 +26,9 @@ def used_head(head: str, texts: Sequence[str]) -> str:
     many are gone."""
     if head.count("\n") + 1 < FEWEST_LINES:
         return head
-    used = {word for text in texts for word in _WORD.findall(text)}
+    used = set[str]()
+    for text in texts:
+        used.update(_WORD.findall(text))
     kept: list[str] = []
     left_out = 0
     for statement in _statements(head.split("\n")):
@@ -81,11 +83,10 @@ def _imported_names(statement: Sequence[str]) -> set[str]:
         parts = [_WORD.findall(path) for path in paths]
         return {word for part in parts if part for word in (part[0], part[-1])} - _KEYWORDS
     # Go: the last part of each quoted path, or the name before it
-    return {
-        word
-        for path in re.findall(r"[\"']([^\"']+)[\"']", source)
-        for word in _WORD.findall(path)[-1:]
-    } | (_words(re.sub(r"[\"'][^\"']*[\"']", " ", source)))
+    names = _words(re.sub(r"[\"'][^\"']*[\"']", " ", source))
+    for path in re.findall(r"[\"']([^\"']+)[\"']", source):
+        names |= set(_WORD.findall(path)[-1:])
+    return names
 
 
 def _words(text: str) -> set[str]:

@@ -237,6 +237,10 @@ def decision_request(
     questions = [question_text(entry, rubric.statement(form)) for entry in entries]
     chars = tokens.size(system, state, *questions)
     ratio = options.model.chars_per_token
+    levels: tuple[str, ...] = ()
+    if form is DecisionForm.SCORE:
+        names = [name for name, _ in LEVELS[:-1]]
+        levels = (*names, rubric.best_level)
     return Request(
         stage=Stage.JUDGE,
         model=options.model.name,
@@ -244,11 +248,7 @@ def decision_request(
         content=(state, *questions),
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
-        levels=(
-            (*[name for name, _ in LEVELS[:-1]], rubric.best_level)
-            if form is DecisionForm.SCORE
-            else ()
-        ),
+        levels=levels,
         max_output_tokens=0,  # answers are no text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),

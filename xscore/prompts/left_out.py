@@ -96,14 +96,10 @@ def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     for memory in named:
         with_reason = _line(memory, reason=True)
         spare -= _tokens(with_reason) - _tokens(_line(memory))
-        lines += [
-            line
-            for line in (
-                opens.get(memory.candidate.id),
-                with_reason if spare >= 0 else _line(memory),
-            )
-            if line
-        ]
+        heading = opens.get(memory.candidate.id)
+        if heading:
+            lines.append(heading)
+        lines.append(with_reason if spare >= 0 else _line(memory))
     rest = len(ordered) - len(named)
     if rest:
         lines.append(
@@ -214,14 +210,13 @@ def name_methods(outline: str) -> str:
     """Replace the signatures of an outline by one line of method names, if there are more than
     `MOST_SIGNATURES`."""
     lines = outline.split("\n")
-    stubs = [
-        method_name
-        for end, line in enumerate(lines)
-        if (method_name := _stub_ending_at(lines, end, line))
-    ]
+    endings = [_stub_ending_at(lines, end, line) for end, line in enumerate(lines)]
+    stubs = [stub for stub in endings if stub]
     if len(stubs) <= MOST_SIGNATURES:
         return outline
-    gone = {at for start, end, _ in stubs for at in range(start, end + 1)}
+    gone = set[int]()
+    for start, end, _ in stubs:
+        gone.update(range(start, end + 1))
     first, _, _ = stubs[0]
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
     mark = "//" if lines[stubs[0][1]].rstrip().endswith("}") else "#"
@@ -231,8 +226,11 @@ def name_methods(outline: str) -> str:
     )
     kept = []
     for at, line in enumerate(lines):
-        if at == first or at not in gone:
-            kept.append(named if at == first else line)
+        # Where the first stub stood, one line names them all.
+        if at == first:
+            kept.append(named)
+        elif at not in gone:
+            kept.append(line)
     return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
 
 
@@ -270,7 +268,9 @@ def _name_before_bracket(signature: str) -> str:
 def telling_words(*texts: str) -> frozenset[str]:
     """Return the words of a task and a reason by which the lines that matter are found, in lower
     case."""
-    words = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text)}
+    words = set[str]()
+    for text in texts:
+        words.update(word.lower() for word in re.findall(r"[^\W\d_]+", text))
     return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
 
 

@@ -83,7 +83,9 @@ def named_rubric(setting: str) -> Rubric:
 
 @cache
 def _text(rubric: Rubric, form: DecisionForm | None) -> str:
-    of = "general" if rubric.is_general else "decision" if form else "judge"
+    of = "decision" if form else "judge"
+    if rubric.is_general:
+        of = "general"
     # judge_rubric.md, decision_score.md, general_predicate.md, ….
     name = f"{of}_{form.value if form else 'rubric'}.md"
     text = Path(__file__).with_name(name).read_text("utf-8").strip()

@@ -14,6 +14,7 @@ lower; only the best is ever cut.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from xscore.extensions.agents.body_parts import SHORT_BYTES, is_likely_whole, is_shown, outline
 from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
@@ -86,7 +87,8 @@ def render_agent_bundle(
         f"~ {place_of(entry)}  {entry.score_text}, below the cut of {entry.threshold:g}"
         for entry in below
     ]
-    tail = "".join(f"{line}\n" for line in ([BELOW, *listed] if below else [])) + f"</{FENCE}>"
+    tail_lines = [BELOW, *listed] if below else []
+    tail = "\n".join([*tail_lines, f"</{FENCE}>"])
     room = max_chars - size_of(head) - size_of(tail)
     lines = list[str]()
     shown = list[Selected]()
@@ -123,7 +125,7 @@ def _by_file(relevant: Sequence[Selected]) -> list[list[Selected]]:
             tests.append(memory)
         else:
             groups.append([memory])
-    return [group for groups in files.values() for group in groups]
+    return list(chain.from_iterable(files.values()))
 
 
 def coverage_line(answer: Answer) -> str:
@@ -147,11 +149,10 @@ def coverage_line(answer: Answer) -> str:
         parts.append(f"{coverage.carried:,} keep their score from earlier prompts")
     if coverage.unjudged:
         waits = _BEING_JUDGED.issuperset(answer.unjudged.by_cause)
-        parts.append(
-            "the rest is being judged"
-            if waits
-            else "the rest could not be judged and may matter too"
-        )
+        rest = "could not be judged and may matter too"
+        if waits:
+            rest = "is being judged"
+        parts.append(f"the rest {rest}")
     return f"{'; '.join(parts)}.{unread}"
 
 

@@ -50,7 +50,9 @@ def outline(text: str, task: str, *, first_line: int) -> str:
     """
     lines = text.split("\n")
     shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)
-    cut = [(f"{first_line + at}: " if first_line else "") + _cut(lines[at]) for at in shown]
+    cut = [_cut(lines[at]) for at in shown]
+    if first_line:
+        cut = [f"{first_line + at}: {_cut(lines[at])}" for at in shown]
     return "\n".join(cut)
 
 

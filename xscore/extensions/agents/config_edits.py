@@ -11,6 +11,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,26 +273,21 @@ class _Source:
         if depth < len(entry.path):
             return []
         members = [self.pairs(node).get(entry.key)] if entry.key else node.named_children
-        return [
-            node_of_ours
-            for member in members
-            if member and member.type != "comment"
-            for node_of_ours in self._own_within(member, entry)
-        ]
+        ours: list[Node] = []
+        for member in members:
+            if member and member.type != "comment":
+                ours += self._own_within(member, entry)
+        return ours
 
     def _own_within(self, node: "Node", entry: Entry) -> list["Node"]:
         """Return a member if it is all ours; otherwise the parts of it that are ours."""
         if entry.is_ours(self.value(node)):
             return [node]
         pairs = self.pairs(node).values() if node.type == "object" else ()
-        lists = [
-            value
-            for pair in pairs
-            if (value := pair.child_by_field_name("value")) and value.type == "array"
-        ]
-        parts = (
-            part for sequence in lists for part in sequence.named_children if part.type != "comment"
-        )
+        values = [pair.child_by_field_name("value") for pair in pairs]
+        lists = [value for value in values if value and value.type == "array"]
+        children = chain.from_iterable(sequence.named_children for sequence in lists)
+        parts = (child for child in children if child.type != "comment")
         return [part for part in parts if entry.is_ours(self.value(part))]
 
     def indent_of(self, node: "Node") -> str:

@@ -274,11 +274,11 @@ def installed_entries(target: Target) -> dict[Path, list[str]]:
 
     Raises UsageError for a file that cannot be read.
     """
-    entries = {
-        form.path: form.present(data)
-        for form in _forms(target, NAME)
-        if (data := _read(form.path)) is not None
-    }
+    entries: dict[Path, list[str]] = {}
+    for form in _forms(target, NAME):
+        data = _read(form.path)
+        if data is not None:
+            entries[form.path] = form.present(data)
     return {path: labels for path, labels in entries.items() if labels}
 
 
@@ -405,7 +405,9 @@ def install(
     none = "already installed: nothing to change"
     if remove:
         none = "not installed: nothing to remove"
-    mode = "print" if is_preview else "remove" if remove else "write"
+    mode = "remove" if remove else "write"
+    if is_preview:
+        mode = "print"
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
     flags.terminal.notes([f"{edit.path}: {edit.note}" for edit in edits if edit.note])
     if is_preview and changed:

@@ -332,11 +332,10 @@ def import_judgments(
                 stored = read_judgments(connection, names, first)
                 fresh = [row for content, row in first.items() if content not in stored]
                 report.judgments += len(judgments)
-                report.added += (
-                    len(fresh)
-                    if dry_run or not fresh
-                    else _keep(connection, names, fresh, report.believed)
-                )
+                if dry_run or not fresh:
+                    report.added += len(fresh)
+                else:
+                    report.added += _keep(connection, names, fresh, report.believed)
                 report.turns += names != latest
                 latest = names
     report.known = report.judgments - report.added

@@ -138,13 +138,14 @@ def take_snapshot(store: Store) -> Snapshot:
         )
         threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_OWN}").fetchall())
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
+        saved = [
+            saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
+            for memory in memories
+        ]
         return Snapshot(
             schema=MEMORY_SCHEMA,
             kind="snapshot",
-            memories=tuple(
-                saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
-                for memory in memories
-            ),
+            memories=tuple(saved),
             edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),

@@ -181,9 +181,10 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         reverse=True,
     )
     occurrences = sum(memory.particulars.occurrences for memory in group)
+    keys = [memory.key for memory in group if memory.key]
     kept = replace(
         best,
-        key=next((memory.key for memory in group if memory.key), ""),
+        key=keys[0] if keys else "",
         evidence_count=sum(memory.evidence_count for memory in group),
         importance=max(memory.importance for memory in group),
         confidence=max(memory.confidence for memory in group),

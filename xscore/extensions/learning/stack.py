@@ -155,11 +155,10 @@ def note_stack(
                 memory = memory_writer.with_status(
                     replace(earlier, superseded_by=""), MemoryStatus.ACTIVE
                 )
-            shown_by = (
-                [f"{part.manifest.path}:{part.manifest.start_line} names it"]
-                if part.manifest
-                else []
-            )
+            shown_by: list[str] = []
+            if part.manifest:
+                place = f"{part.manifest.path}:{part.manifest.start_line}"
+                shown_by.append(f"{place} names it")
             shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
             why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
             draft.change(
@@ -188,12 +187,12 @@ def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
 def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
     paths = (part.manifest.path,) if part.manifest else part.files[:MIN_IMPORTS]
     details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
+    folder = f" in {part.folder}" if part.folder else ""
     memory, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.TECH_STACK,
         title=f"{part.key}: {part.value}",
-        text=f"Uses {part.value}{f' in {part.folder}' if part.folder else ''}."
-        + details_text(details),
+        text=f"Uses {part.value}{folder}.{details_text(details)}",
         ordinal=integer_id(ORIGIN, part.key, part.value),
         particulars=details,
         key=part.key,
@@ -209,10 +208,12 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
 def _known_packages() -> Mapping[str, tuple[str, str]]:
     """Package -> topic and usual name."""
     data = tomllib.loads(Path(__file__).with_name("stack.toml").read_text("utf-8"))
-    pairs = [
-        (topic, word.partition("=")) for topic, words in data.items() for word in words.split()
-    ]
-    return {package: (topic, name or package) for topic, (package, _, name) in pairs}
+    packages: dict[str, tuple[str, str]] = {}
+    for topic, words in data.items():
+        for word in words.split():
+            package, _, name = word.partition("=")
+            packages[package] = (topic, name or package)
+    return packages
 
 
 def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
@@ -266,10 +267,10 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     if path.endswith("package.json"):
         groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
         manager = str(root.get("packageManager", "")).partition("@")[0]
-        return {
-            manager,
-            *(_normalized(name) for group in groups for name in _table(root.get(group))),
-        }, str(root.get("name", ""))
+        names = {manager}
+        for group in groups:
+            names.update(map(_normalized, _table(root.get(group))))
+        return names, str(root.get("name", ""))
     project = _table(root.get("project"))
     tools = _table(root.get("tool"))
     poetry = _table(tools.get("poetry"))
@@ -280,13 +281,12 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     ]
     tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
     tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
-    names = {_normalized(name) for table in tables for name in _table(table)}
-    names |= {
-        name
-        for requirements in lists
-        if isinstance(requirements, list)
-        for name in _requirements(requirements)
-    }
+    names = set[str]()
+    for table in tables:
+        names.update(map(_normalized, _table(table)))
+    for requirements in lists:
+        if isinstance(requirements, list):
+            names.update(_requirements(requirements))
     return names, _normalized(str(project.get("name") or poetry.get("name") or ""))
 
 

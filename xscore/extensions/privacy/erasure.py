@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -154,7 +155,7 @@ def erased_lines(
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is
     gone."""
     parts = _plan_parts(store, ids, turns)
-    lines = searchable_lines(text for _, plan in parts for text in plan.said)
+    lines = searchable_lines(chain.from_iterable(plan.texts for _, plan in parts))
     return with_halves(lines | (_observed_lines(parts) if with_observations else frozenset()))
 
 
@@ -165,11 +166,15 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
     plan = plan_erasure(
-        store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said
+        store.connection,
+        ids,
+        deleted_turns=turns,
+        other_store_ids=users.memories,
+        texts=users.texts,
     )
     return [
         (store.connection, plan),
-        (user, plan_erasure(user, ids, texts=plan.said, turn_keys=plan.turn_keys)),
+        (user, plan_erasure(user, ids, texts=plan.texts, turn_keys=plan.turn_keys)),
     ]
 
 
@@ -203,7 +208,9 @@ def _erase_parts(
 def _erase_from_copies(store: Store, parts: _Parts) -> None:
     """Erase from every copy of these stores in the user's folder; a call that is killed now has
     erased too much."""
-    ids = {id_ for _, plan in parts for id_ in plan.ids}
+    ids = set[str]()
+    for _, plan in parts:
+        ids.update(plan.ids)
     if ids:
         lines = LineMatcher(_lines_of(parts, with_observations=False))
         for source in store.copied_stores():
@@ -211,9 +218,8 @@ def _erase_from_copies(store: Store, parts: _Parts) -> None:
 
 
 def _observed_lines(parts: _Parts) -> frozenset[str]:
-    return searchable_lines(
-        observation.value for user, _ in parts[1:] for observation in list_observations(user)
-    )
+    observations = chain.from_iterable(list_observations(user) for user, _ in parts[1:])
+    return searchable_lines(observation.value for observation in observations)
 
 
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
@@ -226,13 +232,20 @@ def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
     folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
-    return [place for folder in folders for place in leftover_files_with(folder, lines)]
+    places: list[Path] = []
+    for folder in folders:
+        places += leftover_files_with(folder, lines)
+    return places
 
 
 def _erasure(
     store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]
 ) -> Erasure:
-    gone = {id_ for _, plan in parts for id_ in plan.memories}
+    gone = set[str]()
+    predecessors = set[str]()
+    for _, plan in parts:
+        gone.update(plan.memories)
+        predecessors.update(plan.predecessors)
     folder = store.path.parent
     places = (
         place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers
@@ -240,7 +253,7 @@ def _erasure(
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
-        earlier=tuple(sorted({id_ for _, plan in parts for id_ in plan.predecessors})),
+        earlier=tuple(sorted(predecessors)),
         asides=tuple(map(str, places)),
         **done,  # type: ignore[arg-type]  # its keys are names of fields that hold counts
     )
@@ -299,7 +312,8 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
                 databases[copy] = opened.enter_context(
                     closing(stated_copy.open_copy(copy, source.keys))
                 )
-        files |= {file for path in databases for file in database_files(path)}
+        for path in databases:
+            files.update(database_files(path))
         remaining = {str(file) for file in search_files(sorted(files), searched - kept)}
         encrypted = {}
         for path, database in databases.items():
@@ -328,12 +342,8 @@ def _has_row_with(connection: sqlite3.Connection, lines: LineMatcher) -> bool:
     tables = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
     ).fetchall()
-    values = (
-        value
-        for (table,) in tables
-        for row in connection.execute(f'SELECT * FROM "{table}"')
-        for value in row
-    )
+    tables_rows = (connection.execute(f'SELECT * FROM "{table}"') for (table,) in tables)
+    values = chain.from_iterable(chain.from_iterable(tables_rows))
     texts = (
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values
     )

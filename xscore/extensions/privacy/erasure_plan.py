@@ -82,7 +82,7 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """Superseded memories that led to one of them."""
     turn_keys: frozenset[str] = frozenset()
     """Erased questions that no turn asks any more: the reasons given for them go."""
-    said: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     """Texts of the memories and the erased turns."""
     other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
@@ -160,7 +160,7 @@ def plan_erasure(
         predecessors=_predecessors(connection, memories),
         other_store_ids=frozenset(other_store_ids),
         turn_keys=frozenset(only_asked_there).union(turn_keys),
-        said=erased_texts + turn_texts,
+        texts=erased_texts + turn_texts,
         lines=LineMatcher(lines | tasks),
     )
 
@@ -180,9 +180,8 @@ def _text_of(memory: Memory) -> str:
 
 
 def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> set[str]:
-    return {
-        value for (value,) in connection.execute(sql, [json.dumps(list(among)) for among in ids])
-    }
+    lists = [json.dumps(list(among)) for among in ids]
+    return {value for (value,) in connection.execute(sql, lists)}
 
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:

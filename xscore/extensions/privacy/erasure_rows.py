@@ -218,13 +218,13 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
     def clean(value: Any, *, is_erased: bool = False) -> Any:
         if isinstance(value, dict):
             is_erased = is_erased or (not drops and value.get("id") in ids)
-            return {
-                name: inner
-                if name in _KEPT_FIELDS and not drops
-                else clean(inner, is_erased=is_erased)
-                for name, inner in value.items()
-                if not (drops and name in gone)
-            }
+            cleaned: dict[str, object] = {}
+            for name, inner in value.items():
+                if drops and name in gone:
+                    continue
+                is_kept = name in _KEPT_FIELDS and not drops
+                cleaned[name] = inner if is_kept else clean(inner, is_erased=is_erased)
+            return cleaned
         if isinstance(value, list):
             pairs = [(inner, clean(inner, is_erased=is_erased)) for inner in value]
             return [cleaned for inner, cleaned in pairs if not (drops and is_gone(inner, cleaned))]
@@ -269,13 +269,14 @@ def owe_erasure(
     ):
         shown.add(hash_)
     by_turn = defaultdict[tuple[str, str, int], set[str]](set)
-    for *turn, content in judgments:
-        by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
-    turns = tuple(
-        (*turn, () if "" in contents_of_turn else tuple(sorted(contents_of_turn)))
-        for turn, contents_of_turn in sorted(by_turn.items())
-    )
-    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
+    for turn_key, judge, sample, content in judgments:
+        by_turn[turn_key, judge, sample].add(content)
+    turns: list[tuple[str, str, int, tuple[str, ...]]] = []
+    for (turn_key, judge, sample), contents_of_turn in sorted(by_turn.items()):
+        # An empty content stands for all contents of the turn.
+        hashes = () if "" in contents_of_turn else tuple(sorted(contents_of_turn))
+        turns.append((turn_key, judge, sample, hashes))
+    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=tuple(turns))
     if not (new.contents or new.turns):
         return
     owed = owed_erasures(connection)
