@@ -182,6 +182,9 @@ class Metered(ProviderWrapper):
     ) -> Decimal | None:
         self._rows += 1
         cost = self._price(self.name, request.model, self.host, usage)
+        otherwise = counterfactual_cost(
+            self.name, self.host, request, usage, cost=cost, price_of=self._price
+        )
         self._record(
             CallRecord(
                 id=f"{self._run}{self._rows:08x}",
@@ -196,9 +199,7 @@ class Metered(ProviderWrapper):
                 candidates=request.candidates,
                 usage=usage,
                 cost_usd=cost,
-                otherwise=counterfactual_cost(
-                    self.name, self.host, request, usage, cost=cost, price_of=self._price
-                ),
+                otherwise=otherwise,
                 estimated=estimated,
                 chars=size(request.system, *request.content),
             )

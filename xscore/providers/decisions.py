@@ -267,15 +267,7 @@ def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
     if isinstance(levels_given, dict):  # System One: by the level's number
         values = [levels_given.get(str(number)) for number in range(len(levels))]
     elif isinstance(levels_given, list):
-        clear = []
-        for level in levels_given:
-            if isinstance(level, dict) and not _repeated(level):
-                clear.append(level)
-        by_label = {
-            label: level.get("probability")
-            for level in clear
-            if isinstance(label := level.get("label"), str)
-        }
+        by_label = _probability_by_label(levels_given)
         values = [by_label.get(name) for name in levels]
     else:
         return None
@@ -286,6 +278,18 @@ def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
     if len(shares) == len(levels_given) == len(levels):
         return shares
     return None
+
+
+def _probability_by_label(levels: Sequence[object]) -> dict[str, object]:
+    by_label: dict[str, object] = {}
+    for level in levels:
+        # An object with a name twice says nothing for certain.
+        if not isinstance(level, dict) or _repeated(level):
+            continue
+        label = level.get("label")
+        if isinstance(label, str):
+            by_label[label] = level.get("probability")
+    return by_label
 
 
 def _is_name(value: object) -> TypeGuard[str]:

@@ -297,7 +297,9 @@ def _entries(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _lowest_count(entry: Mapping[str, Any], fields: tuple[str, ...]) -> int | None:
-    values = (part.get(field) for part in _parts(entry) for field in fields)
+    values: list[object] = []
+    for part in _parts(entry):
+        values += [part.get(field) for field in fields]
     counts = [token_count(value, least=MIN_CONTEXT, highest=MAX_CONTEXT) for value in values]
     return min((count for count in counts if count is not None), default=None)
 
@@ -308,9 +310,8 @@ def _parts(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for instance in (entry, *(instances if isinstance(instances, list) else ())):
         if isinstance(instance, Mapping):
             yield instance
-            yield from (
-                part for name in NESTED_FIELDS if isinstance(part := instance.get(name), Mapping)
-            )
+            nested = [instance.get(name) for name in NESTED_FIELDS]
+            yield from (part for part in nested if isinstance(part, Mapping))
 
 
 def _plain(name: str) -> str:

@@ -109,30 +109,22 @@ class OpenAIProvider(WireProvider):
             model_settings("openai", request.model).cache_breakpoints
             and "prompt_cache_breakpoint" not in without
         )
-        mark = (
-            {"prompt_cache_breakpoint": {"mode": "explicit"}}
-            if marked and request.prefix_ttl_s > 0
-            else None
-        )
+        mark = None
+        if marked and request.prefix_ttl_s > 0:
+            mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+        # A host that refused the newer name has the limit by its older one.
+        is_old_name = "max_completion_tokens" in without
+        limit_field = "max_tokens" if is_old_name else "max_completion_tokens"
         fields: dict[str, Any] = {
             "model": request.model,
             "messages": [
                 {"role": "system", "content": request.system},
                 {"role": "user", "content": prompt_content(request, mark=mark)},
             ],
-            "max_tokens"
-            if "max_completion_tokens" in without
-            else "max_completion_tokens": request.max_output_tokens,
+            limit_field: request.max_output_tokens,
         }
         if request.reply_ids and capability.reply_form is not ReplyForm.TEXT:
-            is_schema = capability.reply_form is ReplyForm.JSON_SCHEMA
-            # the vendor takes `$ref` and charges for the schema; compatible servers may not take
-            # it, and do not charge
-            refs = self.is_vendors_own
-            schema = None
-            if is_schema:
-                schema = response_format(request.reply_ids, request.reply_questions, refs=refs)
-            fields["response_format"] = schema or {"type": "json_object"}
+            fields["response_format"] = self._response_format(request, capability.reply_form)
         if request.cache_key:
             fields["prompt_cache_key"] = request.cache_key
         if marked:
@@ -148,6 +140,15 @@ class OpenAIProvider(WireProvider):
         for name in without.intersection(OPTIONAL_FIELDS):
             fields.pop(name, None)
         return fields
+
+    def _response_format(self, request: Request, form: ReplyForm) -> dict[str, Any]:
+        if form is not ReplyForm.JSON_SCHEMA:
+            return {"type": "json_object"}
+        # The vendor takes `$ref` and charges for the schema; compatible servers may not take it,
+        # and do not charge.
+        refs = self.is_vendors_own
+        schema = response_format(request.reply_ids, request.reply_questions, refs=refs)
+        return schema or {"type": "json_object"}
 
     def weaker(
         self, request: Request, capability: Capability, refusal: object

@@ -236,7 +236,9 @@ def compile_prices(prices: Any) -> PriceOf:
     each band."""
     if prices.input_mtok is None:
         return _not_known
-    tiers = [tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())]
+    tiers: list[int] = []
+    for table_price in vars(prices).values():
+        tiers += [tier.start for tier in getattr(table_price, "tiers", ())]
     bands = [_band(prices, above) for above in (*sorted(set(tiers), reverse=True), -1)]
 
     def price(usage: Usage) -> Decimal | None:
@@ -254,7 +256,8 @@ def _band(prices: Any, above: int) -> PriceBand:
         total: Decimal = prices.calc_price(TableUsage(**counts))["total_price"]
         return total
 
-    fee, shortest = dollars(), max(1, above + 1)
+    fee = dollars()
+    shortest = max(1, above + 1)
     price = dollars(input_tokens=shortest)
 
     def input_rate(*kinds: str) -> Decimal:
@@ -325,12 +328,13 @@ def counterfactual_cost(
         uncached = price_of(provider, request.model, host, plain)
     if request.stage is not Stage.JUDGE:
         return CounterfactualCost(without_prefix_cache=uncached, without_packs=cost, by_batch=cost)
+    by_batch = None
+    if isinstance(price_of, PriceList):
+        by_batch = price_of.batch(request.model, host, usage)
     return CounterfactualCost(
         without_prefix_cache=uncached,
         without_packs=_one_prompt_each(provider, host, request, plain, price_of=price_of),
-        by_batch=price_of.batch(request.model, host, usage)
-        if isinstance(price_of, PriceList)
-        else None,
+        by_batch=by_batch,
     )
 
 

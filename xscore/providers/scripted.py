@@ -229,9 +229,9 @@ class ScriptedProvider:
         replies = {}
         for code in request.reply_questions:
             replies[code] = self._scored(request, shown, questions[code])
-        explained = [
-            {"q": code, **reason} for code, (_, reasons) in replies.items() for reason in reasons
-        ]
+        explained: list[dict[str, str]] = []
+        for code, (_, reasons) in replies.items():
+            explained += [{"q": code, **reason} for reason in reasons]
         return json.dumps(
             {
                 "scores": {code: scores_by_id for code, (scores_by_id, _) in replies.items()},

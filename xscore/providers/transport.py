@@ -59,11 +59,10 @@ class Route(Struct, frozen=True):
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound
         is behind it."""
-        causes = {
-            base.__name__: link
-            for link in reversed(error_chain(error))
-            for base in type(link).__mro__
-        }
+        causes: dict[str, BaseException] = {}
+        # The outermost error of a class stands, so it is written last.
+        for link in reversed(error_chain(error)):
+            causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
             hint = f"Check what answers at {self.host}; nothing more was read of it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)

@@ -98,7 +98,10 @@ def _encodable(text: str) -> str:
 
 
 def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[ProviderError]]:
-    return {name: kind for kind, listed in names.items() for name in listed.split()}
+    by_name: dict[str, type[ProviderError]] = {}
+    for kind, listed in names.items():
+        by_name.update(dict.fromkeys(listed.split(), kind))
+    return by_name
 
 
 BY_CLASS = _by_name(
@@ -337,11 +340,10 @@ def _kind_of_name(name: str) -> type[ProviderError] | None:
 def _kind_of_class(error: Exception) -> type[ProviderError]:
     """Return our error type for an error without status or code, by its class and those of its
     causes."""
-    if any(
-        base.__name__ in NEVER_CONNECTED
-        for cause in error_chain(error)
-        for base in type(cause).__mro__
-    ):
+    causes = set[str]()
+    for cause in error_chain(error):
+        causes.update(base.__name__ for base in type(cause).__mro__)
+    if not causes.isdisjoint(NEVER_CONNECTED):
         return Unreachable
     names = (base.__name__ for base in type(error).__mro__)
     return next((BY_CLASS[name] for name in names if name in BY_CLASS), ConnectionFailed)
@@ -388,7 +390,8 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     prompt."""
     if not isinstance(body, Mapping):
         return ""
-    message = next((text for name in MESSAGE_FIELDS if isinstance(text := body.get(name), str)), "")
+    texts = [body.get(name) for name in MESSAGE_FIELDS]
+    message = next((text for text in texts if isinstance(text, str)), "")
     line = _encodable(" ".join(message.split()))
     line = line.replace(secret, KEY_PLACEHOLDER) if secret else line
     if len(line) > MAX_MESSAGE_CHARS:
@@ -451,12 +454,10 @@ def _names(body: object) -> list[str]:
         return []
     details = body.get("details")
     parts = details if isinstance(details, list) else [details]
-    exact = [
-        part.get(key)
-        for part in parts
-        if isinstance(part, Mapping)
-        for key in ("error_code", "reason")
-    ]
+    exact: list[object] = []
+    for part in parts:
+        if isinstance(part, Mapping):
+            exact += [part.get("error_code"), part.get("reason")]
     return [name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)]
 
 

@@ -75,9 +75,9 @@ def setting_names() -> dict[str, SettingField]:
         defaults = group()
         for name, hint in get_type_hints(group, include_extras=True).items():
             metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-            extra = {
-                key: value for meta in metas if meta.extra for key, value in meta.extra.items()
-            }
+            extra: dict[str, Any] = {}
+            for meta in metas:
+                extra.update(meta.extra or {})
             if not extra.get("fixed"):
                 default = getattr(defaults, name)
                 names[f"{section}.{name}"] = SettingField(

@@ -91,11 +91,11 @@ def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[i
 def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[bool]:
     """Return for each rank whether it is any gold entity, however often it was found."""
     paths = {_portable(gold_place.path) for gold_place in gold}
-    return [
-        _portable(place.path) in paths
-        and any(is_same_entity(place, gold_place) for gold_place in gold)
-        for place in places
-    ]
+    hits: list[bool] = []
+    for place in places:
+        is_near = _portable(place.path) in paths
+        hits.append(is_near and any(is_same_entity(place, gold_place) for gold_place in gold))
+    return hits
 
 
 def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:

@@ -130,28 +130,38 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
     at = {hit: rank for rank, hit in enumerate(_hits(in_order, gold)) if hit is not None}
     chosen = set(_hits(ranking.selection.kept, gold))
     unjudged = [entity_ref(candidate) for candidate, _ in ranking.selection.unjudged]
-    return tuple(
-        MissedGold(
-            path=gold_place.path,
-            name=gold_place.name,
-            rank=at[index] + 1 if index in at else None,
-            score=in_order[at[index]].score if index in at else None,
-            is_candidate=index in at
-            or any(metrics.is_same_entity(place, gold_place) for place in unjudged),
+    missed: list[MissedGold] = []
+    for index, gold_place in enumerate(gold):
+        if index in chosen:
+            continue
+        place_in_ranking = at.get(index)
+        if place_in_ranking is None:
+            is_candidate = any(metrics.is_same_entity(place, gold_place) for place in unjudged)
+            rank = None
+            score = None
+        else:
+            is_candidate = True
+            rank = place_in_ranking + 1
+            score = in_order[place_in_ranking].score
+        missed.append(
+            MissedGold(
+                path=gold_place.path,
+                name=gold_place.name,
+                rank=rank,
+                score=score,
+                is_candidate=is_candidate,
+            )
         )
-        for index, gold_place in enumerate(gold)
-        if index not in chosen
-    )
+    return tuple(missed)
 
 
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
     """Name the gold entities without a candidate, in one sentence; empty if there are none."""
-    absent = [
-        f"{result.id}: {gold.path}::{gold.name}".removesuffix("::")
-        for result in results
-        for gold in result.missed
-        if not gold.is_candidate
-    ]
+    absent: list[str] = []
+    for result in results:
+        for gold in result.missed:
+            if not gold.is_candidate:
+                absent.append(f"{result.id}: {gold.path}::{gold.name}".removesuffix("::"))
     if not absent:
         return ()
     count = counted(len(absent), "gold entity", "gold entities")
@@ -186,12 +196,10 @@ def mean_quality(qualities: Sequence[JudgeQuality]) -> JudgeQuality | None:
 
 
 def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
-    return RankingMetrics(
-        **{
-            name: fmean(getattr(measure, name) for measure in measures)
-            for name in RankingMetrics.__struct_fields__
-        }
-    )
+    means: dict[str, float] = {}
+    for name in RankingMetrics.__struct_fields__:
+        means[name] = fmean(getattr(measure, name) for measure in measures)
+    return RankingMetrics(**means)
 
 
 def _hits(ranked: Sequence[Ranked], gold: Sequence[EntityRef]) -> list[int | None]:

@@ -215,6 +215,12 @@ class _EvaluationRun(Struct):
         identity = parts.judge.identity
         spent = sum(map(_judging, answers), StageUsage())
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
+        judge_qualities = [result.judge for result in self.results]
+        word_qualities = [result.words for result in self.results if result.words is not None]
+        warnings = [*self.turns.warnings, *quality.absent_gold_warning(self.results)]
+        judge_name = "lexical"
+        if parts.judge.is_model:
+            judge_name = f"{identity.provider}:{identity.model}"
         evaluation = Evaluation(
             id="",
             questions=self.questions.digest,
@@ -222,14 +228,12 @@ class _EvaluationRun(Struct):
             of=len(self.questions.cases),
             ended=self.turns.ended,
             cap=self.cap,
-            judge=f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
+            judge=judge_name,
             is_model=parts.judge.is_model,
             k=self._k,
             threshold=parts.judge.thresholds.default,
-            found=quality.mean_quality([result.judge for result in self.results]),
-            words=quality.mean_quality(
-                [result.words for result in self.results if result.words is not None]
-            ),
+            found=quality.mean_quality(judge_qualities),
+            words=quality.mean_quality(word_qualities),
             reliability=calibration_bins(self.scores),
             coverage=sum((answer.coverage for answer in answers), NOTHING_JUDGED),
             unjudged_by_cause=dict(causes.most_common()),
@@ -239,9 +243,7 @@ class _EvaluationRun(Struct):
             estimated=spent.estimated,
             seconds=time.monotonic() - self.started,
             results=tuple(self.results),
-            warnings=tuple(
-                dict.fromkeys([*self.turns.warnings, *quality.absent_gold_warning(self.results)])
-            ),
+            warnings=tuple(dict.fromkeys(warnings)),
         )
         try:
             return replace(evaluation, id=self._record(evaluation))

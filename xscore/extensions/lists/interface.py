@@ -193,9 +193,10 @@ def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> 
 
 
 def _in_order(by_position: dict[int, list[JudgedItem]], receipt: ListReceipt) -> JudgedItems:
-    return JudgedItems(
-        [row for number in sorted(by_position) for row in by_position[number]], receipt
-    )
+    rows: list[JudgedItem] = []
+    for position in sorted(by_position):
+        rows += by_position[position]
+    return JudgedItems(rows, receipt)
 
 
 def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:

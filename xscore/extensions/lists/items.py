@@ -372,7 +372,8 @@ class ItemRun(Struct):
                 )
                 continue
             own_outcome = results.get(name)
-            result = own_outcome.result if own_outcome else absent if name else _unjudgeable(item)
+            without_outcome = absent if name else _unjudgeable(item)
+            result = own_outcome.result if own_outcome else without_outcome
             usd = ZERO_USD if name in seen else paid.get(name, ZERO_USD)
             if isinstance(result, Unjudged):
                 rows.append(

@@ -189,12 +189,13 @@ class ListJudging:
             causes[cause] += count
         cached = self._counts["cached", ""]
         unjudged = causes.total() - causes[""]
+        by_cause = {cause: count for cause, count in causes.items() if cause}
         return ListReceipt(
             question=self._turn.task,
             judge=str(judge.spec),
             is_model=judge.is_model,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
-            unjudged_by_cause={cause: count for cause, count in causes.items() if cause},
+            unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
             detail=end.detail,
             spent=end.spent if charged is None else StageUsage(cost_usd=charged),

@@ -99,7 +99,8 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
     """
-    files = [place for side in ("", *JOURNALS) if os.path.lexists(place := Path(f"{path}{side}"))]
+    places = [Path(f"{path}{side}") for side in ("", *JOURNALS)]
+    files = [place for place in places if os.path.lexists(place)]
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None
@@ -209,11 +210,10 @@ def _print_rebuilt(
     lines = [f"rebuilt: {one_line(str(place))}"] if rebuilt else []
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
-        lines.append(
-            salvaged.summary
-            if salvaged
-            else "salvaged nothing: nothing shows that you made it here"
-        )
+        if salvaged:
+            lines.append(salvaged.summary)
+        else:
+            lines.append("salvaged nothing: nothing shows that you made it here")
     if restored:
         lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
     elif not rebuilt:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -403,7 +404,8 @@ class _Table(Struct, frozen=True):
             f"INSERT INTO {self.name} ({', '.join(names)}) SELECT {marks} WHERE {self.needs or '1'}"
         )
         jobs = target.execute("SELECT id FROM job").fetchall() if self.of_job else [()]
-        for values in (values for job in jobs for values in reader.read(read, self.keys, *job)):
+        rows = (reader.read(read, self.keys, *job) for job in jobs)
+        for values in chain.from_iterable(rows):
             row = dict(zip(names, values, strict=True))
             try:
                 is_valid = all(isinstance(value, types[name]) for name, value in row.items())

@@ -302,11 +302,9 @@ class ExchangeWriter:
             self._connection, [exchange.memory for exchange in chosen], thread=self._thread
         )
         self.report.links += link_mentions(self._connection, exchanges)
-        failed = [
-            self._record_failure(exchange, failure)
-            for exchange in chosen
-            for failure in exchange.failures
-        ]
+        failed: list[str] = []
+        for exchange in chosen:
+            failed += [self._record_failure(exchange, failure) for failure in exchange.failures]
         if failed:
             link_mentions(self._connection, failed)
         self._connection.execute(_IMPORTED_NOW, (self.now, json.dumps([*failed, *exchanges])))
@@ -323,16 +321,18 @@ class ExchangeWriter:
         """Count a failure of an exchange, once however often it is read; return its id."""
         memory = exchange.memory
         fix = shorten_middle(exchange.answer, FIX_CHARS)
+        resolution = fix
+        if failed.passed_later:
+            resolution = f"{fix}\n`{failed.command}` passed then.".strip()
+        details = MemoryDetails(
+            resolution=resolution,
+            origin=memory.particulars.origin,
+            session=memory.particulars.session,
+            paths=memory.particulars.paths,
+        )
         met = failures.Occurrence(
             text=f"{failed.command}\n{failed.output}",
-            details=MemoryDetails(
-                resolution=f"{fix}\n`{failed.command}` passed then.".strip()
-                if failed.passed_later
-                else fix,
-                origin=memory.particulars.origin,
-                session=memory.particulars.session,
-                paths=memory.particulars.paths,
-            ),
+            details=details,
             seen_at=memory.created_at,
             name=digest("past failure", memory.id, failed.command),
             source_exchange=memory.id,

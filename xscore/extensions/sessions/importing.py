@@ -227,11 +227,8 @@ class _Import(Struct):
             report.files += 1
             if read_before and read_before.is_current(info, since=self.since):
                 report.unchanged += 1
-                report.refused.extend(
-                    [RefusedFile(name, format_.origin, read_before.note)]
-                    if read_before.note
-                    else []
-                )
+                if read_before.note:
+                    report.refused.append(RefusedFile(name, format_.origin, read_before.note))
                 return
             with session_lines.open_session_file(file.path) as stream:
                 self._read_file(format_, file, name, stream)
@@ -245,11 +242,9 @@ class _Import(Struct):
     def _is_ours(self, file: SessionFile) -> bool:
         if file.is_in_repository:
             return True
-        cwds = (
-            [file.cwd]
-            if file.cwd
-            else session_lines.recorded_folders(session_lines.read_head(file.path))
-        )
+        cwds = [file.cwd]
+        if not file.cwd:
+            cwds = session_lines.recorded_folders(session_lines.read_head(file.path))
         return any(is_in_repository(self.store.root, cwd) for cwd in cwds)
 
     def _read_file(
@@ -357,19 +352,12 @@ def _render_import(report: SessionImportReport) -> str:
     read = format_bytes(report.bytes_read)
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
     unwritten = f"{report.known:,} known · {report.forgotten:,} erased before"
+    files = f"{report.files:,} of this repository · {report.unchanged:,} unchanged"
+    imported = "would import" if report.dry_run else "imported"
     facts = render_facts(
         [
-            (
-                "files",
-                (
-                    f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read}"
-                    " read"
-                ),
-            ),
-            (
-                "would import" if report.dry_run else "imported",
-                f"{new} · {report.updated:,} continued since ({origins})",
-            ),
+            ("files", f"{files} · {read} read"),
+            (imported, f"{new} · {report.updated:,} continued since ({origins})"),
             ("skipped", f"{unwritten} · {report.elsewhere:,} of other folders or older"),
             ("failures", f"{report.failures:,} · {counted(report.links, 'link')} to code"),
             ("secrets", secrets if report.secrets_redacted else ""),

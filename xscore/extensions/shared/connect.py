@@ -94,14 +94,14 @@ async def erase_shared(
     if settings.url.reveal():
         current = shared_server_name(settings)
     elsewhere = "shared.url and shared.tenant do not name it now"
-    return [
-        (
-            await _erased_here(settings, request, verify=verify)
-            if name == current
-            else ServerErasure(server=name, problem=elsewhere)
-        )
-        for name, request in requests.items()
-    ]
+    erasures: list[ServerErasure] = []
+    for name, request in requests.items():
+        # Only the configured server has an address and a key here.
+        if name == current:
+            erasures.append(await _erased_here(settings, request, verify=verify))
+        else:
+            erasures.append(ServerErasure(server=name, problem=elsewhere))
+    return erasures
 
 
 async def _erased_here(

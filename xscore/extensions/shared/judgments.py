@@ -200,9 +200,9 @@ class SharedClaims:
             [content for content in packs[at] if content not in local[at].known] for at in ours
         ]
         at_server = await self._claim_there(lacking, at_most)
-        server_judgments = {
-            content: judgment for result in at_server for content, judgment in result.known.items()
-        }
+        server_judgments: dict[str, Judgment] = {}
+        for result in at_server:
+            server_judgments.update(result.known)
         if server_judgments:
             await self._write_here(list(server_judgments.values()))
         surplus: list[str] = []

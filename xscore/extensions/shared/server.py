@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import chain
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -210,7 +211,7 @@ class SharedServer:
         taken over; this call counts as one.
         A pack that is not `OURS` is unchanged.
         """
-        contents = [content for pack in packs for content in pack]
+        contents = list(chain.from_iterable(packs))
 
         def read(answer: Sequence[Any]) -> list[ClaimResult]:
             letters, places, entries = answer
@@ -218,13 +219,11 @@ class SharedServer:
             for place, entry in zip(places or (), entries or (), strict=True):
                 judged.append((contents[place - 1], entry))
             judgments = decode_judgments(names, judged)
-            return [
-                ClaimResult(
-                    _STATES[letter],
-                    {content: judgments[content] for content in pack if content in judgments},
-                )
-                for letter, pack in zip(letters, packs, strict=True)
-            ]
+            results: list[ClaimResult] = []
+            for letter, pack in zip(letters, packs, strict=True):
+                known = {content: judgments[content] for content in pack if content in judgments}
+                results.append(ClaimResult(_STATES[letter], known))
+            return results
 
         terms = (_turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
         return await self._asked(read, "claim", *terms)

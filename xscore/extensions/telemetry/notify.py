@@ -105,6 +105,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
             )
         )
     for call in calls:
+        stage_name = "primary" if call.stage == Stage.PRIMARY else "judge"
         spans.append(
             SpanRecord(
                 name=f"{OPERATIONS[call.stage]} {model_name(call.provider, call.model)}",
@@ -112,7 +113,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
                 began=call.started_at,
                 ended=call.started_at + call.duration_s,
                 error="" if call.outcome == ANSWERED else call.outcome,
-                below=places.get("primary" if call.stage == Stage.PRIMARY else "judge", 0),
+                below=places.get(stage_name, 0),
                 is_call=True,
             )
         )
