@@ -81,9 +81,11 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
         (lambda x: xscore.open(".", observer=5), "`observer` is a `int`"),  # type: ignore[arg-type]  # a wrong type, on purpose
         (lambda x: xscore.open(".", deadline=-1), "deadline="),
         (
-            lambda x: asyncio.run(xscore.Pipeline.open(".", listener=5).__aenter__()),
+            lambda x: asyncio.run(
+                xscore.Pipeline.open(".", listener=5).__aenter__()  # type: ignore[arg-type]  # a wrong type, on purpose
+            ),
             "`listener` is a `int`",
-        ),  # type: ignore[arg-type]  # a wrong type, on purpose
+        ),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(
@@ -111,7 +113,7 @@ def test_threads_wait_for_each_other(shop: Path, server: OpenAIServer) -> None:
     assert len({answer.turn_id for answer in answers}) == 4
 
 
-class _PressesOnce(Observer):
+class _InterruptsOnce(Observer):
     """Presses Ctrl-C when the first judgments are in."""
 
     pressed = False
@@ -126,7 +128,7 @@ class _PressesOnce(Observer):
 def test_ctrl_c_ends_in_a_receipt(shop: Path, server: OpenAIServer) -> None:
     """What was judged so far is kept and in the receipt; the next call pays only for the rest."""
     with xscore.open(
-        shop, settings_for(server, pack_size=1, concurrency=1), observer=_PressesOnce()
+        shop, settings_for(server, pack_size=1, concurrency=1), observer=_InterruptsOnce()
     ) as x:
         with pytest.raises(xscore.Interrupted) as stopped:
             x.ask(TASK)

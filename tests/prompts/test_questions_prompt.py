@@ -139,7 +139,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
         system = system.replace(of_one_turn, of_questions)
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
-    assert not found.whole.repaired and {len(one.scores) for one in found.by_question.values()} == {
+    assert not found.faults.repaired and {len(one.scores) for one in found.by_question.values()} == {
         4
     }
     for one in found.by_question.values():

@@ -69,8 +69,8 @@ def planned(
     plan = ListPlan(
         questions=QuestionList((), ""),
         options=ListOptions(),
-        found=ListMemories((), (), Scope()),
-        others={"b_1": under_way or {}},
+        memories=ListMemories((), (), Scope()),
+        under_way={"b_1": under_way or {}},
     )
     plan.add_up(listed, lambda *_: JudgeEstimate(), batch=made)
     return plan, made
