@@ -139,9 +139,9 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
         system = system.replace(of_one_turn, of_questions)
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
-    assert not found.faults.repaired and {len(one.scores) for one in found.by_question.values()} == {
-        4
-    }
+    assert not found.faults.repaired and {
+        len(one.scores) for one in found.by_question.values()
+    } == {4}
     for one in found.by_question.values():
         assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
