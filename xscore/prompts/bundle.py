@@ -205,7 +205,7 @@ def _piece(
     """Return what is shown of an entry.
 
     texts: of all entries of its file, whose imports its header keeps.
-    most: tokens above which it is left out.
+    token_limit: tokens above which it is left out.
     """
     memory = entry.memory
     text = _shown(entry)

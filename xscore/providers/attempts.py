@@ -91,6 +91,7 @@ class Retrying(ProviderWrapper):
             except ProviderError as error:
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
+                # A server of this machine that never answered is not running: few tries suffice.
                 is_absent = self._is_local and not self._is_up and isinstance(error, Unreachable)
                 futile += is_absent or isinstance(error, UnreadableResponse)
                 is_last = (
@@ -104,11 +105,9 @@ class Retrying(ProviderWrapper):
             # A slow model, not a dead one: give it more time.
             if isinstance(last, CallTimedOut) and self._is_local:
                 request = replace(request, timeout_s=request.timeout_s * 2)
-            await self._sleep(
-                retry_wait_s(
-                    1 if isinstance(last, RateLimited) else failed, last, jitter=self._jitter
-                )
-            )
+            # A refusal is no failure of the host, so it does not lengthen the backoff.
+            attempts = 1 if isinstance(last, RateLimited) else failed
+            await self._sleep(retry_wait_s(attempts, last, jitter=self._jitter))
 
 
 def retry_wait_s(

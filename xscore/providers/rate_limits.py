@@ -164,10 +164,11 @@ class LocalRates:
     @property
     def in_force(self) -> RateLimits:
         """For each kind the lowest limit known."""
-        pairs = zip(self._own, self._stated, strict=True)
-        return RateLimits(
-            *(min((limit for limit in pair if limit is not None), default=None) for pair in pairs)
-        )
+        lowest: list[int | None] = []
+        for pair in zip(self._own, self._stated, strict=True):
+            limits = [limit for limit in pair if limit is not None]
+            lowest.append(min(limits, default=None))
+        return RateLimits(*lowest)
 
     def learn(self, stated: RateLimits) -> None:
         """Update the limits that the host states; one that it does not state keeps its earlier
@@ -176,13 +177,11 @@ class LocalRates:
             return
         self._last_stated = stated
         requests, *tokens = astuple(stated)
-        news = (
-            requests,
-            *(
-                per_minute if (per_minute or 0) >= MIN_TOKENS_PER_MINUTE else None
-                for per_minute in tokens
-            ),
-        )
+        news: list[int | None] = [requests]
+        for per_minute in tokens:
+            # Fewer than one call takes is no limit of tokens a minute.
+            is_limit = (per_minute or 0) >= MIN_TOKENS_PER_MINUTE
+            news.append(per_minute if is_limit else None)
         self._stated = tuple(new or old for new, old in zip(news, self._stated, strict=True))
         for bucket, limit in zip(self._buckets, astuple(self.in_force), strict=True):
             if limit is not None:
@@ -193,6 +192,7 @@ class LocalRates:
 
         One caller at a time: callers queue in front of it.
         """
+        # Cancelled in the middle, it gives back what it had taken so far, and no more.
         taken = [0] * len(share)
         try:
             for at, (bucket, amount) in enumerate(zip(self._buckets, share, strict=True)):

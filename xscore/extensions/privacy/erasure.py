@@ -123,10 +123,12 @@ def erase_memories(
     is_finished = any(map(needs_scrubbing, connections))
     parts = _plan_parts(store, ids, turns)
     leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
+    # Files and copies before the rows: a call that is killed here has the rows left to find them
+    # by again.
     remove_paths(leftovers)
     _erase_from_copies(store, parts)
     done = Counter[str]()
-    # first, while the memories still say what to look for.
+    # The user's store first, while the memories still say what to look for.
     if len(parts) > 1 and parts[0][1].memories:
         with database.transaction(parts[1][0]):
             done += _erase_observations(store, parts)
@@ -134,6 +136,7 @@ def erase_memories(
     with store.transaction():
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
+    # Deleted rows stay in free pages and in the journal until these are written anew.
     scrubbed = []
     for connection in connections:
         if needs_scrubbing(connection):

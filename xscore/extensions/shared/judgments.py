@@ -100,6 +100,7 @@ class SharedJudgmentStore:
         """
         if self._failure is not None:
             raise self._failure
+        # While the server is away the queue is bounded; what is dropped is in the local store.
         kept = judgments[: max(0, MOST_KEPT - self._waiting)]
         self._unsent.setdefault(names, []).extend(kept)
         self._waiting += len(kept)
@@ -120,6 +121,7 @@ class SharedJudgmentStore:
     async def _send_next(self) -> bool:
         """Send the judgments of one turn; they stay here until the server has them."""
         names, judgments = next(iter(self._unsent.items()))
+        # A copy: turns append more while this request is on its way.
         sent = list(judgments)
         if not await self.link.tell(lambda server: server.store_judgments(names, sent)):
             return False
@@ -189,11 +191,10 @@ class SharedClaims:
         rest is released.
         """
         local = await self._local.claim(packs, at_most=len(packs))
-        ours = [
-            at
-            for at, result in enumerate(local)
-            if result.share is ClaimState.OURS and len(result.known) < len(packs[at])
-        ]
+        ours: list[int] = []
+        for at, result in enumerate(local):
+            if result.share is ClaimState.OURS and len(result.known) < len(packs[at]):
+                ours.append(at)
         if not ours:
             return local
         lacking = [
@@ -203,11 +204,13 @@ class SharedClaims:
         server_judgments: dict[str, Judgment] = {}
         for result in at_server:
             server_judgments.update(result.known)
+        # Others paid for these: stored here, the next turn asks no server for them.
         if server_judgments:
             await self._write_here(list(server_judgments.values()))
         surplus: list[str] = []
         for at, hashes, result in zip(ours, lacking, at_server, strict=True):
             local[at] = ClaimResult(result.share, {**local[at].known, **result.known})
+            # Another machine judges it, or it is beyond at_most: others here may claim it again.
             if result.share is not ClaimState.OURS:
                 surplus += (content for content in hashes if content not in result.known)
         if surplus:

@@ -44,7 +44,7 @@ class SharedBudget:
         clock: Callable[[], float] = time.time,
         lease_s: float = LEASE_S,
     ) -> None:
-        """own: the caps of the store. clock: Unix seconds, for the day and the lease."""
+        """local: the caps of the store. clock: Unix seconds, for the day and the lease."""
         self._own, self._backend = local, _ServerBackend(link, cap_usd, clock, lease_s)
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 
@@ -53,6 +53,7 @@ class SharedBudget:
 
         Raises BudgetExhausted, and what else a budget raises.
         """
+        # First the local caps: they cost no round trip, and are given back if the server refuses.
         local_id = await self._own.reserve(usd)
         try:
             return f"{local_id} {await self._tenants.reserve(usd)}"
@@ -93,6 +94,8 @@ class _ServerBackend(Struct):
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         async with self.lock:
             self.known[reservation.name] = reservation
+            # Dollars for several calls are asked for at once. Near the cap they may not fit where
+            # one call does, so a refusal is asked again for less, until this call alone is refused.
             while True:
                 ahead = min(AHEAD_CALLS, int(max(ZERO_USD, self.left_usd) / usd) // AHEAD_SHARE)
                 left_usd = await self._reserve(reservation, usd, ahead)
@@ -115,6 +118,7 @@ class _ServerBackend(Struct):
             await asyncio.gather(self.reporting, return_exceptions=True)
         with suppress(SharedUnavailable):
             for reservation in list(self.known.values()):
+                # No call follows, so nothing stays reserved for one.
                 reservation.reserve_ahead = ZERO_USD
                 await self._report_now(reservation)
 
@@ -132,6 +136,7 @@ class _ServerBackend(Struct):
             ),
             otherwise=unknown,
         )
+        # The server reserves all that was asked for, or nothing: below zero it reserved nothing.
         if left_usd is not None and left_usd >= 0:
             reservation.held = held
             reservation.reported = spent
@@ -180,8 +185,10 @@ class SharedRates:
     """A `RateBudget` whose buckets are at the server."""
 
     def __init__(self, local: LocalRates, link: ServerLink, *, bucket: str) -> None:
-        """own: knows the limits, and enforces them while the server is away. bucket: names host and
-        model."""
+        """local: knows the limits, and enforces them while the server is away.
+
+        bucket: names host and model.
+        """
         self._own = local
         self._link = link
         self._bucket = bucket
@@ -213,10 +220,12 @@ class SharedRates:
             kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits
         }
         missing = {kind: amount - self._room[kind] for kind, amount in amounts.items()}
+        # What an earlier call took and did not use serves this one without a round trip.
         if any(amount > 0 for amount in missing.values()):
             wait_s = await self._link.ask(
                 lambda server: server.take(self._bucket, missing, limits), otherwise=-1.0
             )
+            # The server is away: this process's own buckets hold, at the whole limit.
             if wait_s < 0:
                 await self._own.take(share)
                 self._in_flight[share].append(None)
@@ -235,6 +244,7 @@ class SharedRates:
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
         """Refund what a call took and did not use."""
+        # Calls of one size are alike: the first to end settles what the first to begin took.
         kinds = self._in_flight[taken].popleft()
         if not self._in_flight[taken]:
             del self._in_flight[taken]
@@ -272,6 +282,7 @@ class SharedRates:
         for kind, amount in self._room.items():
             if amount and kind in limits:
                 amounts[kind] = -amount
+        # Emptied before the wait, so that no call takes what is on its way back.
         self._room.update(dict.fromkeys(amounts, 0.0))
         if amounts:
             with suppress(SharedUnavailable):  # the next taker sees the error
