@@ -8,7 +8,7 @@ project` mean the layers user and project; the other scopes say how far a memory
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -220,21 +220,17 @@ def add_memory(
     where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
     if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
         raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
+    sort = Kind.CONTEXT
     if kind:
         sort = Kind(kind)
     elif where:
         sort = _DEFAULT_KINDS.get(where, Kind.CONTEXT)
-    else:
-        sort = Kind.CONTEXT
-    fix = flags.given["fix"]
     is_failure = sort is Kind.FAILURE
-    if is_failure and (
-        layer or scope or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}
-    ):
-        raise UsageError(
-            "a failure takes only --because, --fix and --occurrence",
-            hint="Leave out the other options.",
-        )
+    fix = flags.given["fix"]
+    if is_failure and (layer or scope or inferred):
+        _refuse_beside_failure()
+    if is_failure and (flags.given["cite"] or _stated(flags).keys() - {"because"}):
+        _refuse_beside_failure()
     if not is_failure and (fix or occurrence):
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
     with opened_store(flags) as store:
@@ -258,6 +254,13 @@ def add_memory(
             store, statement, citations=_read_citations(store, flags.given["cite"])
         )
         print_remembered(store, remembered, flags.terminal)
+
+
+def _refuse_beside_failure() -> NoReturn:
+    raise UsageError(
+        "a failure takes only --because, --fix and --occurrence",
+        hint="Leave out the other options.",
+    )
 
 
 @command(STATEMENT)

@@ -10,6 +10,7 @@ memory larger than the remaining budget gives way to a smaller one ranked lower.
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -160,39 +161,40 @@ def render_bundle(
     if beside.near or any(piece.memory.id not in chosen for piece in pieces if piece.entry.ranked):
         chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
+    # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
+    # and it is rendered again.
     while True:
         included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
-        no_room = []
-        for piece in pieces:
-            if piece.memory.id not in chosen and piece.entry.ranked is not None:
-                no_room.append(piece)
+        not_chosen = [piece for piece in pieces if piece.memory.id not in chosen]
+        no_room = [piece for piece in not_chosen if piece.entry.ranked is not None]
         left_out = (*map(_left_out, no_room), *beside.near)
+        token_limit = max_tokens
         if included:
             token_limit = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
-        else:
-            token_limit = max_tokens
         layout = BundleLayout(_laid_out(included), left_out, token_limit, beside)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
             break
-        worst = max(
-            included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now))
-        )
-        chosen.discard(worst.memory.id)
-    merged: list[str] = []
-    for piece in included:
-        merged += piece.entry.others
-    without_room: list[str] = []
-    for piece in no_room:
-        without_room += [piece.memory.id, *piece.entry.others]
+        chosen.discard(_worst(included, settings, now).memory.id)
+    merged = [piece.entry.others for piece in included]
+    without_room = [(piece.memory.id, *piece.entry.others) for piece in no_room]
     return Bundle(
         text=text,
         included=tuple(piece.memory.id for piece in included),
-        left_out=tuple(without_room),
+        left_out=tuple(chain.from_iterable(without_room)),
         tokens=size,
-        merged=tuple(merged),
+        merged=tuple(chain.from_iterable(merged)),
     )
+
+
+def _worst(pieces: Sequence[BundlePiece], settings: BundleSettings, now: float) -> BundlePiece:
+    def rank(piece: BundlePiece) -> tuple[bool, float, str]:
+        # What this turn did not rank goes before what it did.
+        is_unranked = piece.entry.ranked is None
+        return (is_unranked, *_worth(piece.entry, settings, now))
+
+    return max(pieces, key=rank)
 
 
 def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:

@@ -72,10 +72,10 @@ def render_agent_bundle(
     relevant.
 
     texts: the whole text of each selected memory that may be shown, by memory id.
-    errors: error output that came
-    with the task; a body that must be cut keeps the lines around the one that its stack trace
-    names. spares: bodies take at most half of the text, for an agent that did not ask for it; else
-    they take what room there is.
+    errors: error output that came with the task; a body that must be cut keeps the lines around
+        the one that its stack trace names.
+    spares: bodies take at most half of the text, for an agent that did not ask for it; else they
+        take what room there is.
     """
     by_words = ranked_by_words(answer)
     relevant = [memory for memory in answer.selected if by_words or not memory.below_threshold]
@@ -90,18 +90,11 @@ def render_agent_bundle(
     tail_lines = [BELOW, *listed] if below else []
     tail = "\n".join([*tail_lines, f"</{FENCE}>"])
     room = max_chars - size_of(head) - size_of(tail)
-    lines = list[str]()
-    shown = list[Selected]()
-    for group in _by_file(relevant)[:MOST_PLACES]:
-        line = f"{_entry_line(group, by_words=by_words)}\n"
-        if size_of(line) > room:
-            break
-        room -= size_of(line)
-        lines.append(line)
-        shown.append(group[0])
+    listed_places, shown = _fitting_places(relevant, room=room, by_words=by_words)
     if not shown:
         return ""
-    places = head + "".join(lines)
+    room -= size_of(listed_places)
+    places = head + listed_places
     if spares:
         # Bodies as large as all else are half of the text; of a model's certain choice half of what
         # an agent takes.
@@ -126,6 +119,23 @@ def _by_file(relevant: Sequence[Selected]) -> list[list[Selected]]:
         else:
             groups.append([memory])
     return list(chain.from_iterable(files.values()))
+
+
+def _fitting_places(
+    relevant: Sequence[Selected], *, room: int, by_words: bool
+) -> tuple[str, list[Selected]]:
+    """Return the lines that fit, and the first memory of each."""
+    lines = list[str]()
+    shown = list[Selected]()
+    for group in _by_file(relevant)[:MOST_PLACES]:
+        line = f"{_entry_line(group, by_words=by_words)}\n"
+        # Lines come best first, so none after the first that does not fit is tried.
+        if size_of(line) > room:
+            break
+        room -= size_of(line)
+        lines.append(line)
+        shown.append(group[0])
+    return "".join(lines), shown
 
 
 def coverage_line(answer: Answer) -> str:

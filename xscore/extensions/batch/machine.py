@@ -63,11 +63,11 @@ async def advance_job(
     """Advance a job as far as possible without waiting for the vendor, and return its status.
 
     host: None: that of the job's judge.
-    forget: give up batches that the
-    vendor cannot find. chunk: results per transaction. note: called with each change. A failing
-    host
-    raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched,
-    StoreError.
+    forget: give up batches that the vendor cannot find.
+    chunk: results per transaction.
+    note: called with each change.
+    A failing host raises nothing: the status says so, and earlier steps are kept. Raises
+    NothingMatched, StoreError.
     """
     connection = store.connection
     async with job_lease(connection, job_id, clock=clock) as lease:
@@ -83,13 +83,11 @@ async def advance_job(
         try:
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
-            if not forget:
-                problem = join_sentences(error.message, error.hint)
-                return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
-            for batch in batch_rows.read_batches(connection, job_id, only_open=True):
-                _abandon_batch(context, batch)
-            _needs_vendor(context)
-            return job_status(connection, job_id)
+            # With --forget nothing is asked of the vendor, so a lost key or host is no obstacle.
+            if forget:
+                return _abandon_open_batches(context)
+            problem = join_sentences(error.message, error.hint)
+            return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
         sender = BatchSender(context, reached)
         collector = ResultCollector(context, reached, chunk=chunk)
         run = _JobPass(
@@ -99,11 +97,20 @@ async def advance_job(
             while await run.moves():
                 continue
         finally:
+            # A host that was handed in belongs to the caller.
             if host is None:
                 await reached.aclose()
         with context.transaction() as opened:
             batch_rows.end_job_if_done(opened, job.id, at=clock())
         return run.status()
+
+
+def _abandon_open_batches(context: JobContext) -> JobStatus:
+    job_id = context.job.id
+    for batch in batch_rows.read_batches(context.connection, job_id, only_open=True):
+        _abandon_batch(context, batch)
+    _needs_vendor(context)
+    return job_status(context.connection, job_id)
 
 
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:
@@ -186,6 +193,7 @@ async def _recognised(
 
 
 def _abandon_batch(context: JobContext, batch: Batch) -> None:
+    # The vendor may have run them: they are charged at their bound, then planned again.
     unanswered = job_rows.requests_of_batch(context.connection, batch.job, batch.number)
     with context.transaction() as connection:
         context.ledger.enter_unread(connection, batch, unanswered)

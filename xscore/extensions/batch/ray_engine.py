@@ -59,6 +59,7 @@ from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.turn import Turn
+from xscore.scorer.packs import Pack
 
 LOCAL = "local"
 CPUS = 0.25
@@ -304,29 +305,16 @@ class _RayRun(Struct):
         slots: Mapping[str, tuple[str, int]] = {}
         places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
+            # A list may have thousands of questions: Ctrl-C is heard between two of them.
             await asyncio.sleep(0)
             if not prepared.pool.misses:
                 continue
-            turns[prepared.number], slots = (
-                (prepared.turn, prepared.key),
-                factory.slots(prepared.pool),
-            )
+            turns[prepared.number] = (prepared.turn, prepared.key)
+            slots = factory.slots(prepared.pool)
             guesses, remarks = await factory.priors(resources, prepared.turn, prepared.pool)
             self._remark(remarks)
             packs = factory.packs(prepared.pool)
-            packs.sort(
-                key=lambda pack: -max(guesses.get(member.id, 0.0) for member in pack.members)
-            )
-            for start in range(0, len(packs), CHUNK_CALLS):
-                members: list[str] = []
-                for pack in packs[start : start + CHUNK_CALLS]:
-                    members += [member.id for member in pack.members]
-                priors = array("d", [guesses.get(member, 0.0) for member in members])
-                chunks.append(
-                    PackChunk(
-                        prepared.number, array("I", [places[member] for member in members]), priors
-                    )
-                )
+            chunks += _chunks_of(prepared.number, packs, guesses, places)
         context = ActorContext(
             job=self.job,
             spec=factory.spec,
@@ -368,3 +356,24 @@ class _RayRun(Struct):
 
     def _remark(self, remarks: Sequence[str]) -> None:
         self.end.remarks = list(dict.fromkeys([*self.end.remarks, *remarks]))
+
+
+def _chunks_of(
+    question: int,
+    packs: Sequence[Pack],
+    guesses: Mapping[str, float],
+    places: Mapping[str, int],
+) -> Iterator[PackChunk]:
+    """Yield the packs of a question in rows of `CHUNK_CALLS`, the most promising first."""
+
+    def best_guess(pack: Pack) -> float:
+        return max(guesses.get(member.id, 0.0) for member in pack.members)
+
+    ordered = sorted(packs, key=best_guess, reverse=True)
+    for start in range(0, len(ordered), CHUNK_CALLS):
+        members: list[str] = []
+        for pack in ordered[start : start + CHUNK_CALLS]:
+            members += [member.id for member in pack.members]
+        chunk_places = array("I", [places[member] for member in members])
+        priors = array("d", [guesses.get(member, 0.0) for member in members])
+        yield PackChunk(question, chunk_places, priors)

@@ -170,11 +170,9 @@ def consolidate(
         ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
     stack = read_stack(store) if "project" in ordered else ()
-    is_news = (
-        stack or store.connection.execute(_COMPARABLE, (json.dumps(sorted(COMPARED)),)).fetchone()
-    )
-    # the user's store is made only where there is something to note
-    user = store.user_connection(create=bool(is_news) and not dry_run and "user" in ordered)
+    may_create = "user" in ordered and not dry_run
+    # The user's store is made only where there is something to note.
+    user = store.user_connection(create=may_create and _has_news(store, stack))
     hold = database.read_snapshot if dry_run else database.transaction
     with ExitStack() as held:
         for connection in (user, store.connection):
@@ -207,6 +205,13 @@ def consolidate(
         counts={str(kind): counts[kind] for kind in ActionKind if counts[kind]},
         skipped=skipped,
     )
+
+
+def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
+    if stack:
+        return True
+    compared = (json.dumps(sorted(COMPARED)),)
+    return store.connection.execute(_COMPARABLE, compared).fetchone() is not None
 
 
 def _apply_rules(

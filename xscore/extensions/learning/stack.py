@@ -129,11 +129,12 @@ def note_stack(
     """
     project = draft.of_scope("project")
     noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
-    taken = {  # by a person, or inferred from something else: a manifest takes the place of neither
-        topic_of_key(memory.key)
-        for memory in project
-        if memory.key and memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
-    }
+    # By a person, or inferred from something else: a manifest takes the place of neither.
+    taken = set[str]()
+    for memory in project:
+        is_other = memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
+        if memory.key and is_other:
+            taken.add(topic_of_key(memory.key))
     current = set[str]()
     for part in shown:
         memory = _stack_memory(part, draft)
@@ -142,38 +143,39 @@ def note_stack(
         current.add(memory.id)
         draft.seen[memory.id] = draft.now
         earlier = draft.after.get(memory.id)
-        if earlier is None or earlier.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
-            rivals = []
-            for earlier_memory in noted:
-                if (
-                    earlier_memory.key == memory.key
-                    and earlier_memory.id != memory.id
-                    and earlier_memory.status in LIVE
-                ):
-                    rivals.append(earlier_memory)
-            if earlier is not None:  # feedback may have changed its confidence since: keep that
-                memory = memory_writer.with_status(
-                    replace(earlier, superseded_by=""), MemoryStatus.ACTIVE
-                )
-            shown_by: list[str] = []
-            if part.manifest:
-                place = f"{part.manifest.path}:{part.manifest.start_line}"
-                shown_by.append(f"{place} names it")
-            shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
-            why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
-            draft.change(
-                ActionKind.INFER,
-                "project",
-                memory,
-                *(as_superseded(rival, memory.id) for rival in rivals),
-                why=why,
-            )
-            draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
+        if earlier is not None:
+            if earlier.status not in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
+                continue
+            # Feedback may have changed its confidence since: keep that.
+            revived = replace(earlier, superseded_by="")
+            memory = memory_writer.with_status(revived, MemoryStatus.ACTIVE)
+        _note_part(draft, part, memory, noted)
     for memory in noted:
         if memory.id not in current and draft.after[memory.id].status in LIVE:
             draft.archive(
                 "project", memory, why="no file shows it any more, or a memory says otherwise"
             )
+
+
+def _note_part(
+    draft: ConsolidationDraft, part: StackPart, memory: Memory, noted: Sequence[Memory]
+) -> None:
+    """Note a part of the stack; earlier notes of the same key are superseded."""
+    rivals: list[Memory] = []
+    for earlier in noted:
+        is_same_topic = earlier.key == memory.key and earlier.id != memory.id
+        if is_same_topic and earlier.status in LIVE:
+            rivals.append(earlier)
+    shown_by: list[str] = []
+    if part.manifest:
+        place = f"{part.manifest.path}:{part.manifest.start_line}"
+        shown_by.append(f"{place} names it")
+    if part.files:
+        shown_by.append(f"imported in {counted(len(part.files), 'file')}")
+    why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
+    superseded = [as_superseded(rival, memory.id) for rival in rivals]
+    draft.change(ActionKind.INFER, "project", memory, *superseded, why=why)
+    draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
 
 
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:

@@ -124,26 +124,13 @@ def plan_erasure(
     memories = dict(named)
     turns = set(deleted_turns) - asked_again
     threads = _column(connection, _TURN_THREADS, deleted_turns)
-    used = connection.execute(_USED).fetchall()
-    fresh = set(named) | set(other_store_ids)
-    while fresh:
-        affected = {turn for turn, id_ in used if id_ in fresh} | _column(
-            connection, _TURNS_OF, fresh
-        )
-        threads |= _column(connection, _THREADS, fresh) | _column(
-            connection, _TURN_THREADS, affected - turns
-        )
-        turns |= affected
-        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
-        new |= _failures(connection, memories)
-        fresh = new.keys() - memories.keys()
-        memories |= new
+    _follow(connection, memories, turns, threads, other_store_ids)
     erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
-    turn_texts = tuple(
-        text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
-    )
+    rows = connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
+    turn_texts = tuple(text for (text,) in rows)
     erased_texts = tuple(map(_text_of, memories.values()))
     lines = searchable_lines([*texts, *erased_texts])
+    # A line that another memory holds as well is still in the store, and no trace of these.
     lines -= lines_still_stored(connection, lines, but=memories)
     tasks = searchable_lines(turn_texts)
     tasks -= lines_still_stored(
@@ -163,6 +150,31 @@ def plan_erasure(
         texts=erased_texts + turn_texts,
         lines=LineMatcher(lines | tasks),
     )
+
+
+def _follow(
+    connection: sqlite3.Connection,
+    memories: dict[str, Memory],
+    turns: set[str],
+    threads: set[str],
+    other_store_ids: Collection[str],
+) -> None:
+    """Add the turns that saw these memories, their sessions, and what was derived from them.
+
+    A derived memory may have been seen by further turns, so it goes on until nothing is new.
+    """
+    used = connection.execute(_USED).fetchall()
+    fresh = set(memories) | set(other_store_ids)
+    while fresh:
+        affected = {turn for turn, id_ in used if id_ in fresh}
+        affected |= _column(connection, _TURNS_OF, fresh)
+        threads |= _column(connection, _THREADS, fresh)
+        threads |= _column(connection, _TURN_THREADS, affected - turns)
+        turns |= affected
+        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
+        new |= _failures(connection, memories)
+        fresh = set(new.keys() - memories.keys())
+        memories |= new
 
 
 def _text_of(memory: Memory) -> str:
