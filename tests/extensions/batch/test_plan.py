@@ -92,7 +92,7 @@ def asked(plan: BatchPlanner, question: int) -> Counter[str]:
         piece.content_hash
         for at, ask in plan.requests
         if at == question
-        for piece in plan.asks[ask].pieces
+        for piece in plan.prompts[ask].pieces
     )
 
 
@@ -162,7 +162,7 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
     assert plan.candidates == sum(len(pool.candidates) for _, pool in questions)
     left = plan.candidates - plan.cached - plan.repeated - plan.elsewhere
     assert plan.to_judge == left
-    for ask in made.asks:
+    for ask in made.prompts:
         assert 1 <= len(ask.pieces) <= profile.size
         assert all(not piece.text for piece in ask.pieces)
 
@@ -177,8 +177,8 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
         PackProfile(tokens=400, size=size),
         [(f"task {number}", pool) for number in range(questions)],
     )
-    assert len(plan.requests) == questions * len(plan.asks)
-    assert len(plan.asks) == len({ask for _, ask in plan.requests})
+    assert len(plan.requests) == questions * len(plan.prompts)
+    assert len(plan.prompts) == len({ask for _, ask in plan.requests})
 
 
 def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothing() -> None:
@@ -193,4 +193,4 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
     _, both = planned(
         profile, [new, ("second", pool_among(everything, everything, {one: Judgment(one, 0.1)}))]
     )
-    assert len(both.asks) == len(alone.asks) + 1
+    assert len(both.prompts) == len(alone.prompts) + 1

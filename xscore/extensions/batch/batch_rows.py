@@ -47,7 +47,7 @@ _COLUMNS = """
 def read_batches(
     connection: sqlite3.Connection, job: str, *, only_open: bool = False
 ) -> list[Batch]:
-    """Return the batches of a job in order. only_open: those that are not settled."""
+    """Return the batches of a job in order. only_open: those that are not collected or failed."""
     where = f" AND {BATCH_IS_OPEN}" if only_open else ""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,)
@@ -119,7 +119,7 @@ def insert_batch(
     connection.executemany(
         "UPDATE job_request SET state = 'sent', batch = ?, tries = tries + 1"
         " WHERE job = ? AND question = ? AND ask = ? AND state = 'planned'",
-        ((batch.number, batch.job, question, ask) for question, ask in requests),
+        ((batch.number, batch.job, question, prompt) for question, prompt in requests),
     )
 
 
@@ -139,7 +139,7 @@ def update_batch(
 
 
 def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
-    """Move a batch to its next state and set columns; a settled batch loses its reservation."""
+    """Move a batch to its next state and set columns; a final state frees its reservation."""
     if to not in OPEN_STATES:
         connection.execute("DELETE FROM reservation WHERE id = ?", (batch.mark,))
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
@@ -190,7 +190,7 @@ def replan_requests(
 def lose_requests(
     connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]
 ) -> None:
-    """Mark unsettled requests as lost, each with its cause: `refused: the model declined`."""
+    """Mark unanswered requests as lost, each with its cause: `refused: the model declined`."""
     connection.executemany(
         "UPDATE job_request SET state = 'lost', cause = ?"
         " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
@@ -208,7 +208,7 @@ def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
     )
 
 
-def settle_requests(
+def mark_answered(
     connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]
 ) -> None:
     """Mark requests as answered, or judged elsewhere."""

@@ -56,29 +56,33 @@ _AGAIN = {
 class _ReadResults(Struct):
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
-    settled: list[RequestName] = field(default_factory=list)
+    answered_requests: list[RequestName] = field(default_factory=list)
     to_replan: dict[RequestName, str] = field(default_factory=dict)
     lost: dict[RequestName, str] = field(default_factory=dict)
-    asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
+    new_prompts: list[tuple[int, PackPrompt]] = field(default_factory=list)
 
 
 def _read_results(
     chunk: Sequence[tuple[RequestName, BatchResult]],
-    asks: Mapping[int, PackPrompt],
+    prompts: Mapping[int, PackPrompt],
     *,
     secret: bytes,
     rule: GiveUpRule,
     faults: ReplyFaults,
 ) -> _ReadResults:
-    """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job;
-    updated."""
+    """Read a chunk of results.
+
+    prompts: by number.
+    secret: deals their ids.
+    rule, faults: of the job; updated.
+    """
     readings = _ReadResults()
     unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
-        ask = asks[name[1]]
+        prompt = prompts[name[1]]
         if result.completion is not None:
-            codes = dealt_ids(len(ask.pieces), secret=secret, pack=ask.pack)
-            parsed = parse_completion(ask, codes, result.completion, priors={})
+            codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
+            parsed = parse_completion(prompt, codes, result.completion, priors={})
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged
@@ -92,7 +96,7 @@ def _read_results(
                 trouble = repair.prompt_too_long(detail)
             else:
                 trouble = repair.prompt_rejected(detail)
-            unscored.append((name, ask.pieces, trouble))
+            unscored.append((name, prompt.pieces, trouble))
         else:
             readings.to_replan[name] = _AGAIN[result.outcome] + (
                 f" ({result.detail})" if result.detail else ""
@@ -103,12 +107,12 @@ def _read_results(
         not rule.has_answer and rule.rejected >= rule.most_rejected
     ) or rule.is_over_after_unscored(0)
     for name, missing, trouble in unscored:
-        follow_ups, lost = repair.next_prompts(asks[name[1]], missing, trouble)
+        follow_ups, lost = repair.next_prompts(prompts[name[1]], missing, trouble)
         if lost or (follow_ups and in_vain):
             readings.lost[name] = f"{trouble.cause}: {trouble.detail}"
         else:
-            readings.settled.append(name)
-            readings.asks += [(name[0], ask) for ask in follow_ups]
+            readings.answered_requests.append(name)
+            readings.new_prompts += [(name[0], prompt) for prompt in follow_ups]
     return readings
 
 
@@ -165,7 +169,7 @@ class ResultCollector:
         connection = self._context.connection
         fetched = _Fetched(
             job_rows.requests_of_batch(connection, self._job.id, batch.number),
-            job_rows.requests_of_batch(connection, self._job.id, batch.number, settled=True),
+            job_rows.requests_of_batch(connection, self._job.id, batch.number, answered=True),
         )
         try:
             async with aclosing(
@@ -235,26 +239,26 @@ class ResultCollector:
         if not chunk:
             return
         chunk = self._refuse_cut_prompts(chunk)
-        asks = job_rows.read_asks(
-            self._context.connection, self._job.id, {ask for (_, ask), _ in chunk}
+        prompts = job_rows.read_prompts(
+            self._context.connection, self._job.id, {number for (_, number), _ in chunk}
         )
         # The parts of large memories are looked up only where a chunk holds one.
-        has_parts = any(_holds_part(ask) for ask in asks.values())
+        has_parts = any(_holds_part(prompt) for prompt in prompts.values())
         parts_of = self._parts_of if has_parts else {}
         with self._context.transaction() as connection:
             readings = _read_results(
-                chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
+                chunk, prompts, secret=self._secret, rule=self._rule, faults=self.faults
             )
             answered = []
             for name, result in chunk:
                 if result.completion is not None:
-                    answered.append((result, len(asks[name[1]].pieces)))
+                    answered.append((result, len(prompts[name[1]].pieces)))
             self._context.ledger.enter(connection, batch, answered)
             self._context.ledger.enter_unread(
                 connection, batch, [name for name, result in chunk if result.is_charged]
             )
             self._keep(connection, readings, parts_of)
-            batch_rows.settle_requests(connection, self._job.id, readings.settled)
+            batch_rows.mark_answered(connection, self._job.id, readings.answered_requests)
             batch_rows.lose_requests(connection, self._job.id, readings.lost)
             batch_rows.replan_requests(connection, self._job.id, readings.to_replan)
             self._plan_follow_ups(connection, readings)
@@ -325,17 +329,19 @@ class ResultCollector:
         return hashes
 
     def _plan_follow_ups(self, connection: Connection, readings: _ReadResults) -> None:
-        if not readings.asks:
+        if not readings.new_prompts:
             return
-        new = list(dict.fromkeys(ask for _, ask in readings.asks))
-        numbers = dict(zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True))
+        new = list(dict.fromkeys(prompt for _, prompt in readings.new_prompts))
+        numbers = dict(zip(new, job_rows.add_prompts(connection, self._job.id, new), strict=True))
         job_rows.add_requests(
-            connection, self._job.id, [(question, numbers[ask]) for question, ask in readings.asks]
+            connection,
+            self._job.id,
+            [(question, numbers[prompt]) for question, prompt in readings.new_prompts],
         )
 
 
-def _holds_part(ask: PackPrompt) -> bool:
-    return any(piece.is_part for piece in ask.pieces)
+def _holds_part(prompt: PackPrompt) -> bool:
+    return any(piece.is_part for piece in prompt.pieces)
 
 
 def _joined(

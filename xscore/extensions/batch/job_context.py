@@ -27,7 +27,7 @@ from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
 from xscore.extensions.batch.batch_rows import custom_id
-from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
+from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_prompts
 from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.platform import database, money
 from xscore.platform.clock import DAY_S, day_of
@@ -125,7 +125,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         """Charge requests that ran, or may have run, without a result, each at its bound."""
         if not requests:
             return
-        asks = read_asks(connection, self.job.id, {ask for _, ask in requests})
+        prompts = read_prompts(connection, self.job.id, {number for _, number in requests})
         reserved = spending.reserved_usd(connection, batch.mark) or ZERO_USD
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
@@ -144,7 +144,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
                     batch,
                     custom_id(batch.mark, name),
                     usage,
-                    len(asks[name[1]].pieces),
+                    len(prompts[name[1]].pieces),
                     cost=cost,
                     outcome=kind,
                 )

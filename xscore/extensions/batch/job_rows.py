@@ -1,10 +1,10 @@
 """Rows of jobs: the plan of a list of questions, and which jobs a command names.
 
-A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is
+A job is written whole in one transaction, or not at all. A prompt (without its question) is
 stored once for all questions that share it, and without the texts of its pieces, which the store
 has. Rows of batches are in `batch_rows`. An erasure blanks the questions that quote an erased
 memory and drops the hashes of its pieces; a piece keeps its place, since replies refer to places.
-Trade-off: reading an ask parses JSON (about 10 µs).
+Trade-off: reading a prompt parses JSON (about 10 µs).
 """
 
 import json
@@ -36,7 +36,7 @@ from xscore.store.line_search import LineMatcher
 
 JobCommand = Literal["submit", "run", "rescore"]
 RequestName = tuple[int, int]
-"""A request's question and ask, by their numbers within the job."""
+"""A request's question and prompt, by their numbers within the job."""
 LIST_HINT = "`xscore batch list` names them."
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates,"
@@ -138,12 +138,12 @@ def add_job(
     connection: sqlite3.Connection,
     job: BatchJob,
     questions: Iterable[JobQuestion],
-    asks: Sequence[PackPrompt],
+    prompts: Sequence[PackPrompt],
     requests: Iterable[RequestName],
 ) -> None:
     """Write a planned job within an open transaction.
 
-    Requests name asks by their place in `asks`.
+    Requests name prompts by their place in `prompts`.
     """
     cap = None if job.max_usd is None else money.picodollars(job.max_usd)
     plan = msgspec.json.encode(job.recipe).decode()
@@ -158,20 +158,25 @@ def add_job(
         " ?, ?, ?)",
         (_question_row(job.id, question) for question in questions),
     )
-    add_asks(connection, job.id, asks)
+    add_prompts(connection, job.id, prompts)
     add_requests(connection, job.id, requests)
 
 
-def add_asks(connection: sqlite3.Connection, job_id: str, asks: Sequence[PackPrompt]) -> range:
-    """Append asks and return their numbers. Within an open transaction."""
+def add_prompts(
+    connection: sqlite3.Connection, job_id: str, prompts: Sequence[PackPrompt]
+) -> range:
+    """Append prompts and return their numbers. Within an open transaction."""
     (last,) = connection.execute(
         "SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)
     ).fetchone()
-    numbers = range(last + 1, last + 1 + len(asks))
+    numbers = range(last + 1, last + 1 + len(prompts))
     connection.executemany(
         "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, checksum) VALUES (?, ?, ?,"
         " ?, ?, ?, ?)",
-        (_ask_row(job_id, number, ask) for number, ask in zip(numbers, asks, strict=True)),
+        (
+            _prompt_row(job_id, number, prompt)
+            for number, prompt in zip(numbers, prompts, strict=True)
+        ),
     )
     return numbers
 
@@ -182,25 +187,25 @@ def add_requests(
     """Plan requests. Within an open transaction."""
     connection.executemany(
         "INSERT INTO job_request (job, question, ask) VALUES (?, ?, ?)",
-        ((job_id, question, ask) for question, ask in requests),
+        ((job_id, question, number) for question, number in requests),
     )
 
 
 def replan_without_text(
-    connection: sqlite3.Connection, job_id: str, number: int, ask: PackPrompt, *, cause: str
+    connection: sqlite3.Connection, job_id: str, number: int, prompt: PackPrompt, *, cause: str
 ) -> None:
-    """Replace planned requests of an ask by requests for its pieces that have a text; the others
+    """Replace planned requests of a prompt by requests for its pieces that have a text; the others
     are lost.
 
-    ask: with the texts that the store has. Within an open transaction.
+    prompt: with the texts that the store has. Within an open transaction.
     """
     pieces_by_text: dict[bool, list[MemoryPart]] = {}
-    for piece in ask.pieces:
+    for piece in prompt.pieces:
         pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
-    prompts = []
+    replanned = []
     for pieces in pieces_by_text.values():
-        prompts.append(replace(ask, pieces=tuple(pieces), is_kept=False))
-    numbers = add_asks(connection, job_id, prompts)
+        replanned.append(replace(prompt, pieces=tuple(pieces), is_kept=False))
+    numbers = add_prompts(connection, job_id, replanned)
     for new, has_text in zip(numbers, pieces_by_text, strict=True):
         connection.execute(
             "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?,"
@@ -238,10 +243,10 @@ def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int,
     return {row[0]: _question(job_id, row) for row in rows.fetchall()}
 
 
-def read_asks(
+def read_prompts(
     connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]
 ) -> dict[int, PackPrompt]:
-    """Return these asks by number, their pieces without texts (and without hashes where erased).
+    """Return these prompts by number, their pieces without texts (and without hashes where erased).
 
     Raises StoreDamaged.
     """
@@ -250,11 +255,11 @@ def read_asks(
         " WHERE job = ? AND number IN (SELECT value FROM json_each(?))",
         (job_id, json.dumps(list(numbers))),
     )
-    return {row[0]: _ask(job_id, row) for row in rows.fetchall()}
+    return {row[0]: _prompt(job_id, row) for row in rows.fetchall()}
 
 
 def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[RequestName]:
-    """Return the requests to send, ordered by ask, so that each prompt is rendered once."""
+    """Return the requests to send, ordered by prompt, so that each prompt is rendered once."""
     return connection.execute(
         "SELECT question, ask FROM job_request WHERE job = ? AND state = 'planned' ORDER BY ask,"
         " question",
@@ -263,13 +268,13 @@ def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[Reques
 
 
 def requests_of_batch(
-    connection: sqlite3.Connection, job_id: str, batch: int, *, settled: bool = False
+    connection: sqlite3.Connection, job_id: str, batch: int, *, answered: bool = False
 ) -> set[RequestName]:
-    """Return the requests of a batch without a result. settled: those whose results are in."""
+    """Return the requests of a batch without a result. answered: those whose results are in."""
     rows = connection.execute(
         "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND (state <>"
         " 'sent') = ?",
-        (job_id, batch, settled),
+        (job_id, batch, answered),
     )
     return set(rows.fetchall())
 
@@ -284,10 +289,11 @@ def memories_in_state(
     """
     query = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
     requests = connection.execute(query, (job_id, state)).fetchall()
-    asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
+    prompts = read_prompts(connection, job_id, {number for _, number, _ in requests})
     causes: dict[tuple[int, str], str] = {}
-    for question, ask, cause in requests:
-        causes.update({(question, piece.memory): cause for piece in asks[ask].pieces})
+    for question, number, cause in requests:
+        pieces = prompts[number].pieces
+        causes.update({(question, piece.memory): cause for piece in pieces})
     return causes
 
 
@@ -342,16 +348,16 @@ def _question_row(job_id: str, question: JobQuestion) -> tuple[object, ...]:
     return (job_id, question.number, question.name, context, question.turn_key, checksum)
 
 
-def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
+def _prompt_row(job_id: str, number: int, prompt: PackPrompt) -> tuple[object, ...]:
     pieces: list[list[str | int]] = []
-    for piece in ask.pieces:
+    for piece in prompt.pieces:
         if piece.is_part:
             pieces.append([piece.content_hash, piece.memory, piece.parts])
         else:
             pieces.append([piece.content_hash])
     written = json.dumps(pieces)
-    checksum = row_checksum(job_id, str(number), ask.pack, written)
-    return (job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), written, checksum)
+    checksum = row_checksum(job_id, str(number), prompt.pack, written)
+    return (job_id, number, prompt.pack, prompt.rung.value, int(prompt.is_kept), written, checksum)
 
 
 def _verify_checksum(checksum: int, *fields: str) -> None:
@@ -376,7 +382,7 @@ def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
         return JobQuestion(number=number, name=name, turn_key=turn_key, **texts)
 
 
-def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
+def _prompt(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
     number, pack, rung, is_kept, pieces, checksum = row
     with damage_if_invalid("what a job asks"):
         _verify_checksum(checksum, job_id, str(number), pack, pieces)
@@ -385,7 +391,7 @@ def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
 
 
 def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPart:
-    """Return a piece of an ask. memory: empty where it is no part of another."""
+    """Return a piece of a prompt. memory: empty where it is no part of another."""
     return MemoryPart(content, "", "", "", "", memory or content, parts)
 
 

@@ -158,7 +158,7 @@ class _ListRun(Struct):
             if not parts.judge.is_model:
                 resources = await stack.enter_async_context(parts.open_resources(self.job))
 
-            async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
+            async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
                 if resources is None:
                     return cached_outcomes(prepared, self.lost, cause, detail), self.judged[
                         prepared.number
@@ -169,7 +169,9 @@ class _ListRun(Struct):
 
             options = self.plan.options
             ranks = options.command != "rescore"
-            return await rank_questions(parts, self._prepared(), settle, options.out, ranks=ranks)
+            return await rank_questions(
+                parts, self._prepared(), outcomes_of, options.out, ranks=ranks
+            )
 
     def report(self) -> ListReport:
         parts = self.parts

@@ -81,7 +81,7 @@ class BatchPlanner:
 
     def __init__(self, drafts: PromptDrafts, *, slots: Slots, texts: Texts) -> None:
         """slots, texts: from the judge's factory."""
-        self.asks: list[PackPrompt] = []
+        self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []
         self._drafts = drafts
         self._slots = slots
@@ -91,15 +91,15 @@ class BatchPlanner:
         self._parts: dict[str, tuple[MemoryPart, ...]] = {}
         """Parts of oversized memories by content hash, without texts."""
         self._latest: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
-        """The latest misses and their asks: questions without any judgment share them."""
+        """The latest misses and their prompts: questions without any judgment share them."""
 
     def add(self, number: int, pool: Pool) -> None:
         """Plan requests for the misses of a question. Raises StoreDamaged."""
         if self._latest[0] is not pool.misses:
-            self._latest = pool.misses, list(self._asks(pool))
-        self.requests.extend((number, ask) for ask in self._latest[1])
+            self._latest = pool.misses, list(self._prompt_numbers(pool))
+        self.requests.extend((number, prompt) for prompt in self._latest[1])
 
-    def _asks(self, pool: Pool) -> Iterator[int]:
+    def _prompt_numbers(self, pool: Pool) -> Iterator[int]:
         for pack in packs_to_send(pool.misses, self._slots(pool), self._drafts.profile):
             to_ask: list[MemoryPart] = []
             for member in pack.members:
@@ -108,11 +108,11 @@ class BatchPlanner:
                 # A memory whose parts are all known has itself no judgment: its parts are asked
                 # for again.
                 to_ask += unknown or pieces
-            for ask in self._drafts.asks(pack, to_ask):
-                name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
+            for prompt in self._drafts.asks(pack, to_ask):
+                name = (prompt.pack, *(piece.content_hash for piece in prompt.pieces))
                 if name not in self._numbers:
-                    self._numbers[name] = len(self.asks)
-                    self.asks.append(ask)
+                    self._numbers[name] = len(self.prompts)
+                    self.prompts.append(prompt)
                 yield self._numbers[name]
 
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
@@ -422,7 +422,7 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
                 hint="Run it again: what that one asks is left out.",
             )
         job_rows.add_job(
-            connection, draft.job, draft.plan.rows, draft.planner.asks, draft.planner.requests
+            connection, draft.job, draft.plan.rows, draft.planner.prompts, draft.planner.requests
         )
     return draft.job.id
 

@@ -266,13 +266,13 @@ class _JobPass(Struct):
     async def _step(self, batch: Batch) -> bool:
         match batch.state:
             case "marked":
-                return await self._settle(batch)
+                return await self._find_marked(batch)
             case "created":
                 return await self._look(batch)
             case _:
                 return await self._collect(batch, await self.host.look(batch.vendor_id))
 
-    async def _settle(self, batch: Batch) -> bool:
+    async def _find_marked(self, batch: Batch) -> bool:
         """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is
         then resent."""
         context = self.context

@@ -95,14 +95,14 @@ class RankedList(Struct, frozen=True):
         return dict(causes.most_common())
 
 
-Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
+OutcomesOf = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
 """Returns a question's outcomes, and how many were judged in this run; the others were cached."""
 
 
 async def rank_questions(
     parts: PipelineParts,
     questions: Iterable[PreparedQuestion],
-    settle: Settle,
+    outcomes_of: OutcomesOf,
     out: Path | None,
     *,
     ranks: bool = True,
@@ -116,9 +116,9 @@ async def rank_questions(
     all_rows: list[ResultRow] = []
     for prepared in questions:
         await asyncio.sleep(0)
-        settled, judged = await settle(prepared)
-        rows = _ranked_rows(parts, prepared, settled) if ranks else []
-        lines.append(_question_summary(prepared, settled, judged, rows))
+        outcomes, judged = await outcomes_of(prepared)
+        rows = _ranked_rows(parts, prepared, outcomes) if ranks else []
+        lines.append(_question_summary(prepared, outcomes, judged, rows))
         all_rows += rows
     if out is not None:
         write_results(out, all_rows)
@@ -126,9 +126,9 @@ async def rank_questions(
 
 
 def _ranked_rows(
-    parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]
+    parts: PipelineParts, prepared: PreparedQuestion, outcomes: Sequence[Outcome]
 ) -> list[ResultRow]:
-    chosen = rank(parts, settled, prepared.turn).selection.kept
+    chosen = rank(parts, outcomes, prepared.turn).selection.kept
     hashes = [memory.candidate.content_hash for memory in chosen]
     reasons = kept.stored_reasons(
         parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes
@@ -149,16 +149,16 @@ def _ranked_rows(
 
 
 def _question_summary(
-    prepared: PreparedQuestion, settled: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
+    prepared: PreparedQuestion, outcomes: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
 ) -> QuestionSummary:
     causes = Counter(
-        str(outcome.result.cause) for outcome in settled if isinstance(outcome.result, Unjudged)
+        str(outcome.result.cause) for outcome in outcomes if isinstance(outcome.result, Unjudged)
     )
-    scored = sum(isinstance(outcome.result, Judgment) for outcome in settled)
-    judged_now = sum(outcome.origin is Origin.JUDGED for outcome in settled) or min(judged, scored)
+    scored = sum(isinstance(outcome.result, Judgment) for outcome in outcomes)
+    judged_now = sum(outcome.origin is Origin.JUDGED for outcome in outcomes) or min(judged, scored)
     best = next(iter(rows), None)
     coverage = Coverage(
-        len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(settled) - scored
+        len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(outcomes) - scored
     )
     summary = QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), len(rows))
     if best is None:
@@ -303,13 +303,13 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
             lost[pair] = Unjudged(pair[1], UnjudgedCause(kind), why)
     detail = "it was not asked by this job, or has not come back yet"
 
-    async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
-        settled = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
+    async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
+        outcomes = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
         judged = (
             outcome.candidate.content_hash
-            for outcome in settled
+            for outcome in outcomes
             if isinstance(outcome.result, Judgment)
         )
-        return settled, sum((prepared.number, content) in answered for content in judged)
+        return outcomes, sum((prepared.number, content) in answered for content in judged)
 
-    return await rank_questions(parts, _job_questions(parts, job), settle, out)
+    return await rank_questions(parts, _job_questions(parts, job), outcomes_of, out)

@@ -45,8 +45,8 @@ from xscore.store.store import Store
 MAX_ENCRYPTED_BYTES = 32_000_000
 """Largest input of a batch from an encrypted store, which is kept in memory and off the disk."""
 WRITE_BUFFER_BYTES = 1_000_000
-ASKS_AT_ONCE = 128
-"""How many asks are read from the store at a time."""
+PROMPTS_AT_ONCE = 128
+"""How many prompts are read from the store at a time."""
 
 
 class BatchInput(Struct):
@@ -56,7 +56,7 @@ class BatchInput(Struct):
     erased: list[RequestName] = field(default_factory=list)
     """Requests whose question was erased; no batch will hold them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Asks with a text that is no longer stored, those pieces without a kind: to be planned
+    """Prompts with a text that is no longer stored, those pieces without a kind: to be planned
     again."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
@@ -131,29 +131,29 @@ class BatchRenderer:
         """Write lines of these requests, in order, until one exceeds a limit; return which are
         included.
 
-        requests: grouped by ask (`job_rows.planned_requests`).
+        requests: grouped by prompt (`job_rows.planned_requests`).
         mark: prefix of every custom_id.
         Raises StoreDamaged.
         """
         filled = BatchInput()
         with gc_paused():
-            for number, ask, questions in self._by_ask(requests):
-                if not all(piece.kind for piece in ask.pieces):
-                    filled.incomplete[number] = ask
+            for number, prompt, questions in self._by_prompt(requests):
+                if not all(piece.kind for piece in prompt.pieces):
+                    filled.incomplete[number] = prompt
                     continue
                 for question in questions:
                     name = question, number
                     if not self._turns[question]:
                         filled.erased.append(name)
                         continue
-                    request, _ = self._drafts.request(ask, self._turns[question])
+                    request, _ = self._drafts.request(prompt, self._turns[question])
                     line = self._host.line(custom_id(mark, name), request)
                     usd = self._bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
                     filled.taken.append(name)
-                    filled.repeats += ask.is_again
+                    filled.repeats += prompt.is_again
                     filled.bytes += len(line)
                     filled.input_tokens += request.input_tokens
                     if usd is None or filled.most_usd is None:
@@ -165,14 +165,14 @@ class BatchRenderer:
 
     def requests(self, names: Iterable[RequestName]) -> Iterator[tuple[RequestName, Request]]:
         """Yield these requests again, except those whose texts have left the store. names: grouped
-        by ask."""
-        for number, ask, questions in self._by_ask(names):
-            if all(piece.kind for piece in ask.pieces):
+        by prompt."""
+        for number, prompt, questions in self._by_prompt(names):
+            if all(piece.kind for piece in prompt.pieces):
                 for question in questions:
                     if self._turns[question]:
                         yield (
                             (question, number),
-                            self._drafts.request(ask, self._turns[question])[0],
+                            self._drafts.request(prompt, self._turns[question])[0],
                         )
 
     def _bound(self, request: Request) -> Decimal | None:
@@ -190,34 +190,36 @@ class BatchRenderer:
             return cost_upper_bound(provider, host, request, price_of=prices)
         return bound
 
-    def _by_ask(
+    def _by_prompt(
         self, requests: Iterable[RequestName]
     ) -> Iterator[tuple[int, PackPrompt, list[int]]]:
-        """Yield each ask with its texts, and the questions to it."""
+        """Yield each prompt with its texts, and the questions to it."""
         groups = groupby(requests, key=itemgetter(1))
         # groupby forgets a group once it goes on to the next, so each is read at once.
-        grouped = ((ask, [question for question, _ in group]) for ask, group in groups)
-        while chunk := list(islice(grouped, ASKS_AT_ONCE)):
-            asks = self._with_texts(
-                job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in chunk])
+        grouped = ((number, [question for question, _ in group]) for number, group in groups)
+        while chunk := list(islice(grouped, PROMPTS_AT_ONCE)):
+            prompts = self._with_texts(
+                job_rows.read_prompts(
+                    self._store.connection, self._job.id, [number for number, _ in chunk]
+                )
             )
             for number, questions in chunk:
-                yield number, asks[number], questions
+                yield number, prompts[number], questions
 
-    def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Return these asks with the texts of their pieces; a piece whose text is no longer stored
-        is unchanged."""
+    def _with_texts(self, prompts: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
+        """Return these prompts with the texts of their pieces; a piece whose text is no longer
+        stored is unchanged."""
         recipe = self._job.recipe
         hashes = set[str]()
-        for ask in asks.values():
-            hashes.update(piece.memory for piece in ask.pieces)
+        for prompt in prompts.values():
+            hashes.update(piece.memory for piece in prompt.pieces)
         members = [self._candidates[memory] for memory in hashes if memory in self._candidates]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
         stored = {piece.content_hash: piece for piece in pieces}
         with_texts: dict[int, PackPrompt] = {}
-        for number, ask in asks.items():
-            pieces_of_ask = [stored.get(piece.content_hash, piece) for piece in ask.pieces]
-            with_texts[number] = replace(ask, pieces=tuple(pieces_of_ask))
+        for number, prompt in prompts.items():
+            pieces_of_prompt = [stored.get(piece.content_hash, piece) for piece in prompt.pieces]
+            with_texts[number] = replace(prompt, pieces=tuple(pieces_of_prompt))
         return with_texts
 
     @cached_property
@@ -303,21 +305,24 @@ class BatchSender:
         connection = self.context.connection
         job = self.context.job
         keys = batch_rows.judged_questions(connection, job)
-        asks = job_rows.read_asks(
-            connection, job.id, {ask for question, ask in planned if question in keys}
+        prompts = job_rows.read_prompts(
+            connection, job.id, {number for question, number in planned if question in keys}
         )
         judged = set()
-        for question, ask in planned:
-            if question in keys and self._is_judged(keys[question], asks[ask]):
-                judged.add((question, ask))
+        for question, number in planned:
+            if question in keys and self._is_judged(keys[question], prompts[number]):
+                judged.add((question, number))
         if judged:
             with self.context.transaction() as connection:
-                batch_rows.settle_requests(connection, job.id, judged)
+                batch_rows.mark_answered(connection, job.id, judged)
         return [name for name in planned if name not in judged]
 
-    def _is_judged(self, turn_key: str, ask: PackPrompt) -> bool:
+    def _is_judged(self, turn_key: str, prompt: PackPrompt) -> bool:
         names = (turn_key, self.context.job.judge, 0)
-        ways = {piece.content_hash for piece in ask.pieces}, {piece.memory for piece in ask.pieces}
+        ways = (
+            {piece.content_hash for piece in prompt.pieces},
+            {piece.memory for piece in prompt.pieces},
+        )
         return any(
             len(read_judgments(self.context.connection, names, hashes)) == len(hashes)
             for hashes in ways
@@ -369,9 +374,9 @@ class BatchSender:
             batch_rows.lose_requests(
                 connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT)
             )
-            for ask, prompt in filled.incomplete.items():
+            for prompt_number, prompt in filled.incomplete.items():
                 job_rows.replan_without_text(
-                    connection, context.job.id, ask, prompt, cause=LOST_TEXT
+                    connection, context.job.id, prompt_number, prompt, cause=LOST_TEXT
                 )
             now = context.clock()
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):

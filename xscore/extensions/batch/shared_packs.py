@@ -133,7 +133,7 @@ class SharedPackJudge(Struct):
         units = sorted(shared, key=self._prior, reverse=True)
         batches = fan_out(
             iter(units),
-            self._settle,
+            self._judge_unit,
             workers=max(1, self.concurrency),
             stop=self.stop,
             unsent=lambda _: (),
@@ -153,7 +153,7 @@ class SharedPackJudge(Struct):
             best = max([best, *(priors.get(content, 0.0) for content in members)])
         return best
 
-    async def _settle(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
+    async def _judge_unit(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
         # A question that is left alone with a pack judges it in its own turn.
@@ -161,8 +161,8 @@ class SharedPackJudge(Struct):
         if len(numbers) > 1:
             pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
         # Units hold whole memories, so that there is one prompt; none where all texts are gone.
-        for ask in self.drafts.asks(unit.pack, pieces):
-            await self._send(ask, numbers)
+        for prompt in self.drafts.asks(unit.pack, pieces):
+            await self._send(prompt, numbers)
         for number in numbers:
             if unjudged := hashes - self.judged[number]:
                 self.askings[number].claims.release(unjudged)
@@ -181,9 +181,11 @@ class SharedPackJudge(Struct):
                 its_claims.release(hashes)
         return ours
 
-    async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
+    async def _send(self, prompt: PackPrompt, numbers: Sequence[int]) -> None:
         askings = [self.askings[number] for number in numbers]
-        request, codes = shared_request(self.drafts, ask, [asking.turn_text for asking in askings])
+        request, codes = shared_request(
+            self.drafts, prompt, [asking.turn_text for asking in askings]
+        )
         try:
             completion = await self.provider.complete(request)
         except BudgetExhausted as error:
@@ -201,7 +203,7 @@ class SharedPackJudge(Struct):
         for code, asking in zip(request.reply_questions, askings, strict=True):
             reply = replies.by_question[code]
             parsed = parse_completion(
-                ask, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
+                prompt, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
             )
             parsed_replies.append(parsed)
         # Each judgment is stored before the give-up rule may stop the rest: it is paid for.
@@ -220,7 +222,7 @@ class SharedPackJudge(Struct):
         alone_tokens: list[int] = []
         for asking, parsed in zip(askings, parsed_replies, strict=True):
             if not parsed.missing:
-                own_request, _ = self.drafts.request(ask, asking.turn_text)
+                own_request, _ = self.drafts.request(prompt, asking.turn_text)
                 alone_tokens.append(own_request.input_tokens)
         self.answered(request, completion, alone_tokens)
 
@@ -423,12 +425,14 @@ def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion])
     texts = [turn_block(question.turn, sees=factory.settings.judge.sees) for question in questions]
     calls = chars = output = 0
     for unit in _plan_units(factory, questions):
-        asks, memories = prompts_of_pack(drafts, unit.pack)
+        prompts, memories = prompts_of_pack(drafts, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
-        calls += asks
-        chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
+        calls += prompts
+        chars += prompts * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
         chars += chars_of(drafts.layout, unit.pack.members, memories)
-        output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
+        output += prompts * shared_expected_output(
+            drafts, ceil(memories / prompts), len(unit.questions)
+        )
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
     candidates = sum(len(question.pool.candidates) for question in questions)
     misses = sum(len(question.pool.misses) for question in questions)

@@ -130,12 +130,12 @@ CODE_TOKENS = 6
 
 
 def shared_request(
-    drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]
+    drafts: PromptDrafts, prompt: PackPrompt, turn_texts: Sequence[str]
 ) -> tuple[Request, tuple[str, ...]]:
-    """Render an ask for these questions; return the request and each piece's id."""
-    entries = drafts.entries(ask)
+    """Render a prompt for these questions; return the request and each piece's id."""
+    entries = drafts.entries(prompt)
     cap = shared_output_cap(drafts, len(entries), len(turn_texts))
-    request = questions_request(entries, turn_texts, drafts.options(ask, max_output_tokens=cap))
+    request = questions_request(entries, turn_texts, drafts.options(prompt, max_output_tokens=cap))
     timeout_s = drafts.model.timeout_s * (1 + len(turn_texts)) / 2
     return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
 

@@ -208,7 +208,7 @@ def _render_draft(parts: PipelineParts, draft: JobDraft) -> str:
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     calls = (
         f"{counted(len(draft.planner.requests), 'call')} of"
-        f" {counted(len(draft.planner.asks), 'prompt')}"
+        f" {counted(len(draft.planner.prompts), 'prompt')}"
     )
     facts = _list_and_judge(parts, plan)
     facts.append(("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"))
@@ -324,7 +324,7 @@ def _draft_json(parts: PipelineParts, draft: JobDraft) -> dict[str, Json]:
         "repeated": draft.plan.repeated,
         "of_user": draft.plan.of_user,
         "requests": len(draft.planner.requests),
-        "prompts": len(draft.planner.asks),
+        "prompts": len(draft.planner.prompts),
         "batches": draft.batches,
         "cost_usd": money_json(draft.cost_usd),
         "live_usd": money_json(draft.plan.estimate.cost_usd),
