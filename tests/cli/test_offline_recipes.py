@@ -21,8 +21,8 @@ LIST = '{"id": "sum", "task": "where are prices added up?"}\n'
 
 def block(language: str) -> str:
     """Return the one code block of this language."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(code)
 
 
 class Machine:
@@ -45,12 +45,12 @@ class Machine:
             "XSCORE_JUDGE_PROBE": "false",
         }
 
-    def run(self, command: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Run a line in a shell."""
         return subprocess.run(
             ["sh", "-c", command],
             cwd=self.root,
-            env={**self.environ, **more},
+            env={**self.environ, **variables},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,

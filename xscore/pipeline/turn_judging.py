@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted
 from xscore.pipeline.resources import TurnResources
@@ -186,7 +186,7 @@ def _remember_host(judge: "LexicalJudgeFactory | ModelJudgeFactory") -> list[str
 
 
 async def draw_again(
-    parts: PipelineParts,
+    parts: JudgingParts,
     factory: "LexicalJudgeFactory | ModelJudgeFactory",
     resources: TurnResources,
     asked: PooledTurn,
@@ -231,7 +231,7 @@ async def draw_again(
 
 
 def _near_threshold(
-    parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]
+    parts: JudgingParts, turn: Turn, outcomes: Sequence[Outcome]
 ) -> tuple[tuple[Candidate, ...], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection
