@@ -17,8 +17,9 @@ from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.watch import _is_indexed, require_watchfiles
+from xscore.extensions.agents.watch import _is_indexed
 from xscore.platform.errors import UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.paths import find_root
 
 Watch = Callable[..., subprocess.Popen[str]]
@@ -139,5 +140,5 @@ def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.Monke
     """If watchfiles is missing, the extra is named."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(UsageError) as refused:
-        require_watchfiles()
+        require_extra("watch", "watchfiles", purpose="`xscore watch`")
     assert "[watch]" in refused.value.hint

@@ -89,3 +89,5 @@ def test_ids_of_several_types_become_text_in_a_frame(
     """Mixed ids become text whichever comes first; ids of one type keep it."""
     judged = xscore.judge(QUESTION, [{"id": item_id, "text": "lost"} for item_id in ids])
     assert [row.id for row in judged] == ids and judged.to_polars()["id"].to_list() == shown
+    pytest.importorskip("pyarrow", reason="the library is not installed; xscore does not need it")
+    assert judged.to_arrow()["id"].to_pylist() == shown
