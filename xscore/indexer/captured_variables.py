@@ -54,8 +54,8 @@ def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
         written = type_chars(stated[0], data)
         if written and written.lstrip(": ") not in _INFERRED:
             return TYPE_MARK + written
-    if given := captures.get("variable.value"):
-        chain = chain_of(given[0], data)
+    if values := captures.get("variable.value"):
+        chain = chain_of(values[0], data)
         if chain:
             return chain
     if walked := captures.get("variable.each"):

@@ -128,22 +128,22 @@ class Syntax(Struct):
 
 def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     """Return what the matches of a query say of a file, in source order."""
-    found = Syntax()
+    syntax = Syntax()
     definitions: dict[int, Definition] = {}
     spots = {
-        name: (getattr(found, field_name).append, read)
+        name: (getattr(syntax, field_name).append, read)
         for name, (field_name, read) in _SPOTS.items()
     }
     for _, captures in matches:
         for name, add_main in _MAIN:
             if name in captures:
-                add_main(found, data, captures)
+                add_main(syntax, data, captures)
                 break
         else:
             _add_parts(definitions, data, captures, spots)
-    found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
-    _order(found)
-    return found
+    syntax.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
+    _order(syntax)
+    return syntax
 
 
 def _add_parts(
@@ -163,17 +163,17 @@ def _add_parts(
             add(read(data, node))
 
 
-def _order(found: Syntax) -> None:
-    found.leads.sort(key=lambda lead: lead.start_byte)
-    inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
+def _order(syntax: Syntax) -> None:
+    syntax.leads.sort(key=lambda lead: lead.start_byte)
+    inner = [(d.start, d.end) for d in syntax.definitions if d.kind == "namespace"]
     seen = {
-        _seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one
-        for one in found.imports
+        _seen_by_file(imported) if any(a <= imported.row <= b for a, b in inner) else imported
+        for imported in syntax.imports
     }
-    found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
-    found.statements = sorted(set(found.statements))
+    syntax.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
+    syntax.statements = sorted(set(syntax.statements))
     for name in _ORDERED:
-        getattr(found, name).sort()
+        getattr(syntax, name).sort()
 
 
 _ORDERED = [
@@ -191,60 +191,60 @@ _ORDERED = [
 ]
 
 
-def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_call(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     count = _argument_count(captures)
     if receivers := captures.get("receiver"):
         begin, written = _called(data, receivers[0])
         name = _text(data, captures["call"][0])
-        found.calls.append((begin, f"{written}.{name}"))
-        found.chains.append((begin, f"{chain_of(receivers[0], data) or '?'}{STEP}{name}", count))
+        syntax.calls.append((begin, f"{written}.{name}"))
+        syntax.chains.append((begin, f"{chain_of(receivers[0], data) or '?'}{STEP}{name}", count))
         return
     for node in captures["call"]:
         begin, written = _called(data, node)
-        found.calls.append((begin, written))
-        found.chains.append(
+        syntax.calls.append((begin, written))
+        syntax.chains.append(
             (begin, written if written.isidentifier() else _chain(data, node), count)
         )
 
 
-def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_made(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     """Add a call that makes an object: its name is that of a class, whatever methods have it."""
     count = _argument_count(captures)
     for node in captures["made"]:
         begin, written = _called(data, node)
-        found.calls.append((begin, written))
-        found.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
+        syntax.calls.append((begin, written))
+        syntax.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
 
 
-def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_declared(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
-    found.declared.append(
+    syntax.declared.append(
         (name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else "")
     )
 
 
-def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
-    found.variables += variables_of(data, captures)
+def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    syntax.variables += variables_of(data, captures)
 
 
-def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_exports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
     alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
     if name != alias:
-        found.exports.append((name, alias))
+        syntax.exports.append((name, alias))
 
 
-def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_narrowed(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     branch = captures["narrowed"][0]
     tested = narrowed_by(data, captures["condition"][0], branch)
-    found.variables += tested
+    syntax.variables += tested
     if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
-        found.narrowed.append((branch.start_byte, branch.end_byte))
+        syntax.narrowed.append((branch.start_byte, branch.end_byte))
 
 
-def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
-    found.imports.extend(_imports(data, captures))
+def _add_imports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    syntax.imports.extend(_imports(data, captures))
 
 
 def _define(
@@ -261,7 +261,7 @@ def _define(
         written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[
             :MAX_HEADER_CHARS
         ]
-    new = Definition(
+    definition = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),
         start=node.start_point.row,
@@ -273,23 +273,23 @@ def _define(
         body_byte=body_byte,
         owner=_text(data, captures["owner"][0]).replace("::", ".") if "owner" in captures else "",
     )
-    known = definitions.get(name.start_byte)
-    definitions[name.start_byte] = new if known is None else _merged(known, new)
+    earlier = definitions.get(name.start_byte)
+    definitions[name.start_byte] = definition if earlier is None else _merged(earlier, definition)
 
 
-def _merged(one: Definition, other: Definition) -> Definition:
+def _merged(first: Definition, second: Definition) -> Definition:
     """Merge two captures of one name (a decorated definition, a value that is both): the wider
     span, inner start."""
-    wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
+    wide, narrow = (first, second) if first.start_byte <= second.start_byte else (second, first)
     return replace(
         wide,
-        kind=min(one.kind, other.kind, key=_ENTITY_CAPTURES.index),
+        kind=min(first.kind, second.kind, key=_ENTITY_CAPTURES.index),
         end=max(wide.end, narrow.end),
         end_byte=max(wide.end_byte, narrow.end_byte),
         inner_start_byte=narrow.inner_start_byte,
         inner_start=narrow.inner_start,
         body_byte=min(wide.body_byte, narrow.body_byte),
-        owner=one.owner or other.owner,
+        owner=first.owner or second.owner,
     )
 
 
@@ -324,8 +324,8 @@ _ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
 
 
 def _argument_count(captures: "Captures") -> int:
-    given = captures.get("arguments")
-    return given[0].named_child_count if given else -1
+    arguments = captures.get("arguments")
+    return arguments[0].named_child_count if arguments else -1
 
 
 def _chain(data: bytes, node: "Node") -> str:

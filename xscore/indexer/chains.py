@@ -283,16 +283,18 @@ _LINK = re.compile(r"((?:\w+::)*\w+)(\((?:[^()]|\([^()]*\))*\))?")
 
 
 def _argument_count(node: "Node") -> int:
-    given = node.child_by_field_name("arguments")
-    return 0 if given is None else given.named_child_count
+    arguments = node.child_by_field_name("arguments")
+    return 0 if arguments is None else arguments.named_child_count
 
 
 def _imported(node: "Node", data: bytes) -> str:
-    given = node.child_by_field_name("arguments")
+    arguments = node.child_by_field_name("arguments")
     text = (
         b""
-        if given is None
-        else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
+        if arguments is None
+        else data[
+            arguments.start_byte : min(arguments.end_byte, arguments.start_byte + MAX_CHAIN_CHARS)
+        ]
     )
     return MODULE_MARK + text.decode("utf-8", "replace").strip("()'\"` ")
 

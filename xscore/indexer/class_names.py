@@ -32,18 +32,18 @@ class ClassNameIndex(NameIndex):
                 for t in self._named(name.rpartition(".")[2])
                 if t.plain == plain and self._is_class(t)
             ]
-            found = self._nearest_of(beside, path)
-            if found is not None:
-                return found
-        own = self._in_file(path)
-        row = own.get(name)
+            nearest = self._nearest_of(beside, path)
+            if nearest is not None:
+                return nearest
+        rows_by_name = self._in_file(path)
+        row = rows_by_name.get(name)
         if row is not None and self._is_class(row):
             return row
         last = name.rpartition(".")[2]
         classes = [t for t in self._named(last) if self._is_class(t)]
-        here = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
-        if here:
-            return here[0] if len({t.plain for t in here}) == 1 else None
+        of_this_file = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
+        if of_this_file:
+            return of_this_file[0] if len({t.plain for t in of_this_file}) == 1 else None
         if self._has_packages(path):
             return self._in_package(name, path.rpartition("/")[0])
         starred = self._in_file(self._star(name, path)).get(name)
@@ -69,10 +69,10 @@ class ClassNameIndex(NameIndex):
         for id_ in bases:
             if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
                 stated += bases[id_]
-        found = [self._base(holder, name, hint) for _, name, hint in stated]
+        resolved = [self._base(holder, name, hint) for _, name, hint in stated]
         return [
             *self._parts(holder),
-            *(base for base in found if base is not None and self._is_class(base)),
+            *(base for base in resolved if base is not None and self._is_class(base)),
         ]
 
     def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
@@ -86,8 +86,8 @@ class ClassNameIndex(NameIndex):
         """Return the other definitions of a class: in its file, and in others where a language
         allows that."""
         if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
-            here = self._overloads(holder.path).get(holder.plain, [])
-            return [t for t in here if t.id != holder.id and self._is_class(t)]
+            same_name = self._overloads(holder.path).get(holder.plain, [])
+            return [t for t in same_name if t.id != holder.id and self._is_class(t)]
         named = self._named(last_name(holder.entity))
         return [
             t
@@ -120,8 +120,10 @@ class ClassNameIndex(NameIndex):
         return self._nearest_of(rows, path) if rows else None
 
     def _is_given_outside(self, row: EntityRow, owner: str) -> bool:
-        given = last_name(row.plain.rpartition(".")[0])
-        return given == (owner or given) and not any(map(self._is_class, self._named(given)))
+        extended = last_name(row.plain.rpartition(".")[0])
+        return extended == (owner or extended) and not any(
+            map(self._is_class, self._named(extended))
+        )
 
     def _is_class(self, row: EntityRow) -> bool:
         """Whether an entity is a class; one of a file of tests counts as a test and is known by its

@@ -45,10 +45,10 @@ def with_test_card(
     if draft.kind is not Kind.TEST:
         return draft
     called = called_subjects(draft, facts)
-    said = " ".join(draft.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
+    summary = " ".join(draft.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
     lines = [line for line in draft.facts.signature.split("\n") if not line.startswith("@")]
     heading = " ".join(" ".join(lines).split())[:_HEADING_CHARS].rstrip(":")
-    parts = [heading or draft.entity, *([said] if said else [])]
+    parts = [heading or draft.entity, *([summary] if summary else [])]
     if cases:
         parts.append(
             "Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else "")
@@ -83,11 +83,11 @@ _LOGGERS = frozenset({"log", "logger"})
 """What nearly every module defines, so it names none."""
 
 
-def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
+def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
     """Cut one file of code into drafts, in source order; also return the uses of the file
     itself."""
-    facts = FileFacts(source, found)
-    entities = outline(found, facts.lines, is_test=source.is_test)
+    facts = FileFacts(source, syntax)
+    entities = outline(syntax, facts.lines, is_test=source.is_test)
     tops = [entity for entity in entities if entity.parent is None]
     runs = _runs_between(facts, tops)
     receivers, scopes = Receivers(facts), dict[str, Scope]()
@@ -162,7 +162,7 @@ def _entity_draft(
         if entity.members
         else "\n".join(facts.lines[entity.start : entity.end + 1])
     )
-    known = CodeFacts(
+    code_facts = CodeFacts(
         signature=facts.signature(entity),
         docstring=facts.docstring(entity),
         imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
@@ -184,8 +184,8 @@ def _entity_draft(
         start=entity.start,
         end=entity.end,
         text=text,
-        title=_code_title(name, known),
-        facts=known,
+        title=_code_title(name, code_facts),
+        facts=code_facts,
         uses=tuple(uses),
         types=_types(facts, entity, receivers, scopes),
     )
@@ -207,7 +207,7 @@ def _types(
         between = receivers.variables_between(
             entity.definition.start_byte, entity.definition.end_byte
         )
-        return {name: given for name, given in between.items() if name == entity.name}
+        return {name: chain for name, chain in between.items() if name == entity.name}
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
     if facts.source.language.has_overloads:
@@ -264,7 +264,7 @@ def _blocks(
     facts: FileFacts, receivers: Receivers, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]
 ) -> list[MemoryDraft]:
     """Draft the rows between entities; a long run is cut where statements begin."""
-    source, statements = facts.source, facts.found.statements
+    source, statements = facts.source, facts.syntax.statements
 
     def border(lines: Sequence[str], start: int, window: int) -> int:
         last = bisect_right(statements, start + window) - 1
@@ -287,19 +287,19 @@ def _blocks(
     above = [None, *tops]  # the entity that ends on each of these rows
     defined = [facts.values(*span) for span in spans]
     names = number_names(
-        BLOCK_NAME + _block_name(facts.found, span, given, above[bisect_left(ends, span[0]) - 1])
-        for span, given in zip(spans, defined, strict=True)
+        BLOCK_NAME + _block_name(facts.syntax, span, values, above[bisect_left(ends, span[0]) - 1])
+        for span, values in zip(spans, defined, strict=True)
     )
     drafts: list[MemoryDraft] = []
-    for name, given, (start, end) in zip(names, defined, spans, strict=True):
+    for name, values, (start, end) in zip(names, defined, spans, strict=True):
         text = "\n".join(facts.lines[start : end + 1])
         place = facts.row_bytes[start], facts.row_bytes[end + 1]
         calls = facts.calls(*place)
-        known = CodeFacts(
+        code_facts = CodeFacts(
             docstring="" if drafts else facts.docstring(),
             imports=facts.imports(start, end),
             dependencies=tuple(calls),
-            defines=given,
+            defines=values,
         )
         draft = MemoryDraft(
             kind=Kind.TEST if source.is_test else Kind.BLOCK,
@@ -307,8 +307,8 @@ def _blocks(
             start=start,
             end=end,
             text=text,
-            title=_code_title(name, known),
-            facts=known,
+            title=_code_title(name, code_facts),
+            facts=code_facts,
             uses=(
                 *receivers.uses(receivers.scope_between(*place), *place),
                 *facts.value_uses(*place),
@@ -331,7 +331,7 @@ def _part_border(lines: Sequence[str], start: int, window: int) -> int:
 
 
 def _block_name(
-    found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
+    syntax: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
 ) -> str:
     """Name a block by the first value that it defines, by its imports, or by the entity above
     it."""
@@ -343,8 +343,8 @@ def _block_name(
     )
     if first := next(telling, ""):
         return first
-    imported = bisect_left(found.imports, start, key=lambda one: one.row)
-    if any(one.row <= end for one in found.imports[imported : imported + 1]):
+    imported = bisect_left(syntax.imports, start, key=lambda one: one.row)
+    if any(one.row <= end for one in syntax.imports[imported : imported + 1]):
         return "imports"
     if defined:
         return defined[0]
@@ -355,8 +355,8 @@ def _code_title(name: str, facts: CodeFacts) -> str:
     stated = [
         line for line in facts.signature.split("\n") if not line.lstrip().startswith(("@", "#["))
     ]
-    said = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
-    return (f"{name}: {said}" if said and facts.docstring else said or name)[:_TITLE_CHARS]
+    summary = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
+    return (f"{name}: {summary}" if summary and facts.docstring else summary or name)[:_TITLE_CHARS]
 
 
 MAX_SUBJECTS = 12

@@ -54,10 +54,10 @@ def with_whole_definitions(data: bytes) -> bytes:
     """Return a file of C or C++ with each conditional that cuts code in two resolved."""
     if b"#" not in data or b"endif" not in data:
         return data
-    readable = bytearray(_UNREAD.sub(lambda found: found[0].translate(_BLANK), data))
+    readable = bytearray(_UNREAD.sub(lambda match: match[0].translate(_BLANK), data))
     directives = [
-        (found.start(), found.end(), found[1], found[2])
-        for found in _DIRECTIVE.finditer(bytes(readable))
+        (match.start(), match.end(), match[1], match[2])
+        for match in _DIRECTIVE.finditer(bytes(readable))
     ]
     for start, end, *_ in directives:
         readable[start:end] = readable[start:end].translate(_BLANK)

@@ -159,8 +159,8 @@ def walk_folder(top: Path, *, until: float | None = None) -> FileListing:
         spec = _ignore_rules(top / folder / ".gitignore")
         rules += ((folder, spec),) if spec is not None else ()
         try:
-            with os.scandir(top / folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(top / folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError:
             listing.excluded.append(Excluded(portable_name(folder) or "./", "unreadable"))
             continue

@@ -48,10 +48,10 @@ def cut_page(source: SourceFile) -> Cut:
     uses: list[NameUse] = []
     for language, start, end in _scripts(source.text):
         first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
-        found = _cut_part(replace(source, text="\n" * first + source.text[start:end]), language)
-        if found is not None:
-            drafts += [*found[0], *cut_rows(source, row, first)]
-            uses += found[1]
+        cut = _cut_part(replace(source, text="\n" * first + source.text[start:end]), language)
+        if cut is not None:
+            drafts += [*cut[0], *cut_rows(source, row, first)]
+            uses += cut[1]
             row = last
     drafts += cut_rows(source, row, len(source.lines) - 1)
     return _in_order(drafts), uses
@@ -65,8 +65,8 @@ def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
         closed = _SCRIPT_END.search(text, opened.end())
         if closed is None:
             return
-        said = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opened[1])}
-        language = _LANGUAGES.get(said.get("lang") or said.get("type", ""), "")
+        attributes = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opened[1])}
+        language = _LANGUAGES.get(attributes.get("lang") or attributes.get("type", ""), "")
         if language and "\n" in text[opened.end() : closed.start()].strip():
             yield language, opened.end(), closed.start()
         at = closed.end()
@@ -91,16 +91,16 @@ def notebook_text(text: str) -> str:
     try:
         notebook = json.loads(text)
         sheets = notebook.get("worksheets", [notebook])  # of nbformat 3
-        wanted = [_cell_lines(cell) for sheet in sheets for cell in sheet["cells"]]
+        cells = [_cell_lines(cell) for sheet in sheets for cell in sheet["cells"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not a notebook") from error
     try:
         in_place = _rows_in_place(text)
     except ValueError:  # a layout of its own
         in_place = []
-    if [line for line in in_place if line] == [line for lines in wanted for line in lines if line]:
+    if [line for line in in_place if line] == [line for lines in cells for line in lines if line]:
         return "\n".join(in_place)
-    return "\n".join(line for lines in wanted for line in lines)
+    return "\n".join(line for lines in cells for line in lines)
 
 
 def _cell_lines(cell: Mapping[str, Any]) -> list[str]:
@@ -118,13 +118,13 @@ def _rows_in_place(text: str) -> list[str]:
     rows: list[str] = []
     in_source = False
     for row in text.split("\n"):
-        said, shown = row.strip().rstrip(","), ""
-        if in_source and said.startswith('"'):
-            shown = json.loads(said).removesuffix("\n")
-        elif marked := _CELL_TYPE.match(said):
+        token, shown = row.strip().rstrip(","), ""
+        if in_source and token.startswith('"'):
+            shown = json.loads(token).removesuffix("\n")
+        elif marked := _CELL_TYPE.match(token):
             shown = CELL if marked[1] == "code" else MARKDOWN_CELL
         else:
-            in_source = said in ('"source": [', '"input": [')
+            in_source = token in ('"source": [', '"input": [')
         rows.append(shown)
     return rows
 
@@ -143,8 +143,8 @@ def cut_cells(source: SourceFile) -> Cut:
         if lines[start] == MARKDOWN_CELL:
             drafts += cut_prose(part, None)
             continue
-        found = _cut_part(part, "python") or (cut_rows(part, 0, len(part.lines) - 1), [])
-        drafts, uses = drafts + found[0], uses + found[1]
+        cut = _cut_part(part, "python") or (cut_rows(part, 0, len(part.lines) - 1), [])
+        drafts, uses = drafts + cut[0], uses + cut[1]
     return _in_order(drafts), uses
 
 

@@ -63,13 +63,13 @@ class Entity(Struct):
         return self.definition.kind in {"scope", "binding"}
 
 
-def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
+def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty
     objects.
 
     is_test: the file holds tests, where a type on one row is no memory.
     """
-    entities = _without_namespaces(_with_bindings(_nested(found, lines, is_test=is_test)))
+    entities = _without_namespaces(_with_bindings(_nested(syntax, lines, is_test=is_test)))
     entities = _without_idle_scopes(entities)
     for entity, name in zip(
         entities, number_names([entity.name for entity in entities]), strict=True
@@ -78,12 +78,12 @@ def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> li
     return entities
 
 
-def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
+def _nested(syntax: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
     entities: list[Entity] = []
     stack: list[Entity] = []
-    leads = {lead.end: lead for lead in found.leads if _OWN_ROW.match(lines[lead.start])}
+    leads = {lead.end: lead for lead in syntax.leads if _OWN_ROW.match(lines[lead.start])}
     on_row: Counter[int] = Counter()
-    for definition in _joined_overloads(found.definitions):
+    for definition in _joined_overloads(syntax.definitions):
         while stack and stack[-1].definition.end_byte <= definition.start_byte:
             stack.pop()
         parent = stack[-1] if stack else None
@@ -102,10 +102,10 @@ def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entit
             floor = (
                 entities[-1].definition.inner_start if entities[-1] is parent else entities[-1].end
             )
-        own = tuple(_leads_above(definition.start, leads, lines, floor=floor))
-        start = own[0].start if own else definition.start
+        comments = tuple(_leads_above(definition.start, leads, lines, floor=floor))
+        start = comments[0].start if comments else definition.start
         name = _qualified(parent, definition)
-        entity = Entity(definition, name, start, definition.end, parent, own)
+        entity = Entity(definition, name, start, definition.end, parent, comments)
         entities.append(entity)
         stack.append(entity)
     return entities
@@ -123,7 +123,7 @@ def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) 
 def _leads_above(
     start: int, leads: dict[int, LeadingComment], lines: Sequence[str], *, floor: int
 ) -> list[LeadingComment]:
-    own: list[LeadingComment] = []
+    comments: list[LeadingComment] = []
     row = start - 1
     if (
         row - 1 in leads
@@ -132,9 +132,9 @@ def _leads_above(
     ):
         row -= 1  # a documentation comment may be separated by one blank line
     while row in leads and leads[row].start > floor and start - leads[row].start <= LEAD_ROWS:
-        own.insert(0, leads[row])
+        comments.insert(0, leads[row])
         row = leads[row].start - 1
-    return own
+    return comments
 
 
 def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
@@ -187,11 +187,11 @@ def _with_bindings(entities: list[Entity]) -> list[Entity]:
         while outer is not None and is_long:
             held[id(outer)] += 1
             outer = outer.parent
-    whole: set[int] = set()
+    function_ids: set[int] = set()
     kept: list[Entity] = []
     for entity in entities:
-        if entity.parent is not None and id(entity.parent) in whole:
-            whole.add(id(entity))  # a part of the function around it
+        if entity.parent is not None and id(entity.parent) in function_ids:
+            function_ids.add(id(entity))  # a part of the function around it
             continue
         if entity.definition.kind == "binding":
             is_function = held[id(entity)] == 1
@@ -199,7 +199,7 @@ def _with_bindings(entities: list[Entity]) -> list[Entity]:
                 entity.definition, kind="function" if is_function else "scope"
             )
             if is_function:
-                whole.add(id(entity))
+                function_ids.add(id(entity))
         kept.append(entity)
     return kept
 

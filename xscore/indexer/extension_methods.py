@@ -54,8 +54,10 @@ class ExtensionIndex(ClassNameIndex):
             holder = row.plain.rpartition(".")[0]
             if row.kind is not Kind.METHOD or row.language != language or row.plain in methods:
                 continue
-            own = self._in_file(row.path).get(holder)
-            types = {} if own is None else self._mentions(row.path).types.get(own.id, {})
+            holder_row = self._in_file(row.path).get(holder)
+            types = (
+                {} if holder_row is None else self._mentions(row.path).types.get(holder_row.id, {})
+            )
             if name + EXTENDS in types:
                 methods[row.plain] = ExtensionMethod(
                     row, tuple(types[name + EXTENDS].split(ALTERNATIVE))
@@ -78,12 +80,12 @@ class ExtensionIndex(ClassNameIndex):
         if not methods or is_usual:
             return None
         if row is None and not written:
-            others = [
-                one
-                for one in self._named(name)
-                if one.kind is Kind.METHOD and one.plain != methods[0].row.plain
+            plain_methods = [
+                namesake
+                for namesake in self._named(name)
+                if namesake.kind is Kind.METHOD and namesake.plain != methods[0].row.plain
             ]
-            return methods[0].row if not others else None
+            return methods[0].row if not plain_methods else None
         ranked = [(self._nearness(method, row, written), method) for method in methods]
         best = max((rank for rank, _ in ranked), default=0)
         nearest = [method.row for rank, method in ranked if rank == best and best]
@@ -100,13 +102,13 @@ class ExtensionIndex(ClassNameIndex):
         if type_ in ANY_TYPES:
             return ANY
         if row is None:
-            own = _bare(written)
-            if own == type_:
+            bare = _bare(written)
+            if bare == type_:
                 return SAME
             is_sequence = (
                 type_ in _SEQUENCES
-                and own not in _NO_SEQUENCES
-                and ("<" in written or own == "string")
+                and bare not in _NO_SEQUENCES
+                and ("<" in written or bare == "string")
             )
             return RELATED if is_sequence else 0
         extended = self._class_named(type_, path)

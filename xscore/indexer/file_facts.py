@@ -52,9 +52,9 @@ Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
 class FileFacts:
     """Facts about spans of one file's text."""
 
-    def __init__(self, source: SourceFile, found: Syntax) -> None:
+    def __init__(self, source: SourceFile, syntax: Syntax) -> None:
         self.source: SourceFile = source
-        self.found: Syntax = found
+        self.syntax: Syntax = syntax
         self.lines: list[str] = source.lines
         self.data: bytes = source.text.encode()
         self.row_bytes: list[int] = list(
@@ -69,29 +69,29 @@ class FileFacts:
         """Returns how the store names a module that this file imports; empty: it is outside."""
         self.imported: dict[str, Import] = {}
         """By the name that it has in this file."""
-        for imported in found.imports:
+        for imported in syntax.imports:
             self.imported.setdefault(local_name(imported, source.language), imported)
         self.imported.pop("", None)
-        spaces = [d.name for d in found.definitions if d.kind == "namespace"]
+        spaces = [d.name for d in syntax.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = (
             {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
         )
-        suites = [(d.start_byte, d.end_byte) for d in found.definitions if d.kind == "suite"]
-        functions = [d for d in found.definitions if d.kind == "function"] if suites else []
+        suites = [(d.start_byte, d.end_byte) for d in syntax.definitions if d.kind == "suite"]
+        functions = [d for d in syntax.definitions if d.kind == "function"] if suites else []
         self.suite_names: frozenset[str] = frozenset(
             d.name for d in functions if any(start < d.start_byte < end for start, end in suites)
         )
         """Functions that suites of tests define."""
-        self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
+        self.defined_names: frozenset[str] = frozenset(d.name for d in syntax.definitions)
         self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
         values = [
-            *found.constants,
-            *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"}),
+            *syntax.constants,
+            *((d.start, d.name) for d in syntax.definitions if d.kind in {"type", "alias"}),
         ]
         self._values: list[tuple[int, str]] = sorted(
-            one for one in values if one[1] not in self.imported
+            value for value in values if value[1] not in self.imported
         )
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class FileFacts:
         """Return the names called between two bytes, as written, each once. holes: spans to leave
         out."""
         names = dict.fromkeys(
-            _call_name(call) for _, call in self.outside(holes, self.found.calls, start, end)
+            _call_name(call) for _, call in self.outside(holes, self.syntax.calls, start, end)
         )
         names.pop("", None)
         return list(names)[:MAX_NAMES]
@@ -128,11 +128,11 @@ class FileFacts:
     ) -> list[NameUse]:
         """Return what is imported and used between two bytes other than by a call; a value, if
         `links` finds one."""
-        if not self.found.values:
+        if not self.syntax.values:
             return []
-        places = self.outside(holes, self.found.values, start, end)
-        found = dict.fromkeys(self._value_use(written) for _, written in places)
-        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][
+        places = self.outside(holes, self.syntax.values, start, end)
+        uses = dict.fromkeys(self._value_use(written) for _, written in places)
+        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in uses if hint][
             :MAX_NAMES
         ]
 
@@ -158,7 +158,7 @@ class FileFacts:
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
-        return 1 + bisect_left(self.found.branches, end) - bisect_left(self.found.branches, start)
+        return 1 + bisect_left(self.syntax.branches, end) - bisect_left(self.syntax.branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes, and the modules that the body mixes in."""
@@ -169,7 +169,7 @@ class FileFacts:
         return [
             name
             for _, name in self.outside(
-                holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1)
+                holes, self.syntax.bases, d.start_byte, max(d.end_byte, d.start_byte + 1)
             )
         ]
 
@@ -181,11 +181,11 @@ class FileFacts:
             if entity
             else (0, len(self.data))
         )
-        first = bisect_left(self.found.docs, (body, ""))
-        for byte, written in self.found.docs[first : first + 1]:
+        first = bisect_left(self.syntax.docs, (body, ""))
+        for byte, written in self.syntax.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
-                said = _QUOTES.sub("", written.strip())
-                return inspect.cleandoc(said) if "\n" in said else said.expandtabs().lstrip()
+                text = _QUOTES.sub("", written.strip())
+                return inspect.cleandoc(text) if "\n" in text else text.expandtabs().lstrip()
         if entity is None or not entity.leads:
             return ""
         above = "\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads)
@@ -220,8 +220,8 @@ class FileFacts:
     def _head_end(self, definition: Definition) -> int:
         """Return where the header ends: at the body, or at comments before it."""
         end = definition.body_byte
-        before = bisect_left(self.found.leads, end, key=lambda lead: lead.start_byte)
-        for lead in reversed(self.found.leads[:before]):
+        before = bisect_left(self.syntax.leads, end, key=lambda lead: lead.start_byte)
+        for lead in reversed(self.syntax.leads[:before]):
             if (
                 lead.start_byte < definition.inner_start_byte
                 or self.data[lead.end_byte : end].strip()
@@ -236,7 +236,7 @@ class FileFacts:
         named = {
             name
             for _, name in _between(
-                self.found.places, self.row_bytes[first], self.row_bytes[last + 1]
+                self.syntax.places, self.row_bytes[first], self.row_bytes[last + 1]
             )
         }
         named = named.intersection(_WORD.findall(shown)) if named and shown is not None else named
@@ -250,7 +250,7 @@ class FileFacts:
     def file_uses(self) -> list[NameUse]:
         """Return one use per import statement of the file: file -> module."""
         uses: dict[NameUse, None] = {}
-        for imported in self.found.imports:
+        for imported in self.syntax.imports:
             if not self.source.language.module_separator:  # `#include "pkg/x.h"`
                 place = imported.module.strip("<>")
                 uses.setdefault(NameUse(place.rpartition("/")[2], f"path:{place}"))
@@ -269,7 +269,7 @@ class FileFacts:
                     )
                 )
         if "#" not in self.source.path:
-            for name, alias in self.found.exports[:MAX_NAMES]:
+            for name, alias in self.syntax.exports[:MAX_NAMES]:
                 uses.setdefault(NameUse(name, f"import:./{self.source.path}#{alias}"))
         return list(uses)
 
@@ -406,8 +406,8 @@ def made_by(name: str, text: str) -> str:
     for place, end in _places(text, name):
         line_start = text.rfind("\n", max(0, place - _OPENED_CHARS), place) + 1
         before = text[max(line_start, place - _OPENED_CHARS) : place]
-        made = _MADE.match(text, end) or _OPENED_AS.search(before)
-        maker = made[1] if made else maker
+        match = _MADE.match(text, end) or _OPENED_AS.search(before)
+        maker = match[1] if match else maker
     return maker
 
 

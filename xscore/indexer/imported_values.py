@@ -98,7 +98,7 @@ def imported_values(
     places: those of imported names.
     spans: of all definitions, in order of their starts.
     """
-    found, hidden = list[tuple[int, str]](), defaultdict[str, list[tuple[int, int]]](list)
+    candidates, hidden = list[tuple[int, str]](), defaultdict[str, list[tuple[int, int]]](list)
     for at, name in places:
         end = at + len(name.encode())
         if data.startswith(_IMPORTS, data.rfind(b"\n", 0, at) + 1):
@@ -114,10 +114,10 @@ def imported_values(
         if node.type == _SHORT or _is_bound(node, node.parent):
             hidden[name].append(_scope(node, spans))
         elif node.parent.type not in _NO_USE and (written := _written(node, name, data)):
-            found.append((at, written))
+            candidates.append((at, written))
     uses = [
         use
-        for use in found
+        for use in candidates
         if not any(a <= use[0] < b for a, b in hidden.get(use[1].partition(".")[0], ()))
     ]
     return sorted([*uses, *_rust_paths(root, data)]) if is_rust else uses

@@ -267,7 +267,7 @@ class IndexRun(Struct, dict=True):
             parse_changed(self)
         elif index_rows.read_index_meta(connection, index_rows.FILES_LEFT):
             index_rows.write_index_meta(connection, index_rows.FILES_LEFT, "")
-        index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
+        index_rows.note_kept_out(connection, Counter(excluded.reason for excluded in self.excluded))
         if not (self.files_left or self.is_late) and index_rows.links_due(connection):
             from xscore.indexer.relinking import link_changes  # lazy: in most turns nothing changed
 

@@ -388,7 +388,7 @@ def add_languages(rows: Sequence[Language]) -> None:
         if row in _added:
             continue
         if not isinstance(row, Language) or row.name in {
-            known.name for known in (*all_languages(), PLAIN_TEXT)
+            cached.name for cached in (*all_languages(), PLAIN_TEXT)
         }:
             hint = "Tell its author, or take it out of plugins.enabled."
             raise UsageError(
@@ -396,8 +396,8 @@ def add_languages(rows: Sequence[Language]) -> None:
                 hint=hint,
             )
         _added.append(row)
-        for known in (_claims, language_named, path_ends_of, module_suffixes):
-            known.cache_clear()
+        for cached in (_claims, language_named, path_ends_of, module_suffixes):
+            cached.cache_clear()
 
 
 @cache
@@ -446,9 +446,9 @@ def language_of(path: str) -> Language:
     """Return the row that claims this path, by file name, then by suffix."""
     name = path.rpartition("/")[2]
     _, dot, suffix = name.rpartition(".")
-    found = _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "")
+    claimed = _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "")
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
-    return found or (_claims().get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT)
+    return claimed or (_claims().get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT)
 
 
 def family_of(language: str) -> str:

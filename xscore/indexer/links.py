@@ -71,20 +71,20 @@ class NameIndex(MemberIndex):
 
     def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
-        own = self._in_file(path)
-        by_id = {target.id: target for target in own.values()}
+        rows_by_name = self._in_file(path)
+        by_id = {target.id: target for target in rows_by_name.values()}
         edges = [
-            _belonging(target, own)
+            _belonging(target, rows_by_name)
             for target in by_id.values()
             if not target.entity.startswith(BLOCK_NAME)
         ]
         edges += self._test_of(path)
         targets: dict[tuple[str, str], list[EntityRow | str]] = {}
         for mention in self._mentions(path).of(path):
-            said = mention.name, mention.hint
-            if said not in targets:
-                targets[said] = self._targets(*said, path)
-            edges += self._edges(path, mention, targets[said])
+            key = mention.name, mention.hint
+            if key not in targets:
+                targets[key] = self._targets(*key, path)
+            edges += self._edges(path, mention, targets[key])
         return list(
             {(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values()
         )
@@ -95,10 +95,10 @@ class NameIndex(MemberIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self.find_beside(subject, path)
-        if not found or is_test_path(found, row):
+        tested = self.find_beside(subject, path)
+        if not tested or is_test_path(tested, row):
             return []
-        return [Edge(file_id(path), file_id(found), Relation.TESTS)]
+        return [Edge(file_id(path), file_id(tested), Relation.TESTS)]
 
     def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
         """Return the entity that a mention means, with its twins, or the path of the file; empty:
@@ -157,34 +157,34 @@ class NameIndex(MemberIndex):
         ]
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
-        found = [
+        tops = [
             t
             for t in self._named(name)
             if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain
         ]
         return only_entity(
-            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)],
+            [t for t in tops if folder_of(t.path) == folder and self._has_packages(t.path)],
             by_folder=True,
         )
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
-        found = [t for t in self._named(name) if t.kind is not Kind.TEST]
+        rows = [t for t in self._named(name) if t.kind is not Kind.TEST]
         if owner:
-            found = [t for t in found if t.plain == f"{owner}.{name}"] or [
+            rows = [t for t in rows if t.plain == f"{owner}.{name}"] or [
                 t
-                for t in found
+                for t in rows
                 if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
             ]
         elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
             return None
-        return only_entity(found)
+        return only_entity(rows)
 
     def _resolved(self, name: str, hint: str, path: str, count: int = -1) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
-        own = self._in_file(path)
+        rows_by_name = self._in_file(path)
         match kind:
             case "":
-                return own.get(name) or self._bare(name, path)
+                return rows_by_name.get(name) or self._bare(name, path)
             case "self" | "super":
                 owner = rest.partition("#")[0]
                 return self._method(owner, name, path, is_own=kind == "self", count=count)
@@ -205,9 +205,9 @@ class NameIndex(MemberIndex):
                 return self._attribute(name, path, dotted=True)
 
     def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
-        own = self._in_file(path)
-        found = own.get(holder) or self._class(holder, path)
-        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        rows_by_name = self._in_file(path)
+        class_row = rows_by_name.get(holder) or self._class(holder, path)
+        held = rows_by_name.get(f"{holder}.{name}") or self._inherited(class_row, name)
         return held or self._reached(name, holder, path)
 
     def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
@@ -231,10 +231,10 @@ class NameIndex(MemberIndex):
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
         if holder in self._crates and self._is_rust(path):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
-        own = self._in_file(path)
-        found = own.get(holder) or self._class(holder, path)
-        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
-        return held or (self._reached(name, holder, path) if found is None else None)
+        rows_by_name = self._in_file(path)
+        class_row = rows_by_name.get(holder) or self._class(holder, path)
+        held = rows_by_name.get(f"{holder}.{name}") or self._inherited(class_row, name)
+        return held or (self._reached(name, holder, path) if class_row is None else None)
 
     def _unique(
         self,
@@ -248,45 +248,43 @@ class NameIndex(MemberIndex):
         """Return the only entity of this name that `importer` could mean. dotted: whether it must
         have an owner."""
         family = family_of(self._languages.get(importer, ""))
-        found = only_entity(
+        only = only_entity(
             t
             for t in self._named(name)
             if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
         )
-        return found if found is not None and dotted in (None, "." in found.plain) else None
+        return only if only is not None and dotted in (None, "." in only.plain) else None
 
     def _class(self, name: str, path: str) -> EntityRow | None:
         """Return the only class of this name, if the file may hold objects of it."""
-        found = self._unique(name, path, frozenset({Kind.CLASS}))
-        return found if found is not None and self._sees(path, found.path) else None
+        class_row = self._unique(name, path, frozenset({Kind.CLASS}))
+        return class_row if class_row is not None and self._sees(path, class_row.path) else None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         is_usual = name in BUILTIN_NAMES or name in names_in(self._row(path).library)
-        found = None if is_usual else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
-        return (
-            None if found is None or found.overrides or not self._sees(path, found.path) else found
-        )
+        row = None if is_usual else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
+        return None if row is None or row.overrides or not self._sees(path, row.path) else row
 
     def _method(
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one
         with the name."""
-        own = self._in_file(path)
+        rows_by_name = self._in_file(path)
         while is_own and owner:
-            found = self._inherited(self._class_here(owner, path), name, count=count)
+            method = self._inherited(self._class_here(owner, path), name, count=count)
             # What an object holds that a module exports has no name of that.
             plain = name if owner in NAMELESS else f"{owner}.{name}"
-            if found or own.get(plain):
-                return found or own[plain]
+            if method or rows_by_name.get(plain):
+                return method or rows_by_name[plain]
             owner = owner.rpartition(".")[0]
-        found = (
+        method = (
             None
             if is_own
             else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
         )
-        only = found or self._attribute(name, path)
-        return None if not is_own and only is own.get(f"{owner}.{name}") else only
+        only = method or self._attribute(name, path)
+        return None if not is_own and only is rows_by_name.get(f"{owner}.{name}") else only
 
     def _find_stars(self, path: str) -> list[str]:
         return [
@@ -306,17 +304,21 @@ class NameIndex(MemberIndex):
         """Return a member of a class all of whose members a file imports, as `import static
         a.Store.*` does."""
         for file in self._stars(path) if self._row(path).has_implicit_receiver else ():
-            found = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
-            if found is not None:
-                return found
+            member = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
+            if member is not None:
+                return member
         return None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there
         is none."""
-        known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
+        names_of = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
         return next(
-            (file for file in self._all_stars(path) if any(name in names(file) for names in known)),
+            (
+                file
+                for file in self._all_stars(path)
+                if any(name in names(file) for names in names_of)
+            ),
             "",
         )
 
@@ -351,8 +353,8 @@ class NameIndex(MemberIndex):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
         if not file:
-            own = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
-            return self._exported(name, own) if own else None
+            of_its_name = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
+            return self._exported(name, of_its_name) if of_its_name else None
         if held_by:
             return self._default_export(name, file)
         # `import static a.Store.open`.
@@ -397,7 +399,9 @@ class NameIndex(MemberIndex):
             return self._value(held_by or name, file)
         folder = self._package(target) if self._has_packages(path) else None
         return [
-            block for one in self._package_files.get(folder, ()) for block in self._value(name, one)
+            block
+            for file_path in self._package_files.get(folder, ())
+            for block in self._value(name, file_path)
         ]
 
     def _value(self, name: str, file: str) -> list[EntityRow]:
@@ -428,16 +432,16 @@ class NameIndex(MemberIndex):
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only
         top-level entity."""
-        own = self._in_file(file)
+        rows_by_name = self._in_file(file)
         stated, module = self._imported(file).get("default", ("", ""))
-        if stated in own and self.resolve(module, file) == file:
-            return own[stated]
+        if stated in rows_by_name and self.resolve(module, file) == file:
+            return rows_by_name[stated]
         for name in ("default", alias, "module.exports"):
-            if name in own:
-                return own[name]
+            if name in rows_by_name:
+                return rows_by_name[name]
         tops = {
             t.id: t
-            for t in own.values()
+            for t in rows_by_name.values()
             if "." not in t.plain and not t.entity.startswith(BLOCK_NAME)
         }
         return next(iter(tops.values())) if len(tops) == 1 else None
@@ -450,9 +454,9 @@ def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
+def _belonging(target: EntityRow, rows_by_name: Mapping[str, EntityRow]) -> Edge:
     outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
-    holder = own.get(outer) or own.get(BLOCK_NAME + outer) if outer else None
+    holder = rows_by_name.get(outer) or rows_by_name.get(BLOCK_NAME + outer) if outer else None
     return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
 
 

@@ -48,20 +48,20 @@ def cut_file(
     be used."""
     if without_grammar or not source.text.strip():
         return sections.cut_windows(source) if without_grammar else [], [], without_grammar
-    language, found = source.language, None
+    language, syntax = source.language, None
     if has_grammar(language):  # some come with an extra; `status` says which are missing
         try:
-            found = parse_syntax(source.text.encode(), language)
+            syntax = parse_syntax(source.text.encode(), language)
         except GrammarGaveUp as error:
             return sections.cut_windows(source), [], str(error)
-    if found is not None and language.shape is FileShape.CODE:
-        return *code.cut_code(source, found), ""
-    drafts, uses = _cut_by_shape(source, found)
+    if syntax is not None and language.shape is FileShape.CODE:
+        return *code.cut_code(source, syntax), ""
+    drafts, uses = _cut_by_shape(source, syntax)
     return drafts, uses, ""
 
 
 def _cut_by_shape(
-    source: SourceFile, found: Syntax | None
+    source: SourceFile, syntax: Syntax | None
 ) -> tuple[list[MemoryDraft], list[NameUse]]:
     match source.language.shape:
         case FileShape.PAGE:
@@ -69,9 +69,9 @@ def _cut_by_shape(
         case FileShape.CELLS:
             return embedded.cut_cells(source)
         case FileShape.PROSE:
-            return sections.cut_prose(source, found), []
+            return sections.cut_prose(source, syntax), []
         case FileShape.CONFIG:
-            return sections.cut_config(source, found), declared_modules(source)
+            return sections.cut_config(source, syntax), declared_modules(source)
         case FileShape.BLOCKS:
             return sections.cut_blocks(source), []
         case _:

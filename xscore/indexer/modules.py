@@ -132,11 +132,11 @@ class ModuleIndex:
         if target.startswith("/"):
             target = target[1:]
         elif family == "javascript":
-            own = self._script_packages.resolve(target, importer)
+            source = self._script_packages.resolve(target, importer)
             is_package = target.startswith(("@", ":")) or "/" not in target
             # A name that no package of this repository has is another's.
-            if own is not None or is_package:
-                return own or ""
+            if source is not None or is_package:
+                return source or ""
         if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
             return next(
                 filter(None, (self._nearest(end, folder, family) for end in _tails(target))), ""
@@ -158,7 +158,7 @@ class ModuleIndex:
             nearest = below.get(place, [])
             if is_import:
                 nearest = [
-                    found for found in nearest if self._is_importable(*found, target, folder)
+                    module for module in nearest if self._is_importable(*module, target, folder)
                 ]
             if nearest:
                 return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
@@ -182,16 +182,16 @@ class ModuleIndex:
     def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
         """Return for each folder the stems and paths below it that end in a name, those of the
         shortest stem."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        modules: dict[str, list[tuple[str, str]]] = {}
         for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
             if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
                 for place in (*_with_those_above(folder_of(path)), ""):
-                    known = found.setdefault(place, [])
-                    if known and len(stem) < len(known[0][0]):
-                        known.clear()
-                    if not known or len(stem) == len(known[0][0]):
-                        known.append((stem, path))
-        return found
+                    shortest = modules.setdefault(place, [])
+                    if shortest and len(stem) < len(shortest[0][0]):
+                        shortest.clear()
+                    if not shortest or len(stem) == len(shortest[0][0]):
+                        shortest.append((stem, path))
+        return modules
 
     def _find_at(self, place: str, path_ends: tuple[str, ...]) -> str:
         if place in self._languages:
@@ -280,11 +280,11 @@ class ModuleIndex:
     @cached_property
     def _package_files(self) -> dict[str | None, list[str]]:
         """The files of each package, where a module is a folder, by the folder."""
-        found: dict[str | None, list[str]] = {}
+        files: dict[str | None, list[str]] = {}
         for path in sorted(self._languages):
             if self._has_packages(path):
-                found.setdefault(folder_of(path), []).append(path)
-        return found
+                files.setdefault(folder_of(path), []).append(path)
+        return files
 
 
 def _stem(path: str) -> str:
@@ -298,10 +298,10 @@ def _stem(path: str) -> str:
 @cache
 def _suffixes_by_end() -> dict[str, list[str]]:
     """The suffixes of modules by what follows their last dot, with it, in their order."""
-    found: dict[str, list[str]] = {}
+    suffixes: dict[str, list[str]] = {}
     for suffix in module_suffixes():
-        found.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
-    return found
+        suffixes.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
+    return suffixes
 
 
 def folder_of(path: str) -> str:

@@ -39,34 +39,34 @@ class ReachIndex(ModuleIndex):
         self._packages = cache(self._find_packages)
         self._fixtures_of = cache(self._find_fixtures)
 
-    def _sees(self, path: str, other: str) -> bool:
+    def _sees(self, path: str, target: str) -> bool:
         """Whether a file may hold objects of another."""
-        if path == other:
+        if path == target:
             return True
         match self._row(path).reach:
             case Reach.IMPORTS:
-                return other in self._within_reach(path)
+                return target in self._within_reach(path)
             case Reach.PACKAGE:
-                return self._sees_package(path, folder_of(other)) or other in self._within_reach(
+                return self._sees_package(path, folder_of(target)) or target in self._within_reach(
                     path
                 )
             case Reach.HEADERS:
-                return self._shares_header(path, other)
+                return self._shares_header(path, target)
             case Reach.CRATE:
-                return self._crate_of(path) == self._crate_of(other) or other in self._within_reach(
-                    path
-                )
+                return self._crate_of(path) == self._crate_of(
+                    target
+                ) or target in self._within_reach(path)
             case _:
                 return True
 
-    def _sees_bare(self, path: str, other: str) -> bool:
+    def _sees_bare(self, path: str, target: str) -> bool:
         """Whether a file may use a name of another that it does not import by this name."""
         if self._row(path).reach is not Reach.IMPORTS:
-            return self._sees(path, other)
-        if other.endswith(".py"):
-            return other in self._fixtures_of(path)
+            return self._sees(path, target)
+        if target.endswith(".py"):
+            return target in self._fixtures_of(path)
         # Scripts of a page share their names; modules do not.
-        return not self._mentions(path).imports and not self._mentions(other).imports
+        return not self._mentions(path).imports and not self._mentions(target).imports
 
     def _sees_package(self, path: str, folder: str) -> bool:
         """Whether a folder is that of the file, or of a package that it imports."""
@@ -90,11 +90,11 @@ class ReachIndex(ModuleIndex):
         names = {part for ends in parts for part in ends[-2:]}
         return frozenset({folder_of(path).rpartition("/")[2], *names})
 
-    def _shares_header(self, path: str, other: str) -> bool:
-        if folder_of(path) == folder_of(other):
+    def _shares_header(self, path: str, target: str) -> bool:
+        if folder_of(path) == folder_of(target):
             return True
         reached = self._within_reach(path)
-        return other in reached or not reached.isdisjoint(self._imports(other))
+        return target in reached or not reached.isdisjoint(self._imports(target))
 
     def _crate_of(self, path: str) -> str:
         """Return the folder of the crate that a Rust file belongs to."""
@@ -169,9 +169,9 @@ class ReachIndex(ModuleIndex):
             return []
         folders = [f"{folder}/" for folder in _upward(folder_of(path))]
         return [
-            found
+            fixtures
             for folder in (*folders, "")
-            if (found := f"{folder}{FIXTURES}") in self._languages
+            if (fixtures := f"{folder}{FIXTURES}") in self._languages
         ]
 
 

@@ -67,14 +67,14 @@ class ReceiverIndex(VariableIndex):
                 if self._own_member(base, "constructor")
             )
             return next(holders, None)
-        found = self._step(value, name, count=count)
-        if found is None or (value.module is None and found.holder is None):
+        member = self._step(value, name, count=count)
+        if member is None or (value.module is None and member.holder is None):
             # A member that holds a function, or something outside.
             is_outside = value == OUTSIDE
             return self._extension_of(None, "", name, path) or (
                 self._extension("", name, path) if is_outside else None
             )
-        return found.row
+        return member.row
 
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
         """Return the only method of a name, or the interface of its class that declares it.
@@ -82,10 +82,10 @@ class ReceiverIndex(VariableIndex):
         Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`,
         and else none.
         """
-        found = self._attribute(name, path, dotted=True)
-        if found is None or not self._row(path).has_extension_methods:
-            return found
-        holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
+        method = self._attribute(name, path, dotted=True)
+        if method is None or not self._row(path).has_extension_methods:
+            return method
+        holder = self._in_file(method.path).get(method.plain.rpartition(".")[0])
         bases = self._with_bases(holder)[1:] if holder is not None else []
         declaring = (
             base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {})
@@ -96,13 +96,13 @@ class ReceiverIndex(VariableIndex):
             or interface is None
             or last_name(holder.plain) in last_name(interface.plain)
         ):
-            return found
+            return method
         return interface if last_name(interface.plain) in last_name(holder.plain) else None
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
-        found = None if holder is None else self._step(holder, name, count=-1)
-        return None if found is None or found.holder is None else found.row
+        member = None if holder is None else self._step(holder, name, count=-1)
+        return None if member is None or member.holder is None else member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
@@ -152,9 +152,15 @@ class ReceiverIndex(VariableIndex):
         if head.startswith(TYPE_MARK):
             return self._type(head[1:], path)
         if head[0] in "@^":
-            own = self._class_here(head[1:], path)
-            objects = [] if own is None else [own] if head[0] == "@" else self._bases(own)
-            return next(map(Value, objects), None if own is None else OUTSIDE)
+            class_row = self._class_here(head[1:], path)
+            objects = (
+                []
+                if class_row is None
+                else [class_row]
+                if head[0] == "@"
+                else self._bases(class_row)
+            )
+            return next(map(Value, objects), None if class_row is None else OUTSIDE)
         place, mark, name = head.rpartition("!")
         if mark and not place.startswith("in:"):
             return self._imported_value(name, place, path)
@@ -164,12 +170,12 @@ class ReceiverIndex(VariableIndex):
         """Return a member of a class or of one around it, else what the bare name means."""
         held = owner
         while held:
-            own = self._class_here(held, path)
-            found = None if own is None else self._member(Value(own), name)
-            if found is not None:
-                return found
-            if own is not None and name == "new" and self._languages.get(path) == "ruby":
-                return Value(own)
+            class_row = self._class_here(held, path)
+            member = None if class_row is None else self._member(Value(class_row), name)
+            if member is not None:
+                return member
+            if class_row is not None and name == "new" and self._languages.get(path) == "ruby":
+                return Value(class_row)
             held = held.rpartition(".")[0]
         near = self._class_named(name, path, within=f"{owner}.") if name[:1].isupper() else None
         if near is not None:
@@ -177,11 +183,11 @@ class ReceiverIndex(VariableIndex):
         alike = None if name in self._in_file(path) else self._alike(name, path)
         return self._bare_value(name, path) if alike is None else Value(alike)
 
-    def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
+    def _type(self, written: str, path: str, holder: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
         name = written.partition("<")[0]
         if name in OWN_TYPES:
-            return None if own is None else Value(own)
+            return None if holder is None else Value(holder)
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
@@ -202,10 +208,10 @@ class ReceiverIndex(VariableIndex):
     def _method(
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
-        own = self._class_here(owner, path) if is_own else None
-        found = None if own is None else self._member(Value(own), name, count=count)
-        if found is not None and found.holder is not None:
-            return found.row
+        class_row = self._class_here(owner, path) if is_own else None
+        member = None if class_row is None else self._member(Value(class_row), name, count=count)
+        if member is not None and member.holder is not None:
+            return member.row
         return super()._method(owner, name, path, is_own=is_own, count=count)
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
@@ -217,18 +223,18 @@ class ReceiverIndex(VariableIndex):
         # A constructor has the name of its class.
         while held and not (has_receiver and last_name(held) == name):
             own = self._class_here(held, path)
-            found = (
+            member = (
                 self._member(Value(own), name, count=count)
                 if own is not None and has_receiver
                 else None
             )
-            if found is not None and found.holder is not None:
-                return found.row
+            if member is not None and member.holder is not None:
+                return member.row
             if own is not None and self._reads(own, name):
                 return None
-            here = self._in_file(path)
-            beside = here.get(f"{held} > {name}") or (
-                here.get(f"{held}.{name}") if own is None else None
+            rows_by_name = self._in_file(path)
+            beside = rows_by_name.get(f"{held} > {name}") or (
+                rows_by_name.get(f"{held}.{name}") if own is None else None
             )
             if beside is not None:
                 return beside
@@ -269,13 +275,15 @@ class ReceiverIndex(VariableIndex):
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
         # A property, or a method that a language calls without brackets.
         if not self._is_class(row):
-            given = self._called(value, 0)
+            result = self._called(value, 0)
             return (
-                None if given is None or given.row is row else self._step(given, step, count=count)
+                None
+                if result is None or result.row is row
+                else self._step(result, step, count=count)
             )
-        found = None if step == INDEXED else self._member(value, step, count=count)
-        if found is not None:
-            return found
+        member = None if step == INDEXED else self._member(value, step, count=count)
+        if member is not None:
+            return member
         if step in ("new", "class") and self._languages.get(row.path) == "ruby":
             return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
@@ -294,9 +302,9 @@ class ReceiverIndex(VariableIndex):
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
-        found = Value(row) if row is not None else self._exported_variable(step, place)
-        if found is not None or not value.written:
-            return found
+        exported = Value(row) if row is not None else self._exported_variable(step, place)
+        if exported is not None or not value.written:
+            return exported
         default = self._default_value(value.written, place)
         return None if default is None else self._step(default, step, count=count)
 
@@ -316,8 +324,12 @@ class ReceiverIndex(VariableIndex):
         if row is None:
             return value
         if self._is_class(row):
-            given = self._member(value, "__call__") if value.is_object else None
-            return value._replace(is_object=True) if given is None else self._called(given, count)
+            call_method = self._member(value, "__call__") if value.is_object else None
+            return (
+                value._replace(is_object=True)
+                if call_method is None
+                else self._called(call_method, count)
+            )
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
@@ -338,10 +350,10 @@ class ReceiverIndex(VariableIndex):
                 )
             if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
                 return Value(holder) if value.holder is not None else None
-            found = self._value_of(chain, row.path)
-            if found is not None and found != OUTSIDE:
-                return self._with_own(found, holder)
-            outside = outside or found
+            result = self._value_of(chain, row.path)
+            if result is not None and result != OUTSIDE:
+                return self._with_own(result, holder)
+            outside = outside or result
         return outside
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
@@ -386,19 +398,19 @@ class ReceiverIndex(VariableIndex):
         """Return what is known of a member of a type outside of the repository: what its arguments
         say."""
         name, _, rest = value.written.partition("<")
-        given = self._extension(value.written, step, value.path) if name else None
-        given = given or (
+        extending = self._extension(value.written, step, value.path) if name else None
+        extending = extending or (
             self._extension_of(None, value.written, step, value.path) if name else None
         )
-        if given is not None or not rest:
-            return OUTSIDE if given is None else Value(given, holder=given)
+        if extending is not None or not rest:
+            return OUTSIDE if extending is None else Value(extending, holder=extending)
         arguments = type_arguments(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
-            found = self._member(inner, step, count=count)
-            if found is not None:
-                return found
+            member = self._member(inner, step, count=count)
+            if member is not None:
+                return member
         if step == INDEXED or step in ITEM_METHODS:
             return inner
         if step in SAME_METHODS:

@@ -73,13 +73,13 @@ class Receivers:
         self._facts = facts
         self._language = facts.source.language
         functions = (
-            (d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"
+            (d.start_byte, d.end_byte) for d in facts.syntax.definitions if d.kind == "function"
         )
-        self._functions = sorted([*facts.found.closures, *functions])
-        self._closures = sorted([*self._functions, *facts.found.narrowed])
+        self._functions = sorted([*facts.syntax.closures, *functions])
+        self._closures = sorted([*self._functions, *facts.syntax.narrowed])
         generics: _Bound = {}
-        self._given = {name for _, name, _ in facts.found.variables}
-        for at, name, chain in facts.found.variables:
+        self._given = {name for _, name, _ in facts.syntax.variables}
+        for at, name, chain in facts.syntax.variables:
             if name[0] == "<":
                 generics.setdefault(name[1:-1], []).append((at, chain))
         self._types: dict[tuple[str, int], str] = {}
@@ -96,7 +96,7 @@ class Receivers:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
         seen = set[tuple[str, int, int]]()
-        for at, chain, count in self._facts.outside(holes, self._facts.found.chains, start, end):
+        for at, chain, count in self._facts.outside(holes, self._facts.syntax.chains, start, end):
             head = chain.partition(STEP)[0]
             bound = scope.last(head, at) if head in scope.names else None
             key = chain, count, -1 if bound is None else bound[0]
@@ -268,9 +268,9 @@ class Receivers:
 
     def _type_name(self, name: str, at: int) -> str:
         if name in self._generics:
-            given = self._generics[name]
-            above = bisect_left(given, (at, ""))
-            bound = read_type(given[above - 1][1].lstrip(":")).partition("<")[0] if above else name
+            bounds = self._generics[name]
+            above = bisect_left(bounds, (at, ""))
+            bound = read_type(bounds[above - 1][1].lstrip(":")).partition("<")[0] if above else name
             return (
                 "?"
                 if not bound
@@ -299,8 +299,8 @@ class Receivers:
         """Return the variables that the code of an entity sees."""
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        own = self._variables(d.start_byte, d.end_byte, holes)
-        scope = Scope(owner, own, outer, self._closures)
+        variables = self._variables(d.start_byte, d.end_byte, holes)
+        scope = Scope(owner, variables, outer, self._closures)
         if d.kind == "suite":
             scope.suite = entity.name
         elif outer is not None and entity.parent is not None:
@@ -309,15 +309,17 @@ class Receivers:
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
-        for at, name, stated in self._facts.outside(holes, self._facts.found.variables, start, end):
+        for at, name, stated in self._facts.outside(
+            holes, self._facts.syntax.variables, start, end
+        ):
             if stated == PARAMETER and name in self._own:
                 continue
             chain = self._of_parameter(name) if stated == PARAMETER else stated
-            given = bound.setdefault(name, [])
-            if not given or given[-1][0] != at:
-                given.append((at, chain))
-            elif not given[-1][1]:  # a stated type sorts before a value
-                given[-1] = (at, chain)
+            assigned = bound.setdefault(name, [])
+            if not assigned or assigned[-1][0] != at:
+                assigned.append((at, chain))
+            elif not assigned[-1][1]:  # a stated type sorts before a value
+                assigned[-1] = (at, chain)
         return bound
 
     def _of_parameter(self, name: str) -> str:
@@ -328,7 +330,7 @@ class Receivers:
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
         d = entity.definition
-        stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
+        stated = _within(self._facts.syntax.results, d.inner_start_byte, d.end_byte)
         result = (
             self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
         )
@@ -337,12 +339,12 @@ class Receivers:
     def result_of(self, entity: Entity, scope: "Scope") -> str:
         """Return what a function gives, by its declaration or by what it returns; alternatives are
         apart by blanks."""
-        d, found = entity.definition, self._facts.found
-        stated = _within(found.results, d.inner_start_byte, d.body_byte)
+        d, syntax = entity.definition, self._facts.syntax
+        stated = _within(syntax.results, d.inner_start_byte, d.body_byte)
         if stated:
             result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
-        returned = _within(found.returned, d.body_byte, d.end_byte)
+        returned = _within(syntax.returned, d.body_byte, d.end_byte)
         inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
         own = returned
         if inner:
@@ -361,16 +363,16 @@ class Receivers:
         """Return the types of a class's fields, and `name()` with the result of each method that it
         only declares."""
         d, members = entity.definition, dict[str, str]()
-        for name, given in scope.bound.items():
+        for name, assigned in scope.bound.items():
             if name[0] == ".":
-                self._add(members, name, given, scope)
+                self._add(members, name, assigned, scope)
         for method in methods:
-            for name, given in method.bound.items():
+            for name, assigned in method.bound.items():
                 if name.partition(".")[0] in self._own or name[:1] == "@":
-                    self._add(members, name, given, method)
+                    self._add(members, name, assigned, method)
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         for at, name, written in self._facts.outside(
-            holes, self._facts.found.declared, d.start_byte, d.end_byte
+            holes, self._facts.syntax.declared, d.start_byte, d.end_byte
         ):
             result = self.type_of(written.lstrip(": "), at)
             stated = TYPE_MARK + result if result else ""
@@ -380,10 +382,14 @@ class Receivers:
         return dict(list(members.items())[:MAX_FACTS])
 
     def _add(
-        self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope"
+        self,
+        members: dict[str, str],
+        name: str,
+        assigned: Sequence[tuple[int, str]],
+        scope: "Scope",
     ) -> None:
         field = (name.partition(".")[2] or name).lstrip("#")
-        for at, chain in given:
+        for at, chain in assigned:
             value = self.expand(chain, at, scope)
             if not value or "." in field:
                 continue
@@ -404,9 +410,11 @@ class Receivers:
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
         scope, variables = self.scope_between(start, end), dict[str, str]()
-        for name, given in scope.bound.items():
+        for name, assigned in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name if self._is_usual else name + OTHER_BUILD, given, scope)
+                self._add(
+                    variables, name if self._is_usual else name + OTHER_BUILD, assigned, scope
+                )
         return dict(list(variables.items())[:MAX_FACTS])
 
 
@@ -431,14 +439,14 @@ class Scope:
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of
         these."""
-        given = self.bound.get(name)
-        if given is None:
+        assigned = self.bound.get(name)
+        if assigned is None:
             return None if self._outer is None else self._outer.last(name, at)
-        above = bisect_left(given, (at + 1, ""))
-        for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
+        above = bisect_left(assigned, (at + 1, ""))
+        for place, chain in reversed(assigned[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
                 return place, chain
-        return given[above - 1] if above else None
+        return assigned[above - 1] if above else None
 
     def _is_seen(self, place: int, at: int) -> bool:
         """Whether no function between ends before a byte that a place is inside of."""

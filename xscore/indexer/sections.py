@@ -79,15 +79,15 @@ def cut_rows(
 
 def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
     matches = re.finditer(_IMPORTS, draft.text, re.MULTILINE | re.VERBOSE)
-    found = tuple(next(filter(None, match.groups())) for match in matches)
+    modules = tuple(next(filter(None, match.groups())) for match in matches)
     uses = (
         NameUse(
             module.rpartition("/")[2].partition(".")[0],
             "import:" + module_reference(module, path=path, is_relative=True),
         )
-        for module in found
+        for module in modules
     )
-    return replace(draft, facts=CodeFacts(imports=found), uses=tuple(uses))
+    return replace(draft, facts=CodeFacts(imports=modules), uses=tuple(uses))
 
 
 def _drafts(
@@ -192,11 +192,11 @@ Heading = tuple[int, int, str]
 """Row, level, words."""
 
 
-def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
+def cut_prose(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into its sections, long ones into parts."""
     lines = source.lines
-    if found is not None:
-        headings = _markdown_headings(found, lines)
+    if syntax is not None:
+        headings = _markdown_headings(syntax, lines)
     elif source.language.name == "restructuredtext":
         headings = _restructured_headings(lines)
     else:
@@ -235,7 +235,10 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
     ):
         row, level, words = heading
         name = " ".join(words.split())[:_HEADING_CHARS] or "untitled"
-        trail = [*(one for one in trail if one[1] < level), (row, level, name)]
+        trail = [
+            *(heading_above for heading_above in trail if heading_above[1] < level),
+            (row, level, name),
+        ]
         if following < len(lines) and not any(
             _WORDS.search(line) for line in lines[_body(lines, row) : following]
         ):
@@ -269,9 +272,9 @@ def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
     return best
 
 
-def _markdown_headings(found: Syntax, lines: Sequence[str]) -> list[Heading]:
+def _markdown_headings(syntax: Syntax, lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
-    for d in found.definitions:
+    for d in syntax.definitions:
         marks, underline = _ATX.match(lines[d.start]), _SETEXT.match(lines[d.end])
         if marks:
             level, words = len(marks[1]), lines[d.start].strip().strip("#")
@@ -290,8 +293,8 @@ def _marked_headings(lines: Sequence[str]) -> list[Heading]:
     for row, line in enumerate(lines):
         if mark := _LISTING.match(line):
             fence = "" if fence == mark[0].strip() else fence or mark[0].strip()
-        elif not fence and (found := _MARKED_HEADING.match(line)):
-            headings.append((row, len(found[1]), found[2]))
+        elif not fence and (title := _MARKED_HEADING.match(line)):
+            headings.append((row, len(title[1]), title[2]))
     return headings
 
 
@@ -332,18 +335,18 @@ _NAME, _QUOTES = re.compile(r"[\w.\-\"'`\[\]]+"), re.compile(r"[\"'`\[\]]")
 """A name with quotes around its parts, as SQL writes them, and those quotes."""
 
 
-def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
+def cut_config(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into blocks; rows before, between and after the keys go with their neighbours."""
     lines = source.lines
     last = len(lines) - 1
-    if found is None:
+    if syntax is None:
         keys = [
             (row, match[1].strip())
             for row, line in enumerate(lines)
             if (match := _INI_SECTION.match(line))
         ]
     else:
-        keys = _keys(found, "section")
+        keys = _keys(syntax, "section")
     starts = _with_comments(keys, lines)
     first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
     starts = {0: first} | dict(list(starts.items())[1:])
@@ -353,7 +356,7 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
         if end - start >= source.window_lines:
             inner = [
                 (row, f"{name}.{key}")
-                for row, key in _keys(found, "subsection")
+                for row, key in _keys(syntax, "subsection")
                 if start < row <= end
             ]
             parts = _blocks({start: name} | _with_comments(inner, lines), end, lines)
@@ -374,14 +377,16 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
 
 def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:
     begins, quote = re.compile(language.begins), re.compile(language.quote or r"\Z(?!\Z)")
-    found: list[tuple[int, str]] = []
+    starts: list[tuple[int, str]] = []
     is_quoted = False
     for row, line in enumerate(lines):
-        goes_on = bool(found) and found[-1][0] == row - 1 and lines[row - 1].rstrip().endswith(",")
+        goes_on = (
+            bool(starts) and starts[-1][0] == row - 1 and lines[row - 1].rstrip().endswith(",")
+        )
         if not (is_quoted or goes_on) and (match := begins.match(line)):
-            found.append((row, _block_name(match)))
+            starts.append((row, _block_name(match)))
         is_quoted ^= len(quote.findall(line)) % 2 == 1
-    return found
+    return starts
 
 
 def _block_name(match: re.Match[str]) -> str:
@@ -395,10 +400,10 @@ def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
     return replace(draft, facts=replace(draft.facts, docstring=_comments(draft.text.split("\n"))))
 
 
-def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
+def _keys(syntax: Syntax | None, kind: str) -> list[tuple[int, str]]:
     keys = [
         (d.start, d.name.strip().strip("\"'"))
-        for d in (found.definitions if found else ())
+        for d in (syntax.definitions if syntax else ())
         if d.kind == kind
     ]
     return [(row, " ".join(name.split())[:_KEY_CHARS] or "element") for row, name in keys]
@@ -406,13 +411,13 @@ def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
 
 def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> dict[int, str]:
     """Return the first row of each key with the comments right above it, and its name."""
-    found = {}
+    starts = {}
     for start, name in keys:
         row = start
         while row > 0 and _COMMENT.match(lines[row - 1]):
             row -= 1
-        found[row] = name
-    return found
+        starts[row] = name
+    return starts
 
 
 def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[NamedSpan]:
@@ -439,9 +444,9 @@ def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[Nam
 
 
 def _comments(lines: Sequence[str]) -> str:
-    said = [
+    stripped = [
         re.sub(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ")
         for line in lines
         if _COMMENT.match(line)
     ]
-    return "\n".join(line for line in said if line)
+    return "\n".join(line for line in stripped if line)

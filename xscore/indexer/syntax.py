@@ -125,10 +125,12 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
     matches = QueryCursor(query).matches(tree.root_node)
-    found = collect(data, matches)
-    found.places = name_places(data, {local_name(one, language) for one in found.imports})
-    found.values = _imported_values(tree.root_node, data, found, language)
-    return found
+    syntax = collect(data, matches)
+    syntax.places = name_places(
+        data, {local_name(imported, language) for imported in syntax.imports}
+    )
+    syntax.values = _imported_values(tree.root_node, data, syntax, language)
+    return syntax
 
 
 def local_name(imported: Import, language: Language) -> str:
@@ -146,25 +148,25 @@ _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
 
 
 def _imported_values(
-    root: "Node", data: bytes, found: Syntax, language: Language
+    root: "Node", data: bytes, syntax: Syntax, language: Language
 ) -> list[tuple[int, str]]:
     """Return the uses of imported names that have one meaning in the file and may be defined in
     this repository."""
     library = sys.stdlib_module_names if language.module_separator == "." else frozenset[str]()
     meanings: dict[str, set[tuple[str, str]]] = {}
-    for one in found.imports:
+    for one in syntax.imports:
         meanings.setdefault(local_name(one, language), set()).add((one.module, one.name))
-    given = {name for _, name in found.constants} | {one.name for one in found.definitions}
+    given = {name for _, name in syntax.constants} | {one.name for one in syntax.definitions}
     meant = {
         name: one[0]
         for name, (one, *others) in meanings.items()
         if not others and name not in given
     }
     names = {name for name, module in meant.items() if module.partition(".")[0] not in library}
-    places = [one for one in found.places if one[1] in names and not is_class_name(one[1])]
+    places = [one for one in syntax.places if one[1] in names and not is_class_name(one[1])]
     spans = [
         (d.start_byte, d.body_byte, d.end_byte)
-        for d in found.definitions
+        for d in syntax.definitions
         if d.kind not in ("scope", "namespace")
     ]
     return imported_values(root, data, places, spans, is_rust=language.module_separator == "::")

@@ -228,11 +228,11 @@ def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> 
         count = 0
         # Were ours at fault, the indexer would say so.
         with suppress(StoreError), attached_sibling(connection, store):
-            there = _their_worktree(connection, run.profile)
-            if there:
+            worktree = _their_worktree(connection, run.profile)
+            if worktree:
                 with transaction_beside(connection):
                     if not index_rows.file_stamps(connection):
-                        _copy_rows(connection, there, now=run.now, until=run.until)
+                        _copy_rows(connection, worktree, now=run.now, until=run.until)
                         count = _settle_files(run)
         if count:
             return [
@@ -249,7 +249,7 @@ def _their_worktree(connection: sqlite3.Connection, profile: str) -> int:
 
 
 def _copy_rows(
-    connection: sqlite3.Connection, there: int, *, now: float, until: float | None
+    connection: sqlite3.Connection, worktree: int, *, now: float, until: float | None
 ) -> None:
     """Copy what parsing gave. Raises StoreError when it takes too long."""
     (newest,) = connection.execute(
@@ -260,7 +260,7 @@ def _copy_rows(
         for step, statement in _FROM_CLONE.items():
             marks = {
                 name: value
-                for name, value in (("there", there), ("newest", newest))
+                for name, value in (("there", worktree), ("newest", newest))
                 if f":{name}" in statement
             }
             rows = connection.execute(statement, marks).rowcount
@@ -269,7 +269,7 @@ def _copy_rows(
         connection.execute(f"DROP TABLE temp.{table}")
     relink_mentions(connection, None)
     for key in _META:
-        index_rows.write_index_meta(connection, key, _their_meta(connection, there, key))
+        index_rows.write_index_meta(connection, key, _their_meta(connection, worktree, key))
     emit_event(
         connection, EventName.INDEXED, at=now, payload=asdict(index_rows.IndexChanges(added=added))
     )
@@ -324,7 +324,7 @@ def _interrupted_at(connection: sqlite3.Connection, until: float | None) -> Iter
         connection.set_progress_handler(None, 0)
 
 
-def _their_meta(connection: sqlite3.Connection, there: int, key: str) -> str:
+def _their_meta(connection: sqlite3.Connection, worktree: int, key: str) -> str:
     query = "SELECT value FROM sibling.worktree_meta WHERE worktree = ? AND key = ?"
-    row = connection.execute(query, (there, key)).fetchone()
+    row = connection.execute(query, (worktree, key)).fetchone()
     return str(row[0]) if row else ""

@@ -124,12 +124,12 @@ class _Reader:
         while self._next in ("|", "/", "+", "&") and self._next:
             is_union = self._next in ("|", "/")
             self._at += 1
-            other = self._array(depth)
+            alternative = self._array(depth)
             if is_union and meant in _NULLS:
-                meant = other
+                meant = alternative
         if self._take("is"):  # `value is Store`, of a function that tells it
-            told = self.union(depth + 1)
-            return f"{PREDICATE}<{told}>" if told else ""
+            narrowed = self.union(depth + 1)
+            return f"{PREDICATE}<{narrowed}>" if narrowed else ""
         return meant
 
     def _array(self, depth: int) -> str:

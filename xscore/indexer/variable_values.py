@@ -39,9 +39,9 @@ class VariableIndex(RubyNameIndex):
         row = self._in_file(path).get(name)
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
-        own = self._variables(path)
+        variables = self._variables(path)
         # A file of another build means its own.
-        chain = own.get(name) or own.get(name + OTHER_BUILD)
+        chain = variables.get(name) or variables.get(name + OTHER_BUILD)
         if chain is not None:
             return self._value_of(chain, path)
         file, written = (
@@ -97,15 +97,15 @@ class VariableIndex(RubyNameIndex):
 
         The files of a package are read once, not at each name.
         """
-        known = self._known_packages
-        if folder not in known:
+        files_by_name = self._known_packages
+        if folder not in files_by_name:
             files = self._package_files.get(folder, [])
-            known[folder] = {
+            files_by_name[folder] = {
                 held: file for file in reversed(files) for held in self._variables(file)
             }
         for written in (name, name + OTHER_BUILD):
-            if written in known[folder]:
-                return known[folder][written], written
+            if written in files_by_name[folder]:
+                return files_by_name[folder][written], written
         return "", ""
 
     def _exported_variable(self, name: str, file: str) -> Value | None:
@@ -129,11 +129,11 @@ class VariableIndex(RubyNameIndex):
 
     def _variables(self, path: str) -> dict[str, str]:
         """The chains of a file's module-level variables."""
-        known = self._known_variables
-        if path not in known:
-            known[path] = {}
+        chains = self._known_variables
+        if path not in chains:
+            chains[path] = {}
             types = self._types(path)
             for row in dict.fromkeys(self._in_file(path).values()):
                 if row.entity.startswith("module:") and row.id in types:
-                    known[path] |= types[row.id]
-        return known[path]
+                    chains[path] |= types[row.id]
+        return chains[path]

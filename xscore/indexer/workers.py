@@ -80,10 +80,10 @@ def parse_in_processes(
     try:
         busy = [worker for worker in workers if worker.send_next(queue)]
         while busy:
-            left = _LOOK_SECONDS if until is None else until - time.monotonic()
-            if left <= 0:
+            wait_s = _LOOK_SECONDS if until is None else until - time.monotonic()
+            if wait_s <= 0:
                 break
-            _wait(busy, min(left, _LOOK_SECONDS))
+            _wait(busy, min(wait_s, _LOOK_SECONDS))
             for worker in busy:
                 yield from worker.receive()
             busy = [worker for worker in busy if worker.jobs or worker.send_next(queue)]
