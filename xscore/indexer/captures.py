@@ -24,21 +24,21 @@ MAX_HEADER_CHARS = 120
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
-    *(
-        "overload",
-        "test",
-        "suite",
-        "function",
-        "class",
-        "extension",
-        "namespace",
-        "scope",
-        "binding",
-        "type",
-        "alias",
-    ),
-    *("section", "subsection"),
+    "overload",
+    "test",
+    "suite",
+    "function",
+    "class",
+    "extension",
+    "namespace",
+    "scope",
+    "binding",
+    "type",
+    "alias",
+    "section",
+    "subsection",
 )
+"""Kinds of entities; where a match captures one name as several, the first of these counts."""
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
@@ -166,10 +166,10 @@ def _add_parts(
 def _order(syntax: Syntax) -> None:
     syntax.leads.sort(key=lambda lead: lead.start_byte)
     inner = [(d.start, d.end) for d in syntax.definitions if d.kind == "namespace"]
-    seen = {
-        _seen_by_file(imported) if any(a <= imported.row <= b for a, b in inner) else imported
-        for imported in syntax.imports
-    }
+    seen: set[Import] = set()
+    for imported in syntax.imports:
+        is_inner = any(start <= imported.row <= end for start, end in inner)
+        seen.add(_seen_by_file(imported) if is_inner else imported)
     syntax.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
     syntax.statements = sorted(set(syntax.statements))
     for name in _ORDERED:
@@ -196,15 +196,15 @@ def _add_call(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     if receivers := captures.get("receiver"):
         begin, written = _called(data, receivers[0])
         name = _text(data, captures["call"][0])
+        receiver = chain_of(receivers[0], data) or "?"
         syntax.calls.append((begin, f"{written}.{name}"))
-        syntax.chains.append((begin, f"{chain_of(receivers[0], data) or '?'}{STEP}{name}", count))
+        syntax.chains.append((begin, f"{receiver}{STEP}{name}", count))
         return
     for node in captures["call"]:
         begin, written = _called(data, node)
+        chain = written if written.isidentifier() else _chain(data, node)
         syntax.calls.append((begin, written))
-        syntax.chains.append(
-            (begin, written if written.isidentifier() else _chain(data, node), count)
-        )
+        syntax.chains.append((begin, chain, count))
 
 
 def _add_made(syntax: Syntax, data: bytes, captures: "Captures") -> None:
@@ -219,9 +219,8 @@ def _add_made(syntax: Syntax, data: bytes, captures: "Captures") -> None:
 def _add_declared(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
-    syntax.declared.append(
-        (name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else "")
-    )
+    result = type_chars(stated[0], data) if stated else ""
+    syntax.declared.append((name.start_byte, _text(data, name), result))
 
 
 def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
@@ -229,7 +228,8 @@ def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
 
 
 def _add_exports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
-    name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
+    name = _text(data, captures["export.name"][0])
+    alias = _text(data, captures["export.alias"][0])
     alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
     if name != alias:
         syntax.exports.append((name, alias))
@@ -254,13 +254,14 @@ def _define(
     name = captures["name"][0] if "name" in captures else node
     body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
     if name.type == "parameter_list":  # of `TEST(Suite, Name)`
-        written = ".".join(part.strip() for part in _text(data, name).strip("()").split(","))
+        parts = _text(data, name).strip("()").split(",")
+        written = ".".join(part.strip() for part in parts)
     elif "name" in captures:
         written = _text(data, name)
     else:  # an extension is named by its header: `impl Display for Point`
-        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[
-            :MAX_HEADER_CHARS
-        ]
+        header = data[node.start_byte : body_byte].decode("utf-8", "replace")
+        written = " ".join(header.split())[:MAX_HEADER_CHARS]
+    owner = _text(data, captures["owner"][0]) if "owner" in captures else ""
     definition = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),
@@ -271,10 +272,12 @@ def _define(
         inner_start_byte=node.start_byte,
         inner_start=node.start_point.row,
         body_byte=body_byte,
-        owner=_text(data, captures["owner"][0]).replace("::", ".") if "owner" in captures else "",
+        owner=owner.replace("::", "."),
     )
     earlier = definitions.get(name.start_byte)
-    definitions[name.start_byte] = definition if earlier is None else _merged(earlier, definition)
+    if earlier is not None:
+        definition = _merged(earlier, definition)
+    definitions[name.start_byte] = definition
 
 
 def _merged(first: Definition, second: Definition) -> Definition:
@@ -295,10 +298,11 @@ def _merged(first: Definition, second: Definition) -> Definition:
 
 def _imports(data: bytes, captures: "Captures") -> list[Import]:
     module = captures["import.module"][0]
+    row = module.start_point.row
     written = _text(data, module).strip("'\"`")
     # `mod walk;` declares the module below this one.
     if module.parent is not None and module.parent.type == "mod_item":
-        return [Import("self", written, "", module.start_point.row)]
+        return [Import("self", written, "", row)]
     names = captures.get("import.name", [])
     aliases = captures.get("import.alias", [])
     if len(names) > 1:
@@ -307,17 +311,18 @@ def _imports(data: bytes, captures: "Captures") -> list[Import]:
     if name == "self" and "::" in written:  # `use crate::walk::{self}`
         written, _, name = written.rpartition("::")
     alias = _text(data, aliases[0]) if aliases else ""
-    return [Import(written, name, alias, module.start_point.row)]
+    return [Import(written, name, alias, row)]
 
 
 def _word(data: bytes, node: "Node") -> str:
     """Return a name that stands alone; `?` for one that is defined there, or follows what it
     belongs to."""
     before = data[max(0, node.start_byte - 5) : node.start_byte]
-    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(
-        data, node.end_byte
-    )
-    return "?" if is_other else _text(data, node)
+    if before.endswith((b".", b":", b"@", b"def ", b"$")):
+        return "?"
+    if _ASSIGNED.match(data, node.end_byte):
+        return "?"
+    return _text(data, node)
 
 
 _ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
@@ -334,9 +339,8 @@ def _chain(data: bytes, node: "Node") -> str:
     chain = chain_of(node, data)
     if chain:
         return chain
-    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode(
-        "utf-8", "replace"
-    )
+    start = max(node.start_byte, node.end_byte - CALL_BYTES)
+    end = data[start : node.end_byte].decode("utf-8", "replace")
     last = _LAST_WORD.search(end)
     return f"?{STEP}{last[0]}" if last else "?"
 
@@ -347,7 +351,9 @@ _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
-    return replace(imported, module=f"self{joint}{rest}") if first == "super" else imported
+    if first != "super":
+        return imported
+    return replace(imported, module=f"self{joint}{rest}")
 
 
 def _last_row(node: "Node") -> int:
@@ -362,7 +368,9 @@ def _called(data: bytes, node: "Node") -> tuple[int, str]:
     begin, end = node.start_byte, node.end_byte
     start = max(begin, end - CALL_BYTES)
     written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
-    return begin, written if start == begin else "?()." + written.rpartition(".")[2]
+    if start > begin:
+        written = "?()." + written.rpartition(".")[2]
+    return begin, written
 
 
 def _text(data: bytes, node: "Node") -> str:

@@ -64,10 +64,13 @@ class MemberIndex(ReachIndex):
     ) -> EntityRow | None:
         """Return the nearest definition of a method in a class and its bases. count: of arguments,
         -1: any."""
+        if holder is None:
+            return None
         nearest: EntityRow | None = None
-        for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and self._is_part(this, holder)
-            member = None if is_skipped else self._own_member(this, name)
+        for this in self._with_bases(holder):
+            if skips_first and self._is_part(this, holder):
+                continue
+            member = self._own_member(this, name)
             if member is not None and count >= 0:
                 nearest = nearest or member
                 member = self._overload(member, count)
@@ -87,12 +90,14 @@ class MemberIndex(ReachIndex):
         Where headers state what callers may leave out, a definition may take more.
         """
         overloads = self._overloads(row.path)[row.plain]
-        exact = next((overload for overload in overloads if self._takes(overload, count)), None)
-        if exact is not None or self._row(row.path).reach is not Reach.HEADERS:
-            return exact
-        return next(
-            (overload for overload in overloads if self._parameters(overload) > count), None
-        )
+        for overload in overloads:
+            if self._takes(overload, count):
+                return overload
+        if self._row(row.path).reach is Reach.HEADERS:
+            for overload in overloads:
+                if self._parameters(overload) > count:
+                    return overload
+        return None
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
         """Return the definitions of one kind and name in a file that take a number of arguments,
@@ -110,10 +115,8 @@ class MemberIndex(ReachIndex):
         return taking if 0 < len(taking) <= MOST_TWINS else [row]
 
     def _takes(self, row: EntityRow, count: int) -> bool:
-        return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in (
-            "",
-            str(count),
-        )
+        stated = self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "")
+        return stated in ("", str(count))
 
     def _parameters(self, row: EntityRow) -> int:
         return int(self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS) or 0)
@@ -157,41 +160,41 @@ class MemberIndex(ReachIndex):
         if defined_here is not None or not self._row(path).has_open_classes:
             return defined_here
         named = self._named(last_name(owner))
-        return self._nearest_of(
-            [t for t in named if t.kind is Kind.CLASS and t.plain == owner], path
-        )
+        classes = [row for row in named if row.kind is Kind.CLASS and row.plain == owner]
+        return self._nearest_of(classes, path)
 
     def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
         """Return the one of these that a file means: in itself, in its folder, or the only one of
         its family."""
         family = family_of(self._languages.get(path, ""))
-        rows = [t for t in rows if family_of(t.language) == family]
-        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
-        nearest = (
-            only_entity([t for t in rows if t.path == path])
-            or only_entity(beside, by_folder=True)
-            or only_entity(rows)
-        )
-        return nearest or self._first_part(rows)
+        rows = [row for row in rows if family_of(row.language) == family]
+        in_file = only_entity([row for row in rows if row.path == path])
+        if in_file is not None:
+            return in_file
+        folder = folder_of(path)
+        beside = only_entity([row for row in rows if folder_of(row.path) == folder], by_folder=True)
+        return beside or only_entity(rows) or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
         """Return the first definition of a class that has several in files anywhere; None: they are
         no such class."""
-        is_one = len({row.plain for row in rows}) == 1 and rows[0].kind is Kind.CLASS
-        language = self._row(rows[0].path) if is_one else None
-        is_open = (
-            language is not None and language.has_open_classes and language.has_implicit_receiver
-        )
-        return (
-            rows[0]
-            if is_open and language is not None and language.reach is Reach.REPOSITORY
-            else None
-        )
+        names = {row.plain for row in rows}
+        if len(names) != 1 or rows[0].kind is not Kind.CLASS:
+            return None
+        language = self._row(rows[0].path)
+        if language.reach is not Reach.REPOSITORY:
+            return None
+        is_open = language.has_open_classes and language.has_implicit_receiver
+        return rows[0] if is_open else None
 
 
 def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
     """Return the last definition of each entity of a file."""
-    return {name: target for target in targets for name in (target.plain, target.entity)}
+    rows: dict[str, EntityRow] = {}
+    for target in targets:
+        rows[target.plain] = target
+        rows[target.entity] = target
+    return rows
 
 
 def only_entity(rows: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
@@ -199,7 +202,7 @@ def only_entity(rows: Iterable[EntityRow], *, by_folder: bool = False) -> Entity
     folder."""
     row, meant = None, ("", "")
     for row in rows:
-        place = folder_of(row.path) if by_folder else row.path, row.plain
+        place = (folder_of(row.path) if by_folder else row.path), row.plain
         if meant[1] and place != meant:
             return None
         meant = place
