@@ -56,13 +56,11 @@ def load_parser(language: Language) -> "tuple[Parser, Grammar]":
 def _compiled_part(package: str) -> ModuleType | None:
     """Import only the compiled module of a grammar: the package around it also loads code that
     reads its queries."""
-    name, package_spec = f"{package}._binding", find_spec(package)
-    if (
-        name not in sys.modules
-        and package_spec is not None
-        and package_spec.submodule_search_locations
-    ):
-        spec = PathFinder.find_spec(name, package_spec.submodule_search_locations)
+    name = f"{package}._binding"
+    package_spec = find_spec(package)
+    folders = package_spec.submodule_search_locations if package_spec is not None else None
+    if name not in sys.modules and folders:
+        spec = PathFinder.find_spec(name, folders)
         if spec is not None and spec.loader is not None:
             module = module_from_spec(spec)
             spec.loader.exec_module(module)
@@ -118,12 +116,15 @@ def _without_macros(data: bytes) -> bytes:
 
     `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
     """
+    return re.sub(_MACRO, _without_macro, data)
 
-    def blank(match: re.Match[bytes]) -> bytes:
-        before, macro = match["before"] or match["head"] or b"", match["macro"] or match["tail"]
-        return match[0] if macro is None else before + b" " * len(macro)
 
-    return re.sub(_MACRO, blank, data)
+def _without_macro(match: re.Match[bytes]) -> bytes:
+    macro = match["macro"] or match["tail"]
+    if macro is None:
+        return match[0]  # a line of the preprocessor
+    before = match["before"] or match["head"] or b""
+    return before + b" " * len(macro)
 
 
 def _in_plain_kotlin(data: bytes) -> bytes:

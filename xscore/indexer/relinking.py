@@ -58,8 +58,10 @@ def _link_affected(connection: sqlite3.Connection, due: LinksDue) -> None:
     languages = index_rows.file_languages(connection)
     index = _looked_up_names(connection, languages)
     paths = due.paths | _affected(connection, due.names)
-    edges = _edges(index, paths & languages.keys())
-    rewired = _rewired(connection, index, due, edges, linked=paths & languages.keys())
+    linked = paths & languages.keys()
+    edges = _edges(index, linked)
+    # What they import is known only now, and so is who sees through them more or less than before.
+    rewired = _rewired(connection, index, due, edges, linked=linked)
     seeing = _seeing(connection, index, rewired, languages)
     seeing = (seeing & languages.keys()) - paths
     edges += _edges(index, seeing)
@@ -68,7 +70,10 @@ def _link_affected(connection: sqlite3.Connection, due: LinksDue) -> None:
 
 
 def _edges(index: ReceiverIndex, paths: Iterable[str]) -> list[PathEdge]:
-    return [(path, edge) for path in sorted(paths) for edge in index.edges_of(path)]
+    edges: list[PathEdge] = []
+    for path in sorted(paths):
+        edges += [(path, edge) for edge in index.edges_of(path)]
+    return edges
 
 
 Rewired = dict[str, set[str] | None]
@@ -92,10 +97,9 @@ def _rewired(
             imported[path].add(edge.target)
     rewired: Rewired = {}
     for path, mentions in due.rewired.items():
-        is_kept = path in linked
-        rewired[path] = (
-            {index.file_imported(*mention, path) for mention in mentions} if is_kept else None
-        )
+        rewired[path] = None
+        if path in linked:
+            rewired[path] = {index.file_imported(*mention, path) for mention in mentions}
     for path in linked - due.paths:
         before = link_rows.imported_files(connection, path)
         changed = {end.removeprefix(file_id("")) for end in before ^ imported[path]}
@@ -153,7 +157,9 @@ def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     paths, seen, new = set[str](), set(names), set(names)
     while new:
         mentioning = link_rows.paths_mentioning(connection, new)
-        reached = {name for path in mentioning for name in _reaching(connection, path, new)}
+        reached: set[str] = set()
+        for path in mentioning:
+            reached.update(_reaching(connection, path, new))
         paths |= mentioning
         new = reached - seen
         seen |= new
@@ -161,27 +167,34 @@ def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
 
 
 def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Iterator[str]:
+    """Yield the names under which others may mean one of these through this file."""
     mentions = link_rows.file_mentions(connection, path)
     for name, hint in mentions.imports:
-        if hint.startswith(MODULE):
-            yield from filter(None, (importable_name(hint),) if name in names else ())
-        elif name in names or module_names(hint) & names:
-            yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
-    heirs = {
-        source
-        for source, bases in mentions.bases.items()
-        if any(name in names for _, name, _ in bases)
-    }
+        yield from _reexported_names(name, hint, path, names)
+    heirs: set[str] = set()
+    for source, bases in mentions.bases.items():
+        if any(name in names for _, name, _ in bases):
+            heirs.add(source)
     for source, members in mentions.types.items():
         reaching = [member for member, chain in members.items() if chain_names(chain) & names]
         yield from (member.removesuffix("()") for member in reaching if member)
-        heirs |= {source} if reaching else set()
-    if heirs:
-        yield from (
-            last_name(row.entity)
-            for row in link_rows.entities_in(connection, path)
-            if row.id in heirs
-        )
+        if reaching:
+            heirs.add(source)
+    rows = link_rows.entities_in(connection, path) if heirs else ()
+    yield from (last_name(row.entity) for row in rows if row.id in heirs)
+
+
+def _reexported_names(name: str, hint: str, path: str, names: set[str]) -> Iterable[str]:
+    """Return the names under which a file passes on what an import of it names."""
+    if hint.startswith(MODULE):
+        alias = importable_name(hint) if name in names else ""
+    elif name not in names and not module_names(hint) & names:
+        alias = ""
+    elif name == "*":
+        return file_names(path)
+    else:
+        alias = hint.partition("#")[2]
+    return (alias,) if alias else ()
 
 
 def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:

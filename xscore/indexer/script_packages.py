@@ -106,22 +106,18 @@ class ScriptPackages:
         names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
         for folder in _upward(importer.rpartition("/")[0]):
             aliases = self._aliases.get(folder)
-            paths = (
-                (path for name in names for path in _targets_of(aliases, name))
-                if aliases is not None
-                else ()
-            )
-            for path in paths:
-                if file := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
-                    return file
+            if aliases is None:
+                continue
+            for name in names:
+                for path in _targets_of(aliases, name):
+                    if file := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
+                        return file
         return ""
 
     def _find(self, target: str, folder: str) -> str | None:
         if target.startswith(":"):
-            package = next(
-                (self._folders[up] for up in _upward(folder) if up in self._folders), None
-            )
-            return self._in_package(package, target) if package else ""
+            around = [self._folders[up] for up in _upward(folder) if up in self._folders]
+            return self._in_package(around[0], target) if around else ""
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
         name, rest = "/".join(parts[:length]), parts[length:]
@@ -135,17 +131,11 @@ class ScriptPackages:
         around = [package for package in packages if package.contains(inside)]
         if around:
             return max(around, key=lambda package: len(package.folder))
-        roots = [
-            (top, globs)
-            for top, globs in self._workspaces
-            if not top or inside.startswith(top + "/")
-        ]
-        listed = [
-            package
-            for package in packages
-            if any(_lists(top, globs, package.folder) for top, globs in roots)
-        ]
-        eligible = listed if roots else [*packages]
+        roots: list[tuple[str, GlobList]] = []
+        for top, globs in self._workspaces:
+            if not top or inside.startswith(top + "/"):
+                roots.append((top, globs))
+        eligible = [package for package in packages if not roots or _is_listed(package, roots)]
         return eligible[0] if len(eligible) == 1 else None
 
     def _in_package(self, package: ScriptPackage, place: str) -> str:
@@ -166,7 +156,8 @@ class ScriptPackages:
             return exact or self._first(folder, (_BUILT_SUFFIX.sub("", path),))
         parts = _BUILT_SUFFIX.sub("", path[built.end() :]).split("/")
         inner = ["/".join(parts[skipped:]) for skipped in range(min(len(parts), _MOST_LAYERS))]
-        return self._first(folder, [*(f"src/{place}" for place in inner), *inner])
+        in_sources = [f"src/{place}" for place in inner]
+        return self._first(folder, [*in_sources, *inner])
 
     def _first(self, folder: str, places: Iterable[str]) -> str:
         for place in places:
@@ -194,16 +185,20 @@ def importable_name(hint: str) -> str:
 
 def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:
     """Yield the paths that a place in a package means: by its name, then by the longest pattern."""
-    yield from (path for key, path in package.targets if key == place)
-    patterns = sorted(
-        (target for target in package.targets if "*" in target[0]),
-        key=lambda target: -len(target[0]),
-    )
+    for key, path in package.targets:
+        if key == place:
+            yield path
+    patterns = [target for target in package.targets if "*" in target[0]]
+    patterns.sort(key=lambda target: -len(target[0]))
     for key, path in patterns:
         before, _, after = key.partition("*")
         middle = place[len(before) : len(place) - len(after)]
         if middle and place == before + middle + after:
             yield path.replace("*", middle)
+
+
+def _is_listed(package: ScriptPackage, roots: Iterable[tuple[str, GlobList]]) -> bool:
+    return any(_lists(top, globs, package.folder) for top, globs in roots)
 
 
 def _lists(top: str, globs: GlobList, folder: str) -> bool:
