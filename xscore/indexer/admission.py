@@ -134,7 +134,7 @@ class AdmissionRules:
         from xscore.store.redaction import is_secret_file, redact
 
         # Secrets come first: no setting readmits a file that is named for one.
-        if is_secret_file(path) or redact(path, known=literals).count:
+        if is_secret_file(path) or redact(path, literals=literals).count:
             return "secret"
         if self._include is not None and not self._include.verdict(path):
             return "not_included"

@@ -147,7 +147,7 @@ def _make_memory(
         created_at=job.now,
         updated_at=job.mtime_ns / 1e9,
         allow_pii=job.allow_pii,
-        known=literals,
+        literals=literals,
     )
 
 
