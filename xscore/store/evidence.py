@@ -14,6 +14,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
