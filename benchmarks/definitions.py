@@ -48,7 +48,7 @@ WITHOUT_BODIES = frozenset({"java", "csharp", "php", "cpp", "kotlin"})
 """Languages whose tags include signatures."""
 
 
-class Found(NamedTuple):
+class Definition(NamedTuple):
     """One definition: the last part of its name, without type parameters; lines from 1."""
 
     path: str
@@ -67,7 +67,7 @@ def plain_name(written: str) -> str:
     return re.split(r"::|[.:]", name)[-1].split(" ")[-1]
 
 
-def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[str, str]]]:
+def by_ctags(files: list[Path], language: str) -> tuple[list[Definition], set[tuple[str, str]]]:
     """Return what ctags finds of our kinds, and the path and name of everything that it finds."""
     name, kinds = CTAGS_NAMES[language]
     command = [
@@ -83,20 +83,20 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[s
         [*command, *map(str, files)], capture_output=True, text=True, check=True
     ).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
-    found = [
-        Found(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
+    definitions = [
+        Definition(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
         for tag in tags
         if tag.get("kind") in kinds.split()
         and plain_name(tag["name"])
         and not tag["name"].startswith(("__anon", "TEST", "TYPED_TEST"))
         and (tag["kind"] != "macro" or name in ("Rust", "Elixir") or tag.get("signature"))
     ]
-    return found, {(tag["path"], plain_name(tag["name"])) for tag in tags}
+    return definitions, {(tag["path"], plain_name(tag["name"])) for tag in tags}
 
 
-def by_queries(files: list[Path]) -> list[Found]:
+def by_queries(files: list[Path]) -> list[Definition]:
     """Return what our queries find, but for titles of tests and blocks named by their header."""
-    found: list[Found] = []
+    definitions: list[Definition] = []
     for path in files:
         source = source_file(str(path), path.read_text("utf-8", "replace"), window_lines=50)
         try:
@@ -110,11 +110,13 @@ def by_queries(files: list[Path]) -> list[Found]:
             if kind in {"test", "suite"} and source.language.name != "rust":
                 name = TITLED
             is_whole = kind in {"function", "method", "test", "suite"}
-            found.append(Found(str(path), name, entity.start + 1, entity.end + 1, is_whole))
-    return found
+            definitions.append(
+                Definition(str(path), name, entity.start + 1, entity.end + 1, is_whole)
+            )
+    return definitions
 
 
-def is_signature(tag: Found, language: str) -> bool:
+def is_signature(tag: Definition, language: str) -> bool:
     """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its
     line."""
     rows = Path(tag.path).read_text("utf-8", "replace").splitlines()[tag.start - 1 : tag.start + 20]
@@ -140,12 +142,12 @@ def main() -> None:
     ]
     theirs, tagged = by_ctags(files, name)
     ours = by_queries(files)
-    lines: dict[tuple[str, str], list[Found]] = defaultdict(list)
-    wholes: dict[str, list[Found]] = defaultdict(list)
-    for one in ours:
-        lines[one.path, one.name].append(one)
-        if one.is_whole:
-            wholes[one.path].append(one)
+    lines: dict[tuple[str, str], list[Definition]] = defaultdict(list)
+    wholes: dict[str, list[Definition]] = defaultdict(list)
+    for definition in ours:
+        lines[definition.path, definition.name].append(definition)
+        if definition.is_whole:
+            wholes[definition.path].append(definition)
     absent = [
         tag
         for tag in theirs
@@ -158,19 +160,22 @@ def main() -> None:
         if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)
     }
     missed = [tag for tag in absent if tag not in inside and tag not in signatures]
-    named = [one for one in ours if one.name != TITLED]
-    extra = [one for one in named if (one.path, one.name) not in tagged]
-    asked = len(theirs) - len(inside) - len(signatures)
+    named = [definition for definition in ours if definition.name != TITLED]
+    extra = [definition for definition in named if (definition.path, definition.name) not in tagged]
+    expected = len(theirs) - len(inside) - len(signatures)
     print(
         f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a"
         f" test, {len(signatures)} signatures; recall of the others"
-        f" {1 - len(missed) / max(1, asked):.3f} (of all"
+        f" {1 - len(missed) / max(1, expected):.3f} (of all"
         f" {1 - len(absent) / max(1, len(theirs)):.3f}), precision"
         f" {1 - len(extra) / max(1, len(named)):.3f}"
     )
-    for label, some in (("missed", missed), ("only ours", extra)):
-        for one in sorted(some, key=lambda one: one.start - one.end)[: options.show]:
-            print(f"  {label}: {one.path}:{one.start}-{one.end} {one.name}")
+    for label, definitions in (("missed", missed), ("only ours", extra)):
+        for definition in sorted(
+            definitions, key=lambda definition: definition.start - definition.end
+        )[: options.show]:
+            lines_of_it = f"{definition.start}-{definition.end}"
+            print(f"  {label}: {definition.path}:{lines_of_it} {definition.name}")
 
 
 if __name__ == "__main__":

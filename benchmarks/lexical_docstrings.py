@@ -74,7 +74,7 @@ def main() -> int:
     return 0 if recall >= RECALL and mrr >= MRR else 1
 
 
-class Found(Struct, frozen=True):
+class QuestionFigures(Struct, frozen=True):
     """One question's figures, by raw scores: boosts and selection stay outside."""
 
     recall: float
@@ -93,13 +93,13 @@ async def asked(
     *,
     threshold: float,
     k: int = 15,
-) -> Found:
+) -> QuestionFigures:
     """Judge the whole pool against a question and compare with its gold."""
     by_content = {candidate.content_hash: candidate for candidate in candidates}
     judged = [
-        one
-        async for one in judge.judge(Turn(task=case.query), candidates)
-        if isinstance(one, Judgment)
+        result
+        async for result in judge.judge(Turn(task=case.query), candidates)
+        if isinstance(result, Judgment)
     ]
     judged.sort(key=lambda judgment: -judgment.score)
     hits = metrics.match_gold(
@@ -107,7 +107,7 @@ async def asked(
     )
     kept = sum(judgment.score >= threshold for judgment in judged[:k])
     figures = metrics.ranking_metrics(hits, len(case.gold), k=k)
-    return Found(
+    return QuestionFigures(
         recall=figures.recall,
         reciprocal_rank=figures.reciprocal_rank,
         ndcg=figures.ndcg,
@@ -117,7 +117,7 @@ async def asked(
     )
 
 
-def show(name: str, rows: Sequence[Found]) -> tuple[float, float]:
+def show(name: str, rows: Sequence[QuestionFigures]) -> tuple[float, float]:
     """Print the means over these questions; return recall and MRR."""
     recall, mrr = fmean(row.recall for row in rows), fmean(row.reciprocal_rank for row in rows)
     kept = sum(row.kept for row in rows)
@@ -144,11 +144,11 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
             if "/tests/" in path:
                 continue
             source = file.read_text("utf-8")
-            stripped, found = without_docstrings(source)
+            stripped, documented = without_docstrings(source)
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             if not (target / path).exists():
                 (target / path).write_text(stripped, "utf-8")
-            for place in found:
+            for place in documented:
                 case = QrelCase(
                     f"{path}::{place.name}", place.question, (EntityRef(path, place.name),)
                 )

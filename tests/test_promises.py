@@ -42,14 +42,16 @@ def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
     held = {
         module for rule in rules if rule["type"] == "forbidden" for module in rule["source_modules"]
     }
-    said = {
+    pure_modules = {
         module_of(path)
         for path, text in SOURCES.items()
         if PURE.search(ast.get_docstring(ast.parse(text)) or "")
     }
-    assert len(said) > 10
+    assert len(pure_modules) > 10
     loose = {
-        module for module in said if not any(f"{module}.".startswith(f"{room}.") for room in held)
+        module
+        for module in pure_modules
+        if not any(f"{module}.".startswith(f"{room}.") for room in held)
     }
     assert loose == set()
 
@@ -93,14 +95,14 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
     """Catch-all handlers exist only at the command line and around others' code: plugins, grammars,
     iterators, Ray."""
-    found = Counter(
+    handlers = Counter(
         module_of(path)
         for path, text in SOURCES.items()
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ExceptHandler) and _catches_all(node)
         if not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
     )
-    assert found == {
+    assert handlers == {
         "xscore.cli.start": 1,
         "xscore.extension": 1,
         "xscore.extensions.agents.hook_run": 1,

@@ -86,12 +86,12 @@ def test_the_users_store_is_never_opened(
     """P07: with the flag, or a repository's setting, an invalid user.db is no error and is not even
     read."""
     (tmp_path / "a.py").write_text("x = 1\n")
-    given = (*command.split(), *ARGUMENTS.get(command, ()))
+    arguments = (*command.split(), *ARGUMENTS.get(command, ()))
     OPENED.clear()
-    shut = xscore(*given, "--no-user-learning", cwd=tmp_path)
+    shut = xscore(*arguments, "--no-user-learning", cwd=tmp_path)
     assert shut.returncode in (0, 1, 2), shut.stderr
     (tmp_path / ".xscore.toml").write_text("[memory]\nuser_learning = false\n")
-    assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
+    assert xscore(*arguments, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
     assert sorted(
         place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,23 +156,23 @@ class World:
 
 def seen(folder: Path, dialect: str) -> dict[str, Any]:
     """Run every command once, in order; return all that must not change."""
-    world, found = World(folder, dialect), dict[str, Any]()
+    world, by_name = World(folder, dialect), dict[str, Any]()
     for name, arguments in COMMANDS.items():
         before = len(world.host.requests)
         code, out = world.run(*arguments)
         sent = [body | {"path": path} for path, body in world.host.requests[before:]]
         value: object = fixed(json.loads(out)) if out.startswith("{") else words(out)
-        found[name] = {
+        by_name[name] = {
             "exit": code,
             "out": value,
             "sent": sorted((request(b) for b in sent), key=json.dumps),
         }
     world.host.fault = 401
     code, _ = world.run("ask", "What does a refused key do?", "--json", "-y")
-    found["refused key"] = {"exit": code}
+    by_name["refused key"] = {"exit": code}
     world.host.shutdown()
     world.host.server_close()
-    return found
+    return by_name
 
 
 def request(body: dict[str, Any]) -> Any:
@@ -214,6 +213,8 @@ def words(text: str) -> str:
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
 
 
+# The commands of a dialect take ten seconds; pytest may set up its fixture for each test.
+_SEEN: dict[str, Any] = {}
 # One worker runs the tests of a dialect, so that its commands run once.
 DIALECTS = [
     pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}"))
@@ -224,24 +225,26 @@ DIALECTS = [
 @pytest.fixture(scope="module", params=DIALECTS)
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Any, Any]]:
+) -> tuple[Any, Any]:
     """The current results and the expected ones."""
     dialect = str(request.param)
-    yield seen(tmp_path_factory.mktemp(dialect), dialect), json.loads(EXPECTED.read_text())[dialect]
+    if dialect not in _SEEN:
+        _SEEN[dialect] = seen(tmp_path_factory.mktemp(dialect), dialect)
+    return _SEEN[dialect], json.loads(EXPECTED.read_text())[dialect]
 
 
 def test_what_is_sent_to_a_model_has_not_moved(both: tuple[Any, Any]) -> None:
     """Each request is identical byte for byte, in both dialects."""
     now, then = both
-    for name, one in then.items():
-        assert now[name].get("sent") == one.get("sent"), name
+    for name, recorded in then.items():
+        assert now[name].get("sent") == recorded.get("sent"), name
 
 
 def test_exit_codes_have_not_moved(both: tuple[Any, Any]) -> None:
     """Each command exits with its expected code."""
     now, then = both
-    assert {name: one["exit"] for name, one in now.items()} == {
-        name: one["exit"] for name, one in then.items()
+    assert {name: recorded["exit"] for name, recorded in now.items()} == {
+        name: recorded["exit"] for name, recorded in then.items()
     }
 
 
@@ -249,8 +252,8 @@ def test_what_is_printed_as_json_has_not_moved(both: tuple[Any, Any]) -> None:
     """Every field keeps its type and, if it does not vary by run, its value; fields may be
     added."""
     now, then = both
-    for name, one in then.items():
-        assert "out" not in one or covers(now[name]["out"], one["out"]) == [], name
+    for name, recorded in then.items():
+        assert "out" not in recorded or covers(now[name]["out"], recorded["out"]) == [], name
 
 
 def covers(now: Any, then: Any, place: str = "") -> list[str]:
@@ -264,8 +267,8 @@ def covers(now: Any, then: Any, place: str = "") -> list[str]:
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [
             fault
-            for one, two in zip(now, then, strict=True)
-            for fault in covers(one, two, place + "[]")
+            for item, recorded_item in zip(now, then, strict=True)
+            for fault in covers(item, recorded_item, place + "[]")
         ]
     return [] if now == then else [f"{place}: {then!r} is {now!r}"]
 

@@ -90,15 +90,14 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
 def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
     """Estimated from hosts equally far away, local or remote; with none, a local model is assumed
     to be slower."""
-    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S
     add_call(reader, "near", "t", DAY, duration_s=9.0, host="127.0.0.1:8080")
     assert typical_latency_s(reader, host="localhost:1", model="new") == 9.0
-    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S
     add_call(reader, "far", "t", DAY, duration_s=1.5, host="x")
     assert typical_latency_s(reader, host="h", model="new") == 1.5
     assert (
-        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE)
-        > ASSUMED_LATENCY_S[Stage.PROBE]
+        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE) > ASSUMED_LATENCY_S
     )
 
 
@@ -106,7 +105,7 @@ def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
 def test_a_duration_that_makes_no_sense_is_passed_over(reader: Connection, value: object) -> None:
     """One damaged ledger row neither breaks an estimate nor makes it infinite."""
     add_call(reader, "odd", "t", DAY + 1, duration_s=value)
-    assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S
     add_call(reader, "sound", "t", DAY, duration_s=2.5)
     assert typical_latency_s(reader, host="h", model="small") == 2.5
 
@@ -139,8 +138,8 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
 
 async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
     """Reply length is the text beyond the braces, divided by the memories judged."""
-    found = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
-    assert found == pytest.approx(9.0)
+    tokens = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
+    assert tokens == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +228,9 @@ def add_judged_turn(
 ) -> None:
     """Add a turn with this many judging calls."""
     add_turn(reader, f"t_{number}", at)
-    for each in range(calls):
+    for index in range(calls):
         row = {"provider": "anthropic", "host": "h", "model": "m"} | changes
-        add_call(reader, f"c_{number}_{each}", f"t_{number}", at, **row)
+        add_call(reader, f"c_{number}_{index}", f"t_{number}", at, **row)
 
 
 def gaps(reader: Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:

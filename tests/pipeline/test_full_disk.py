@@ -16,6 +16,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.errors import StoreError
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 
 FRAME = 4_096 + 24
@@ -90,17 +91,17 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
             assert error.exit_code == 6 and error.hint
             ended = "judging" if server.counts.judgments else "before"
             if error.receipt is not None:
-                assert error.receipt.judge_usage.attempts > 0
+                assert error.receipt.spent(Stage.JUDGE).attempts > 0
                 ended = "judging, as the error's receipt says"
         else:
             ended = "whole"
     sent = sum(server.counts.judgments.values())
-    again = await ask(root, settings)
-    assert again.exit_code == 0 and again.coverage.unjudged == 0
+    repeated = await ask(root, settings)
+    assert repeated.exit_code == 0 and repeated.coverage.unjudged == 0
     paid = sum(server.counts.judgments.values())
     # What was in flight when the disk was full.
-    assert paid - again.coverage.candidates <= CONCURRENCY
-    assert again.coverage.cached >= sent - CONCURRENCY
+    assert paid - repeated.coverage.candidates <= CONCURRENCY
+    assert repeated.coverage.cached >= sent - CONCURRENCY
     return ended
 
 
@@ -165,6 +166,6 @@ async def test_a_real_disk_that_is_full_loses_no_call(
         await ask(root, settings)
     sent = sum(server.counts.judgments.values())
     filler.unlink()
-    again = await ask(root, settings)
-    assert again.coverage.cached >= sent
-    assert sent == (again.coverage.candidates if free_bytes == 2_000_000 else 0)
+    repeated = await ask(root, settings)
+    assert repeated.coverage.cached >= sent
+    assert sent == (repeated.coverage.candidates if free_bytes == 2_000_000 else 0)

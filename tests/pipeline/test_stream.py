@@ -11,7 +11,7 @@ import pytest
 
 import xscore
 from tests.conftest import store_file
-from tests.observers import Hears
+from tests.observers import StageWaiter
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -32,7 +32,10 @@ def stored(shop: Path, query: str) -> Any:
 def settled(events: list[TurnEvent]) -> set[str]:
     """Return all ids that a stream reported as settled."""
     return {
-        one.candidate.id for event in events if isinstance(event, Progress) for one in event.settled
+        outcome.candidate.id
+        for event in events
+        if isinstance(event, Progress)
+        for outcome in event.settled
     }
 
 
@@ -44,7 +47,7 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
     server.score = table({"shop/prices.py::discount": 90})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         events = [event async for event in pipeline.stream(TASK)]
-        again = [event async for event in pipeline.stream(TASK)]
+        repeated = [event async for event in pipeline.stream(TASK)]
     receipt = events[-1]
     assert isinstance(receipt, Answer) and receipt.answer == server.answer
     assert [event.name for event in events if isinstance(event, StageBegan)] == [
@@ -59,13 +62,16 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
     ]
     assert len(settled(events)) == receipt.coverage.judged == receipt.coverage.candidates
     (kept,) = (event for event in events if isinstance(event, Kept))
-    assert [one.candidate.id for one in kept.ranked] == [one.id for one in receipt.selected]
+    assert [memory.candidate.id for memory in kept.ranked] == [
+        memory.id for memory in receipt.selected
+    ]
     assert (
         "".join(event.text for event in events if isinstance(event, AnswerText)) == receipt.answer
     )
-    assert not settled(again)
+    assert not settled(repeated)
     assert (
-        isinstance(again[-1], Answer) and again[-1].coverage.cached == receipt.coverage.candidates
+        isinstance(repeated[-1], Answer)
+        and repeated[-1].coverage.cached == receipt.coverage.candidates
     )
 
 
@@ -74,7 +80,7 @@ async def test_a_slow_reader_misses_nothing(shop: Path, server: OpenAIServer) ->
     judgment."""
     chosen = settings_for(server, pack_size=1, concurrency=1)
     async with (
-        Pipeline.open(shop, chosen, observer=(answering := Hears("primary"))) as pipeline,
+        Pipeline.open(shop, chosen, observer=(answering := StageWaiter("primary"))) as pipeline,
         aclosing(pipeline.stream(TASK, answer_anyway=True)) as stream,
     ):
         events = [await anext(stream)]
@@ -115,7 +121,7 @@ async def test_a_cancelled_reader_still_gets_the_receipt(shop: Path, server: Ope
     """Like `ask`, a stream catches a cancellation and ends with what it has."""
     server.latency_s = 0.05
 
-    judging = Hears("judge")
+    judging = StageWaiter("judge")
 
     async def read() -> list[TurnEvent]:
         chosen = settings_for(server, pack_size=1, concurrency=1)

@@ -31,7 +31,7 @@ PAGE = 4096
 Scores = dict[str, float]
 
 
-class Judged(Struct):
+class JudgedTree(Struct):
     """A tree whose store holds the judgments of three tasks, and their true values."""
 
     root: Path
@@ -62,8 +62,8 @@ class Judged(Struct):
         lines = self.root.parent / "scores.jsonl"
         async with Pipeline.open(self.root, self.settings) as pipeline:
             answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=lines)
-        found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-        return answer.coverage, {line["id"]: line["raw_score"] for line in found}
+        all_scores = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+        return answer.coverage, {line["id"]: line["raw_score"] for line in all_scores}
 
     async def tries(self) -> bool:
         """Open the store and ask each task; only the truth may come back.
@@ -84,7 +84,9 @@ class Judged(Struct):
     def compare(self, task: str, scores: Scores) -> None:
         """Assert that no memory has another score than its true one."""
         wrong = {
-            one: score for one, score in scores.items() if self.truth[task].get(one, score) != score
+            memory_id: score
+            for memory_id, score in scores.items()
+            if self.truth[task].get(memory_id, score) != score
         }
         assert wrong == {}
 
@@ -94,23 +96,23 @@ class Judged(Struct):
 
 
 @pytest.fixture
-async def judged(click_tree: Path, tmp_path: Path) -> Judged:
+async def judged(click_tree: Path, tmp_path: Path) -> JudgedTree:
     """About two thousand judgments, all in one file."""
     script = tmp_path / "script.json"
     rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
     script.write_text(json.dumps({"default": 0.05, "rules": rules}))
     settings = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
-    made = Judged(click_tree, settings, b"", {})
+    judged_tree = JudgedTree(click_tree, settings, b"", {})
     for task in TASKS:
-        _, made.truth[task] = await made.ask(task)
-    made.sound = made.file.read_bytes()
-    made.trust = (user_data_dir(None) / "trust.json").read_bytes()
-    assert not made.file.with_name("memory.db-wal").exists()
-    return made
+        _, judged_tree.truth[task] = await judged_tree.ask(task)
+    judged_tree.sound = judged_tree.file.read_bytes()
+    judged_tree.trust = (user_data_dir(None) / "trust.json").read_bytes()
+    assert not judged_tree.file.with_name("memory.db-wal").exists()
+    return judged_tree
 
 
 @pytest.mark.timeout(300)
-async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
+async def test_random_bytes_never_make_a_wrong_score(judged: JudgedTree) -> None:
     """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only
     for the rest."""
     refused = salvages = 0
@@ -132,7 +134,7 @@ async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
+async def test_a_user_gets_through_a_damaged_store(judged: JudgedTree) -> None:
     """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is
     paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
@@ -153,15 +155,15 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
         re.search("judgments of [23] tasks", rebuilt.stdout)
         and "places could not be read" in rebuilt.stdout
     )
-    again = run(*ask, cwd=judged.root)
-    assert again.returncode == 0, again.stderr
-    coverage = json.loads(again.stdout)["coverage"]
+    repeated = run(*ask, cwd=judged.root)
+    assert repeated.returncode == 0, repeated.stderr
+    coverage = json.loads(repeated.stdout)["coverage"]
     assert coverage["judged"] > 0 == coverage["unjudged"]
     assert coverage["cached"] + coverage["judged"] == coverage["candidates"]
     assert coverage["cached"] > 0 or "judgments of 2 tasks" in rebuilt.stdout
 
 
-def tear(judged: Judged, needle: bytes, skip: int, *, rank: int) -> None:
+def tear(judged: JudgedTree, needle: bytes, skip: int, *, rank: int) -> None:
     """Overwrite one of the pages that name packs most often."""
     pages = [judged.sound[at : at + 4096] for at in range(0, len(judged.sound), 4096)]
     best: Callable[[int], int] = lambda page: pages[page].count(needle)  # noqa: E731  a key for max

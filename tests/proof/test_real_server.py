@@ -35,7 +35,7 @@ from xscore.platform.errors import PromptTooLong
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, judging_request
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.openai import connect
-from xscore.records.calls import Capability, Completion, ReplyForm, Request
+from xscore.records.calls import Capability, Completion, ReplyForm, Request, Stage
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -98,8 +98,8 @@ def serving(place: Path) -> Iterator[str]:
     command = [sys.executable, "-c", SERVE, str(model_file()), str(CONTEXT_TOKENS)]
     log = place / "server.log"
     with (
-        log.open("w") as said,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        log.open("w") as server_log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=server_log, text=True) as process,
     ):
         try:
             assert process.stdout is not None
@@ -129,12 +129,12 @@ def wait_until_healthy(address: str) -> None:
 def prompt(text: str) -> Request:
     """A judging prompt of three memories with this text."""
     entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
-    made = judging_request(
+    request = judging_request(
         entries,
         turn_block(TASK),
         PromptOptions(JudgeModel(name="smollm2", temperature=0.0, timeout_s=PATIENCE_S), 96),
     )
-    return replace(made, reply_ids=IDS)
+    return replace(request, reply_ids=IDS)
 
 
 async def play(root: Path, place: Path) -> History:
@@ -151,7 +151,7 @@ async def play(root: Path, place: Path) -> History:
         async with Pipeline.open(root, settings, observer=listener) as pipeline:
             first = await pipeline.ask(TASK, answer_anyway=True)
             pieces = tuple(piece.text for piece in listener.of(AnswerText))
-            other = await pipeline.ask(OTHER_TASK, answer=False)
+            second_task = await pipeline.ask(OTHER_TASK, answer=False)
             judge = pipeline.parts.judge
             assert isinstance(judge, ModelJudgeFactory)
             capability = known_capability(
@@ -168,7 +168,7 @@ async def play(root: Path, place: Path) -> History:
         capability=capability,
         first=first,
         pieces=pieces,
-        other=other,
+        other=second_task,
         reply=reply,
         refusal=refusal.value,
         repeat=repeat,
@@ -212,15 +212,15 @@ def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> 
 def test_the_server_is_probed_once_and_known(history: History) -> None:
     """One call with our own text finds a strict schema, usage and cached tokens, and the loaded
     context."""
-    assert history.first.probe_usage is not None
-    assert history.first.probe_usage.calls == history.first.probe_usage.attempts == 1
-    assert history.other.probe_usage is None or history.other.probe_usage.calls == 0
-    found = history.capability
-    assert found is not None
-    assert (found.reply_form, found.without) == (ReplyForm.JSON_SCHEMA, ())
-    assert (found.reports_usage, found.reports_cached_tokens) == (True, True)
-    assert found.context_tokens == CONTEXT_TOKENS
-    assert found.reasoning_tokens == 0
+    assert Stage.PROBE in history.first.usage
+    assert history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
+    assert history.other.spent(Stage.PROBE).calls == 0
+    capability = history.capability
+    assert capability is not None
+    assert (capability.reply_form, capability.without) == (ReplyForm.JSON_SCHEMA, ())
+    assert (capability.reports_usage, capability.reports_cached_tokens) == (True, True)
+    assert capability.context_tokens == CONTEXT_TOKENS
+    assert capability.reasoning_tokens == 0
 
 
 def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> None:
@@ -238,12 +238,12 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
     """A real server's prefix cache serves rubric and pack to another task: all but the turn at the
     end."""
-    usage = history.other.judge_usage
+    usage = history.other.spent(Stage.JUDGE)
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
     assert (
-        history.first.judge_usage.usage.cached_input_tokens
-        < 0.5 * history.first.judge_usage.usage.input_tokens
+        history.first.spent(Stage.JUDGE).usage.cached_input_tokens
+        < 0.5 * history.first.spent(Stage.JUDGE).usage.input_tokens
     )
 
 
@@ -251,19 +251,19 @@ def test_the_answer_streams(history: History) -> None:
     """The answer arrives in pieces, matches the receipt, and its usage comes with the stream."""
     assert len(history.pieces) > 1
     assert "".join(history.pieces) == history.first.answer
-    assert history.first.primary_usage is not None
-    assert history.first.primary_usage.calls == 1
-    assert 0 < history.first.primary_usage.usage.output_tokens <= 24
+    assert Stage.PRIMARY in history.first.usage
+    assert history.first.spent(Stage.PRIMARY).calls == 1
+    assert 0 < history.first.spent(Stage.PRIMARY).usage.output_tokens <= 24
 
 
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
     """X28: the repeat ran after the server was stopped; no call is made, and the scores are the
     same."""
-    repeat, other = history.repeat, history.other
+    repeat, second_task = history.repeat, history.other
     assert repeat.exit_code == 0
-    assert repeat.judge_usage.attempts == 0
-    assert repeat.coverage.cached == repeat.coverage.candidates == other.coverage.judged
-    assert shown(repeat) == shown(other)
+    assert repeat.spent(Stage.JUDGE).attempts == 0
+    assert repeat.coverage.cached == repeat.coverage.candidates == second_task.coverage.judged
+    assert shown(repeat) == shown(second_task)
 
 
 def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.providers.conftest import Connected, MakeRequest
-from tests.providers.time_lapse import now, run
+from tests.providers.virtual_time import now, run
 from tests.servers import OpenAIServer
 from xscore.providers.limits import Limited
 from xscore.providers.provider import OnText
@@ -168,15 +168,15 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
     """Return how long N calls take."""
 
     async def story() -> float:
-        one, started = limited(), now()
-        await asyncio.gather(*(one.complete(request) for _ in range(count)))
+        provider, started = limited(), now()
+        await asyncio.gather(*(provider.complete(request) for _ in range(count)))
         return (now() - started) / 60
 
     return run(story())
 
 
 @pytest.mark.parametrize(
-    ("own", "stated", "in_force"),
+    ("set_here", "stated", "in_force"),
     [
         (None, None, None),
         (10_000, None, 10_000),
@@ -186,11 +186,11 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
     ],
 )
 def test_the_lower_limit_is_in_force(
-    own: int | None, stated: int | None, in_force: int | None
+    set_here: int | None, stated: int | None, in_force: int | None
 ) -> None:
     """The user's setting or the host's statement, whichever is lower; none if neither states
     one."""
-    rates = LocalRates(rpm=own, tpm=own)
+    rates = LocalRates(rpm=set_here, tpm=set_here)
     rates.learn(RateLimits(stated, stated, stated, stated))
     assert rates.in_force == RateLimits(in_force, in_force, stated, stated)
     assert rates.stated == RateLimits(stated, stated, stated, stated)
@@ -246,14 +246,14 @@ def test_a_large_call_is_not_passed_by_small_ones(judging: MakeRequest) -> None:
     """Calls are sent in order of arrival, whatever they reserve."""
     sent: list[int] = []
 
-    class Noting(Host):
+    class RecordingHost(Host):
         async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
             sent.append(request.candidates)
             return await super().complete(request, on_text)
 
     async def story() -> None:
         limited = Limited(
-            Noting(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4
+            RecordingHost(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4
         )
         sizes = [100, 100, 5_000, 100, 100, 100]
         requests = [

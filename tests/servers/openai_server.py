@@ -136,11 +136,11 @@ class OpenAIServer(LoopbackServer):
             "model": reply["model"],
         }
         choice = reply["choices"][0]
-        said, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
+        text, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
         deltas = (
             [{"refusal": refusal}]
             if refusal
-            else [{"content": piece} for piece in pieces(said, fault)]
+            else [{"content": piece} for piece in pieces(text, fault)]
         )
         for delta in deltas:
             yield _chunk(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.store.encrypted_stores import HEADER, files_containing
 from tests.store.older_stores import Rows, common_columns, kept_rows, write_older_store
-from tests.store.sealed import HEADER, says
 from xscore.extensions.privacy import encryption
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.database import Migration, Schema
@@ -111,14 +111,17 @@ def _kill_at(path: Path, number: int) -> None:
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is as it was, its copy is gone, and its own xscore still opens it."""
 
+    last = STEPS[SCHEMA.version]
+
     def fail(connection: sqlite3.Connection) -> None:
-        STEPS[2].run(connection)
+        last.run(connection)
         raise StoreError("no room")
 
     write_older_store(path, 1)
     before = rows_of(path)
     with monkeypatch.context() as patch:
-        patch.setattr("xscore.store.migrations.steps.STEPS", {2: Step(fail, STEPS[2].kept_rows)})
+        steps = {**STEPS, SCHEMA.version: Step(fail, last.kept_rows)}
+        patch.setattr("xscore.store.migrations.steps.STEPS", steps)
         with pytest.raises(StoreError, match="no room"):
             connect_store(path)
     assert rows_of(path) == before
@@ -214,7 +217,7 @@ def test_an_encrypted_store_and_its_copy_stay_encrypted(
         assert database.migration_of(connection) is not None
         count = connection.execute("SELECT count(*) FROM judgment").fetchone()
     copy = tmp_path / "aside-1" / name
-    assert says(tmp_path, "heron") == []
+    assert files_containing(tmp_path, "heron") == []
     assert not copy.read_bytes().startswith(HEADER)
     assert sqlite_drivers.read_note(copy) == sqlite_drivers.read_note(path)
     with closing(database.open_unchecked(copy, keys)) as older:

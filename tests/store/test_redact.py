@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
-from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
+from tests.store.generated_secrets import ASSIGNMENTS, SecretGenerator, provider_keys
 from xscore.store.redaction import find_literals, is_secret_file, redact
 
 SEEDS = range(20)
@@ -14,13 +14,13 @@ SEEDS = range(20)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_provider_key_is_found(seed: int) -> None:
     """Keys in a recognisable form are found bare, quoted and in the middle of a line (P01)."""
-    for name, key in provider_keys(Forge(seed)).items():
+    for name, key in provider_keys(SecretGenerator(seed)).items():
         secret = key.partition("=")[2] if name == "azure_key" else key
         for line in (key, f'x = "{key}"', f"see {key}, please", f"a\n  f({key!r})\nb"):
-            found = redact(line)
-            assert secret not in found.text, (name, line, found.text)
-            assert found.types == (name.partition(" ")[0],), (name, line, found.text)
-            assert found.text.count("\n") == line.count("\n")
+            redacted = redact(line)
+            assert secret not in redacted.text, (name, line, redacted.text)
+            assert redacted.types == (name.partition(" ")[0],), (name, line, redacted.text)
+            assert redacted.text.count("\n") == line.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_every_provider_key_is_found(seed: int) -> None:
 def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
     """Source text writes a line break as two characters; the second is no part of the key behind
     it."""
-    for name, key in provider_keys(Forge(3)).items():
+    for name, key in provider_keys(SecretGenerator(3)).items():
         if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
-            found = redact(f'x = "{before}{key}"').text
-            assert found.endswith('>"') and key[-12:] not in found, (name, found)
+            redacted = redact(f'x = "{before}{key}"').text
+            assert redacted.endswith('>"') and key[-12:] not in redacted, (name, redacted)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
     """The dashes of `-----END … KEY-----` are no part of a key before or behind them."""
-    forge = Forge(seed)
+    forge = SecretGenerator(seed)
     block, _ = forge.pem("RSA PRIVATE KEY")
     for name, key in provider_keys(forge).items():
         if key not in redact(f" {key} ").text:
@@ -70,12 +70,16 @@ def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
 def test_values_of_secret_names_are_found(form: str) -> None:
     """A literal beside a secret-like name is redacted, in every notation (P01)."""
     for seed in SEEDS:
-        secret = Forge(seed).text(20) if "Authorization" in form else Forge(seed).password()
+        secret = (
+            SecretGenerator(seed).text(20)
+            if "Authorization" in form
+            else SecretGenerator(seed).password()
+        )
         line = form.format(secret)
-        found = redact(f"before()\n{line}\nafter()")
-        assert secret not in found.text, (line, found.text)
-        assert found.count == 1, (line, found.text)
-        assert found.text.startswith("before()\n") and found.text.endswith("\nafter()")
+        redacted = redact(f"before()\n{line}\nafter()")
+        assert secret not in redacted.text, (line, redacted.text)
+        assert redacted.count == 1, (line, redacted.text)
+        assert redacted.text.startswith("before()\n") and redacted.text.endswith("\nafter()")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_values_of_secret_names_are_found(form: str) -> None:
 def test_pem_blocks_lose_their_bodies(kind: str) -> None:
     """Whole, indented, escaped into one line, or cut by a window: the body is redacted, the lines
     stay."""
-    block, body = Forge(1).pem(kind)
+    block, body = SecretGenerator(1).pem(kind)
     lines = block.split("\n")
     forms = {
         "whole": f"x = 1\n{block}\ny = 2",
@@ -99,12 +103,12 @@ def test_pem_blocks_lose_their_bodies(kind: str) -> None:
         "lower case": "\n".join([lines[0].lower(), *lines[1:-1], lines[-1].lower()]),
     }
     for name, text in forms.items():
-        found = redact(text)
-        assert not [line for line in body if line in found.text], (name, found.text)
-        assert found.text.count("\n") == text.count("\n"), name
-        assert found.count == 1, (name, found.text)
-        for own in ("x = 1", "y = 2", "next: 1", "z = 3", "after = 1"):
-            assert (own in found.text) == (own in text), (name, own)
+        redacted = redact(text)
+        assert not [line for line in body if line in redacted.text], (name, redacted.text)
+        assert redacted.text.count("\n") == text.count("\n"), name
+        assert redacted.count == 1, (name, redacted.text)
+        for plain_line in ("x = 1", "y = 2", "next: 1", "z = 3", "after = 1"):
+            assert (plain_line in redacted.text) == (plain_line in text), (name, plain_line)
 
 
 INNOCENT = [
@@ -231,8 +235,8 @@ SAID = [
 @pytest.mark.parametrize("secret", SAID)
 def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
     """P01: a password stated in a memory, a task or a settings file is redacted."""
-    found = redact(form.format(secret), prose=True)
-    assert secret not in found.text and found.count == 1, found.text
+    redacted = redact(form.format(secret), prose=True)
+    assert secret not in redacted.text and redacted.count == 1, redacted.text
 
 
 @pytest.mark.parametrize(
@@ -310,7 +314,7 @@ def test_sentences_about_passwords_are_left_alone(text: str) -> None:
     assert redact(text, prose=True).text == text
 
 
-forged = st.integers(0, 10_000).map(Forge)
+forged = st.integers(0, 10_000).map(SecretGenerator)
 fragment = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
@@ -344,8 +348,8 @@ fragment = st.one_of(
 @given(texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans())
 def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
     """The literals of a whole file apply to its parts: exactly the same is redacted."""
-    known = find_literals(texts, prose=prose)
-    assert [redact(text, prose=prose, literals=known) for text in texts] == [
+    literals = find_literals(texts, prose=prose)
+    assert [redact(text, prose=prose, literals=literals) for text in texts] == [
         redact(text, prose=prose) for text in texts
     ]
 

@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cost_reports.records import CostReport, ScoreHistogram, Timing, TurnLine
-from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable
+from xscore.cost_reports.report_lines import ReportTable
+from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN
 from xscore.platform.clock import DAY_S
 from xscore.platform.figures import (
     DASH,
@@ -27,6 +28,8 @@ from xscore.platform.figures import (
     format_time,
 )
 from xscore.platform.text import counted, ellipsize
+from xscore.records.calls import Stage
+from xscore.records.receipt import Latency
 
 MAX_BUCKETS = 50
 MODELS = 5
@@ -34,18 +37,8 @@ MODELS = 5
 FASTEST_S = 0.001
 """Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
-STAGES = (
-    "index",
-    "pool",
-    "cache",
-    "judge",
-    "select",
-    "primary",
-    "total",
-    "probe",
-    "embed",
-    "reason",
-)
+STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
+"""In the order of the plot: the parts of a turn, then kinds of calls that are no part of one."""
 ZERO = Decimal(0)
 
 

@@ -1,76 +1,84 @@
 """What `build` puts together for a turn: one opened repository with its settings, its judge and its
 answerer.
 
-It also holds the options, deadline and stopwatch of a turn, and the record passed to a listener
-when a turn has ended.
+It also holds the options of a turn, and the record passed to a listener when a turn has ended.
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractAsyncContextManager, contextmanager
-from decimal import Decimal
-from math import inf
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extension import implementations
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.paths import RepositoryRoot
+from xscore.records.calls import Answerer
 from xscore.records.events import Observer
 from xscore.records.memory import IndexReport
-from xscore.records.receipt import Answer, Latency, TurnFigures
+from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
-from xscore.settings import Settings
+from xscore.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
-    from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_stages import Ranking
     from xscore.store.store import Store
 
 
-class Answerer(Struct, frozen=True):
-    """The model that answers."""
+def _open_turn_resources(
+    parts: "JudgingParts", turn_id: str
+) -> "AbstractAsyncContextManager[TurnResources]":
+    from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
-    provider: str
-    model: str
-    host: str
+    return open_resources(parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note)
 
 
-class PipelineParts(Struct, frozen=True, kw_only=True):
-    """One opened repository with its settings, its judge and its answerer."""
+class JudgingParts(Struct, frozen=True, kw_only=True):
+    """What judging takes, of a turn or of a list of texts: a store, settings and a judge."""
 
-    root: RepositoryRoot
     settings: Settings
     store: "Store"
     observer: Observer
     warnings: tuple[str, ...]
     """Warnings about the settings, for every receipt."""
     judge: "LexicalJudgeFactory | ModelJudgeFactory"
+    boosters: "tuple[Booster, ...]" = ()
+    clock: Callable[[], float]
+    """Unix seconds."""
+    resources_opener: "ResourcesOpener" = _open_turn_resources
+    """Opens what a turn spends through; tests open one with prices of their own."""
+
+    def open_resources(self, turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
+        """Open the resources of one turn or list, under the caps of the settings."""
+        return self.resources_opener(self, turn_id)
+
+
+ResourcesOpener = Callable[[JudgingParts, str], "AbstractAsyncContextManager[TurnResources]"]
+"""Parts and the id of a turn or list -> its resources."""
+
+
+class PipelineParts(JudgingParts, frozen=True, kw_only=True):
+    """One opened repository with its settings, its judge and its answerer."""
+
+    root: RepositoryRoot
+    given: Settings
+    """The settings as the caller gave them; `settings` may differ, in a replay."""
+    loaded: LoadedSettings | None
+    """Where each of them comes from; None: the caller built them."""
     answerer: Answerer | None
     """None: no usable model to answer."""
     index: Callable[[float | None], IndexReport]
     """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then.
     None: do all."""
-    open_resources: "Callable[[str], AbstractAsyncContextManager[TurnResources]]"
-    """Turn id -> resources of the turn."""
-    boosters: "tuple[Booster, ...]"
-    clock: Callable[[], float]
-    """Unix seconds."""
     listener: "TurnListener | None" = None
     """Called with every turn that has ended."""
-    with_models: "Callable[[str, str], PipelineParts] | None" = None
-    """Judge and answering model (`provider:model`, empty: as they are) -> these parts with them,
-    except for those that the caller has named."""
-    with_cap: "Callable[[Decimal], PipelineParts] | None" = None
-    """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest
-    capability."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
@@ -109,65 +117,6 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
         return replace(self, started=moment, waits_from=moment)
 
 
-class Stopwatch(Struct):
-    """Started when made."""
-
-    started: float = field(default_factory=monotonic)
-    stages: dict[str, float] = field(default_factory=dict)
-    laps: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Stage -> its first and its last moment so far, on the clock of `started`."""
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage, also when it ends in an error."""
-        began = monotonic()
-        try:
-            yield
-        finally:
-            ended = monotonic()
-            self.stages[name] = self.stages.get(name, 0.0) + ended - began
-            self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
-
-    def latency(self, *, since: float | None = None) -> Latency:
-        """Return what has been measured so far. since: when the wait began, if before the start
-        (`time.monotonic`)."""
-        return Latency(
-            **self.stages, total=monotonic() - (self.started if since is None else since)
-        )
-
-
-CLOSING_S = 0.2
-"""Seconds reserved for selection, receipt and closing."""
-ANSWER_SHARE = 1 / 3
-"""Reserve at most this share of the time left for the answering call."""
-
-
-class Deadline(Struct, frozen=True):
-    """When a turn or a list must be over."""
-
-    at: float = inf
-    """Seconds of `time.monotonic`; infinite: there is no deadline."""
-    answer_s: float = 0.0
-    """Reserved for the answering call."""
-
-    @classmethod
-    def of(cls, started: float, seconds: float | None) -> "Deadline":
-        """Return the deadline this long after the start (`time.monotonic`)."""
-        return cls() if seconds is None else cls(started + seconds)
-
-    def left_s(self) -> float:
-        """Seconds left for judging and answering, at least 0."""
-        return max(0.0, self.at - CLOSING_S - monotonic())
-
-    def judging_left_s(self) -> float:
-        """Seconds left for judging, at least 0."""
-        return max(0.0, self.left_s() - self.answer_s)
-
-    def with_answer(self, typical_s: float) -> "Deadline":
-        """Reserve the time that an answering call typically takes."""
-        return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
-
-
 class ClosedTurn(Struct, frozen=True, kw_only=True):
     """A turn that has ended, successfully or not."""
 
@@ -187,21 +136,3 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
 TurnListener = Callable[[ClosedTurn], Awaitable[str]]
 """Takes a closed turn and returns a warning, or nothing. It must not raise."""
-
-
-class Likeness(Struct, frozen=True):
-    """Similarity of each memory to the task, for the order of judging and the lexical judge."""
-
-    cosines: Mapping[str, float] = field(default_factory=dict)
-    """By memory id."""
-    warnings: tuple[str, ...] = ()
-
-
-async def find_likeness(
-    turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
-) -> Likeness:
-    """Ask the embedder of the settings; empty without one."""
-    for likeness in implementations("likeness", settings):
-        found: Likeness = await likeness(turn, settings, store=store, resources=resources)
-        return found
-    return Likeness()

@@ -110,6 +110,8 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     that it continues stays as it is until `replace_turn`."""
     isolated: bool = False
     """Not the user's work (an evaluation), so it does not become the latest turn."""
+    branch: str = ""
+    """The branch it is asked on; empty: none."""
 
 
 def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, now: float) -> str:
@@ -123,11 +125,21 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         "primary": start.primary,
     }
     context = replace(_context_of(turn), **of_start)
+    row = {
+        "id": identifier,
+        "thread": turn.thread,
+        "turn_key": start.turn_key,
+        "judge": start.judge,
+        "task": task,
+        "context": context.to_json(),
+        "started_at": now,
+        "state": TurnState.RUNNING,
+        "branch": redact(start.branch).text,
+    }
+    columns, values = ", ".join(row), ", ".join(f":{column}" for column in row)
     with database.transaction(connection):
         connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state,"
-            f" worktree) VALUES (?, ?, ?, ?, ?, ?, ?, 'running', {_WORKTREE_NAME})",
-            (identifier, turn.thread, start.turn_key, start.judge, task, context.to_json(), now),
+            f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
         )
         if start.command == BACKGROUND:
             return identifier

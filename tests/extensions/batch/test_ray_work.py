@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.batch.lists import QUESTIONS
-from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
+from tests.extensions.batch.question_lists import QUESTIONS
+from tests.extensions.shared.server_processes import ServerProcess, run_redis
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore.costs.reservation import Budget
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
@@ -18,8 +18,8 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.list_judging import LiveEnd
 from xscore.pipeline.live_judging import JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import Deadline
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import BudgetExhausted
 from xscore.records.events import Observer
 from xscore.records.turn import Scope
@@ -28,11 +28,11 @@ from xscore.settings.model import SharedSettings
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
+def redis(tmp_path: Path) -> Iterator[ServerProcess]:
     """A new Redis for the test."""
     home = tmp_path / "redis"
     home.mkdir()
-    started = redis_of_tests(home)
+    started = run_redis(home)
     yield started
     started.kill()
 
@@ -48,7 +48,7 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 @asynccontextmanager
 async def actor(
-    root: Path, redis: ServerOfTests, *, cap: str | None = None
+    root: Path, redis: ServerProcess, *, cap: str | None = None
 ) -> AsyncIterator[tuple[ChunkJudge, PackChunk]]:
     """An actor with a question; one memory a call."""
     settings = Settings(
@@ -62,29 +62,29 @@ async def actor(
         parts = pipeline.parts
         await pipeline.index()
         assert isinstance(parts.judge, ModelJudgeFactory)
-        found = fetch_list_memories(parts, Scope())
+        memories = fetch_list_memories(parts, Scope())
         progress = JudgingProgress(Observer(), 0, 0)
-        run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress, LiveEnd())
+        run = _RayRun(parts, "b_test", memories.candidates, 1, lambda _: None, progress, LiveEnd())
         async with parts.open_resources("b_test") as resources:
-            questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
+            questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), memories)
             context, chunks = await run.prepared(parts.judge, resources, questions, Deadline())
         yield ChunkJudge(context), chunks[0]
 
 
 @pytest.mark.verify
 async def test_the_cap_of_the_tenants_day_holds_for_actors(
-    shop: Path, redis: ServerOfTests, billing: BillingServer
+    shop: Path, redis: ServerProcess, billing: BillingServer
 ) -> None:
     """Calls beyond the cap are not made; the next actor finds the day's cap used up."""
     cap = Decimal("0.008")
     async with actor(shop, redis, cap=str(cap)) as (scorer, chunk):
-        found = await scorer.score(chunk)
-    assert 0 < billing.charged <= cap and found.paid and found.error is None
-    assert {str(one.cause) for one in found.unjudged} == {"budget"}
+        scored = await scorer.score(chunk)
+    assert 0 < billing.charged <= cap and scored.paid and scored.error is None
+    assert {str(unjudged.cause) for unjudged in scored.unjudged} == {"budget"}
     calls = len(billing.charges)
     async with actor(shop, redis, cap=str(billing.charged)) as (scorer, chunk):
-        again = await scorer.score(chunk)
-    assert len(billing.charges) == calls and not again.calls and again.unjudged
+        later = await scorer.score(chunk)
+    assert len(billing.charges) == calls and not later.calls and later.unjudged
 
 
 async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
@@ -96,12 +96,12 @@ async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
         return cap.take(usd)
 
     common = [_CommonDollars(take) for _ in range(2)]
-    one, other = (Budget(each) for each in common)
-    call = await one.reserve(Decimal("0.6"))
+    first, second = (Budget(common_budget) for common_budget in common)
+    call = await first.reserve(Decimal("0.6"))
     with pytest.raises(BudgetExhausted):
-        await other.reserve(Decimal("0.5"))
-    await one.settle(call, Decimal("0.2"))
-    await other.settle(await other.reserve(Decimal("0.8")), None)
-    assert [each.charged for each in common] == [Decimal("0.2"), Decimal("0.8")]
+        await second.reserve(Decimal("0.5"))
+    await first.settle(call, Decimal("0.2"))
+    await second.settle(await second.reserve(Decimal("0.8")), None)
+    assert [common_budget.charged for common_budget in common] == [Decimal("0.2"), Decimal("0.8")]
     with pytest.raises(BudgetExhausted):
-        await one.reserve(Decimal("0.01"))
+        await first.reserve(Decimal("0.01"))

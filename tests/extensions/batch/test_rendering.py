@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import git
-from tests.extensions.batch.bureau import questions
+from tests.extensions.batch.batch_vendor import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
@@ -50,7 +50,7 @@ KEYS = {"openai": OpenAISettings, "anthropic": AnthropicSettings}
 MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-5"}
 
 
-class Scene(Struct):
+class PlannedJob(Struct):
     """A store with a planned job, and its sender."""
 
     store: Store
@@ -69,20 +69,26 @@ class Scene(Struct):
         return filled, into.getvalue().splitlines(keepends=True)
 
 
-async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
+async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     """Plan a job in this repository, and keep what the live judge would send."""
-    asked = QuestionList(
+    question_list = QuestionList(
         (*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest"
     )
     key = KEYS[vendor](api_key=Secret("sk-test-0000000000"))
-    given = validate_group(JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge})
-    async with Pipeline.open(root, replace(Settings(judge=given), **{vendor: key})) as pipeline:
+    judge_settings = validate_group(
+        JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge}
+    )
+    async with Pipeline.open(
+        root, replace(Settings(judge=judge_settings), **{vendor: key})
+    ) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
         factory = batch_judge_factory(parts)
         job = job_rows.read_job(
             parts.store.connection,
-            save_job(parts, draft_job(parts, asked, ListOptions(command="submit"), limits=WIDE)),
+            save_job(
+                parts, draft_job(parts, question_list, ListOptions(command="submit"), limits=WIDE)
+            ),
         )
         pool = parts.store.pool()
         live = ModelJudge(
@@ -95,10 +101,13 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
                 priors={},
             ),
         )
-        found = job_rows.read_job_questions(parts.store.connection, job.id).values()
-        requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
+        job_questions = job_rows.read_job_questions(parts.store.connection, job.id).values()
+        requests = {
+            question.turn.task: list(live.requests(question.turn, pool))
+            for question in job_questions
+        }
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return Scene(store, batch_host(factory.provider), job, requests)
+    return PlannedJob(store, batch_host(factory.provider), job, requests)
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
@@ -118,18 +127,18 @@ def repository(root: Path) -> Path:
 @pytest.fixture(scope="module", params=[("openai", 20), ("anthropic", 20), ("openai", 1)], ids=str)
 def planned(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+) -> Iterator[PlannedJob]:
     """A job at each vendor, in packs and one memory a prompt."""
     vendor, size = request.param
-    made = asyncio.run(
+    scene = asyncio.run(
         scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size)
     )
-    yield made
-    made.store.close()
+    yield scene
+    scene.store.close()
 
 
 @pytest.fixture
-def scene(planned: Scene) -> Iterator[Scene]:
+def scene(planned: PlannedJob) -> Iterator[PlannedJob]:
     """The same, rolled back afterwards."""
     with closing(sqlite3.connect(":memory:")) as before:
         planned.store.connection.backup(before)
@@ -137,14 +146,14 @@ def scene(planned: Scene) -> Iterator[Scene]:
         before.backup(planned.store.connection)
 
 
-def body_of(scene: Scene, line: bytes) -> dict[str, object]:
+def body_of(scene: PlannedJob, line: bytes) -> dict[str, object]:
     """Return the body in a line."""
     read = json.loads(line)
     body: dict[str, object] = read["body"] if scene.host.name == "openai" else read["params"]
     return body
 
 
-def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
+def test_bodies_are_those_of_the_live_calls(scene: PlannedJob) -> None:
     """A batch's request equals the live judge's, field by field, for any text."""
     filled, lines = scene.fill()
     expected = sorted(
@@ -155,17 +164,17 @@ def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
     assert sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines) == expected
     assert len(expected) == len(filled.taken) > 4
     assert filled.input_tokens == sum(
-        request.input_tokens for found in scene.live.values() for request in found
+        request.input_tokens for live_requests in scene.live.values() for request in live_requests
     )
 
 
-def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
+def test_ids_are_legal_and_of_their_own(scene: PlannedJob) -> None:
     """Each line has an id of at most 64 legal characters that encodes question and request."""
     filled, lines = scene.fill()
     ids = [json.loads(line)["custom_id"] for line in lines]
     assert ids == [f"xs_m_1-q{question}-a{ask}" for question, ask in filled.taken]
     assert len(set(ids)) == len(ids) and all(
-        re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids
+        re.fullmatch(r"[A-Za-z0-9_-]{1,64}", request_id) for request_id in ids
     )
     assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
 
@@ -180,7 +189,7 @@ def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
         "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')",
     ],
 )
-def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
+def test_a_changed_row_is_damage(scene: PlannedJob, spoil: str) -> None:
     """A byte that would change ids or the judged text ends in damage, never in a score."""
     scene.store.connection.execute(spoil)
     with pytest.raises(StoreDamaged, match="checksum"):
@@ -188,7 +197,7 @@ def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
         scene.fill()
 
 
-def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
+def test_a_job_of_another_prompt_is_refused(scene: PlannedJob) -> None:
     """A plan for an earlier prompt version is not sent with the current one, and the next command
     is named."""
     with pytest.raises(UsageError, match="earlier judging prompt") as refused:
@@ -196,11 +205,11 @@ def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
 
 
-def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
+def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: PlannedJob) -> None:
     """An empty batch says what its first request lacked, so that it is not retried for ever."""
-    for limits, what in (
+    for limits, full_limit in (
         (BatchLimits(requests=5, bytes=100), "bytes"),
         (replace(WIDE, usd=Decimal("0.0000001")), "dollars"),
     ):
         filled, lines = scene.fill(limits)
-        assert (filled.taken, filled.limit, lines) == ([], what, [])
+        assert (filled.taken, filled.limit, lines) == ([], full_limit, [])

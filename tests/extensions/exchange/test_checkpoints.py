@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.store.conftest import function, put
-from tests.store.planted import SECRET
-from tests.store.played import begin, finish, play
+from tests.store.generated_secrets import SECRET
+from tests.store.recorded_turns import begin, finish, record_turn
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform.errors import NothingMatched
@@ -27,10 +27,10 @@ def thread(store: Store) -> str:
     memory = function("mend_pump", path="src/pump.py")
     put(store.connection, memory)
     begun = resume_session(store.connection, branch="feat/ABC-1", now=0.0).thread
-    asked = Turn(
+    task = Turn(
         task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2
     )
-    turn = begin(store, asked, "k1", now=1.0)
+    turn = begin(store, task, "k1", now=1.0)
     finish(
         store,
         turn,
@@ -38,7 +38,7 @@ def thread(store: Store) -> str:
         verdict=SelectionOutcome((memory.id,), {}),
         now=2.0,
     )
-    play(store, "paint it", answer="Painted.", thread=begun, now=3.0)
+    record_turn(store, "paint it", answer="Painted.", thread=begun, now=3.0)
     return begun
 
 
@@ -87,7 +87,7 @@ def test_a_payload_names_memories_and_copies_no_text(store: Store) -> None:
     """B07: exchanges of 100,000 characters make a checkpoint of a few thousand, with their ids."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(4):
-        play(
+        record_turn(
             store,
             f"task {number} " + "x" * 5_000,
             answer="word " * 20_000,
@@ -136,8 +136,8 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
         goals=[f"{NEEDLE} goal"],
         now=1.0,
     )
-    asked = Turn(task="go on", thread=thread, checkpoint=name)
-    turn = begin(store, asked, "k3", now=4.0)
+    task = Turn(task="go on", thread=thread, checkpoint=name)
+    turn = begin(store, task, "k3", now=4.0)
     body = json.dumps({"checkpoint": name, "n": 1})
     finish(store, turn, receipt=body, now=5.0)
     assert holders(store, f"{NEEDLE} reeds") and holders(store, name)
@@ -160,11 +160,13 @@ def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> 
         store.connection, "one", thread=thread, notes=["mind the gap"], now=5.0
     )
     erase_memories(store, [exchange_memory_id("k1")], now=6.0)
-    left = checkpoints.load_checkpoint(store.connection, "one")
-    assert [entry.task for entry in left.entries] == ["paint it"]
-    assert left.notes == ("mind the gap",) and left.memory_ids == (
+    checkpoint = checkpoints.load_checkpoint(store.connection, "one")
+    assert [entry.task for entry in checkpoint.entries] == ["paint it"]
+    assert checkpoint.notes == ("mind the gap",) and checkpoint.memory_ids == (
         exchange_memory_id("key of paint it"),
     )
     assert holders(store, NEEDLE) == []
-    found = load_session(store.connection, thread)
-    assert found is not None and "paint it → Painted." in found.summary, "what is left is told anew"
+    session = load_session(store.connection, thread)
+    assert session is not None and "paint it → Painted." in session.summary, (
+        "what is left is told anew"
+    )

@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 
 from tests.statements import facts, say
-from tests.store.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
+from tests.store.encrypted_stores import (
+    HEADER,
+    PLANTED,
+    contents,
+    contents_of,
+    files_containing,
+    make_encrypted_store,
+    make_plain_store,
+    open_store,
+)
 from xscore.extensions.privacy import encryption
 from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
@@ -49,22 +58,22 @@ def opening_elsewhere(path: Path, user_dir: Path) -> Iterator["subprocess.Popen[
     """Open the store in another process, which says so and holds it until its input ends."""
     command = [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as other:
-        yield other
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        yield process
 
 
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
     """P04: no SQLite header, and planted words in no file of the store, journal included, also
     while in use."""
-    path = filled(tmp_path / "r", user_dir)
-    assert says(path.parent) == ["memory.db"], "the words were there"
+    path = make_plain_store(tmp_path / "r", user_dir)
+    assert files_containing(path.parent) == ["memory.db"], "the words were there"
     encryption.encrypt_store(path, user_data_dir=user_dir)
     assert not path.read_bytes().startswith(HEADER)
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         for number in range(50):
             say(store, f"{PLANTED}, again {number}", now=20.0)
         assert path.with_name("memory.db-wal").stat().st_size > 0
-        assert says(path.parent) == []
+        assert files_containing(path.parent) == []
         assert len(facts(store)) == 55
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -72,7 +81,7 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
 def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
     """Every row of every table, the schema and the header's numbers are restored; so is the store's
     trust."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         before = contents(connection)
     assert encryption.encrypt_store(path, user_data_dir=user_dir).changed
@@ -84,7 +93,7 @@ def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None
         assert contents(connection) == before
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert sorted(file.name for file in path.parent.iterdir()) == [".gitignore", "memory.db"]
-    opened(tmp_path / "r", user_dir).close()
+    open_store(tmp_path / "r", user_dir).close()
 
 
 def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any], list[int]]:
@@ -144,25 +153,25 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 ) -> None:
     """Killed, or out of space, at each line in turn: everything is still there, and the next call
     finishes."""
-    path = filled(tmp_path / "r", user_dir, memories=2)
+    path = make_plain_store(tmp_path / "r", user_dir, memories=2)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
     key = encryption_key.load_encryption_key(user_dir)
     before = contents_of(path, key)
-    there, back = (
+    convert, convert_back = (
         getattr(encryption, f"{way}_store"),
         encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store,
     )
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
-    steps = _traced(-1, lambda: None, there, path, user_dir)
+    steps = _traced(-1, lambda: None, convert, path, user_dir)
     assert steps > 45
     for step in range(1, steps + 1):
-        back(path, user_data_dir=user_dir)
-        stopped(step, there, path, user_dir)
+        convert_back(path, user_data_dir=user_dir)
+        stopped(step, convert, path, user_dir)
         with closing(connect_store(path, opening.key_source(user_dir))) as connection:
             assert contents(connection) == before, step
-        there(path, user_data_dir=user_dir)
+        convert(path, user_data_dir=user_dir)
         names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]
         assert sorted(file.name for file in path.parent.iterdir()) == names, step
         assert path.read_bytes().startswith(HEADER) == (way == "decrypt"), step
@@ -170,18 +179,18 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 
 def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
     """The next call wipes the replaced plain file, but not a second link of the live store."""
-    path = sealed(tmp_path / "r", user_dir)
-    left = path.with_name("memory.db.plain")
-    left.write_bytes(PLANTED.encode() * 1000)
-    held = left.open("rb")
-    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(left),)
-    assert not left.exists()
+    path = make_encrypted_store(tmp_path / "r", user_dir)
+    leftover = path.with_name("memory.db.plain")
+    leftover.write_bytes(PLANTED.encode() * 1000)
+    held = leftover.open("rb")
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(leftover),)
+    assert not leftover.exists()
     assert not held.read().strip(b"\0")
     held.close()
-    os.link(path, left)
+    os.link(path, leftover)
     encryption.encrypt_store(path, user_data_dir=user_dir)
-    assert not left.exists()
-    opened(tmp_path / "r", user_dir).close()
+    assert not leftover.exists()
+    open_store(tmp_path / "r", user_dir).close()
 
 
 @pytest.mark.parametrize("way", ["encrypt", "decrypt"])
@@ -189,18 +198,18 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(
     tmp_path: Path, user_dir: Path, way: str
 ) -> None:
     """Another process has it open: exit 6, told to wait, nothing changed; later it works."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
     convert = getattr(encryption, f"{way}_store")
     before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
-    with opening_elsewhere(path, user_dir) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
+    with opening_elsewhere(path, user_dir) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
         with pytest.raises(StoreError, match="locked by another process") as raised:
             convert(path, user_data_dir=user_dir)
         assert not isinstance(raised.value, StoreDamaged)
-        other.communicate("")
+        process.communicate("")
     assert contents_of(path, encryption_key.load_encryption_key(user_dir)) == before
     assert path.read_bytes().startswith(HEADER) == (way == "encrypt")
     assert convert(path, user_data_dir=user_dir).changed
@@ -208,7 +217,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(
 
 def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> None:
     """While a live process judges with it, that process is named."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),)
@@ -219,23 +228,23 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
 
 def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
     """A process that opens the store meanwhile waits, and never writes into the replaced file."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)
-    made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
-    with opening_elsewhere(path, user_dir) as other:
+    exported = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
+    with opening_elsewhere(path, user_dir) as process:
         time.sleep(1.0)
-        assert other.poll() is None
+        assert process.poll() is None
         encrypted_sqlite.write_note(path, key)
-        encryption._take_its_place(made, path, path.with_name("memory.db.plain"))
-        said, complaints = other.communicate("", timeout=30)
-    assert (said, complaints) == ("open\n", "")
+        encryption._take_its_place(exported, path, path.with_name("memory.db.plain"))
+        output, complaints = process.communicate("", timeout=30)
+    assert (output, complaints) == ("open\n", "")
     assert not path.read_bytes().startswith(HEADER)
     assert contents_of(path, key)["memory_row"]
 
 
 def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) -> None:
     """Plain copies are named, and removed only on request."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     aside = path.parent / "aside-1"
     aside.mkdir()
     (aside / "memory.db").write_text(PLANTED)
@@ -245,4 +254,4 @@ def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) 
     assert path.read_bytes().startswith(HEADER)
     done = encryption.encrypt_store(path, user_data_dir=user_dir, drop_asides=True)
     assert done.removed == (str(aside),)
-    assert says(path.parent) == []
+    assert files_containing(path.parent) == []

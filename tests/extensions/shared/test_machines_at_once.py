@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
@@ -102,9 +103,9 @@ class Machine:
 
     def receipt(self) -> dict[str, Any]:
         """Wait for its end; return the receipt."""
-        said, errors = self.ended()
+        output, errors = self.ended()
         assert self.process.returncode == 0, errors
-        receipt: dict[str, Any] = json.loads(said)
+        receipt: dict[str, Any] = json.loads(output)
         return receipt
 
     def ended(self) -> tuple[str, str]:
@@ -137,9 +138,9 @@ def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
 def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions: int) -> None:
     """Check that all machines have every judgment, and that each was paid for once."""
     coverage = [receipt["coverage"] for receipt in receipts]
-    assert [one["candidates"] for one in coverage] == [functions] * len(receipts)
-    assert [one["unjudged"] for one in coverage] == [0] * len(receipts)
-    assert sum(one["judged"] for one in coverage) == functions == provider.counts.requests
+    assert [account["candidates"] for account in coverage] == [functions] * len(receipts)
+    assert [account["unjudged"] for account in coverage] == [0] * len(receipts)
+    assert sum(account["judged"] for account in coverage) == functions == provider.counts.requests
 
 
 @pytest.mark.verify
@@ -150,27 +151,35 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
         started = machines(
             2, functions=1_600, shared=shared, provider=host, judge="systemone:jev-1.14.0"
         )
-        coverage = [one.receipt()["coverage"] for one in started]
-        assert [(one["candidates"], one["unjudged"]) for one in coverage] == [(1_600, 0)] * 2
-        assert sum(one["judged"] for one in coverage) == host.questions == 1_600
+        coverage = [account.receipt()["coverage"] for account in started]
+        assert [(account["candidates"], account["unjudged"]) for account in coverage] == [
+            (1_600, 0)
+        ] * 2
+        assert sum(account["judged"] for account in coverage) == host.questions == 1_600
         assert set(host.judged.values()) == {1}
 
 
 @pytest.mark.verify
+def _has_requests(provider: OpenAIServer, least: int) -> bool:
+    """Whether the host has had this many requests."""
+    return provider.counts.requests >= least
+
+
 @pytest.mark.timeout(300)
 def test_a_restart_of_the_server_in_the_middle_loses_nothing(
-    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid
     twice."""
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
         wait_until(
-            lambda least=after: provider.counts.requests >= least, otherwise="they judge nothing"
-        )  # type: ignore[misc]  # the default binds this round's value
+            partial(_has_requests, provider, after),
+            otherwise="they judge nothing",
+        )
         running.kill()
         running.start()
-    receipts = [one.receipt() for one in started]
+    receipts = [machine.receipt() for machine in started]
     paid_once(receipts, provider, 800)
     assert [receipt["warnings"] for receipt in receipts] == [[]] * MACHINES
 
@@ -178,7 +187,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 @pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_what_a_killed_machine_was_paying_for_is_taken_over(
-    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """The others finish after its lease, and pay again for its calls in flight and unshared
     judgments."""
@@ -186,7 +195,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
     wait_until(lambda: provider.counts.requests >= 150, otherwise="they judge nothing")
     started[0].process.kill()
     started[0].ended()
-    receipts = [one.receipt() for one in started[1:]]
+    receipts = [machine.receipt() for machine in started[1:]]
     assert [receipt["coverage"]["unjudged"] for receipt in receipts] == [0] * 3
     # In flight, and what came in since it last told the server.
     untold = 16 * (1 + round(GATHER_S / LATENCY_S))

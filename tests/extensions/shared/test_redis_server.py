@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import redis
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from xscore.extensions.shared import redis_server
 from xscore.extensions.shared.redis_server import RedisDriver
 from xscore.extensions.shared.server import SharedServer
@@ -22,46 +22,46 @@ return 1
 """
 
 
-def server(running: ServerOfTests, tenant: str) -> SharedServer:
+def server(running: ServerProcess, tenant: str) -> SharedServer:
     """Connect as from a machine of its own."""
     return SharedServer(RedisDriver(running.url, tenant=tenant))
 
 
-async def keep(running: ServerOfTests, tenant: str) -> int:
+async def keep(running: ServerProcess, tenant: str) -> int:
     """Store a judgment and return how many the turn has."""
-    one = server(running, tenant)
+    shared_server = server(running, tenant)
     try:
-        await one.store_judgments(TURN, [Judgment("a", 0.5)])
-        (claimed,) = await one.claim(TURN, [["a"]], at_most=1, runner="r", lease_s=30)
+        await shared_server.store_judgments(TURN, [Judgment("a", 0.5)])
+        (claimed,) = await shared_server.claim(TURN, [["a"]], at_most=1, runner="r", lease_s=30)
         return len(claimed.known)
     finally:
-        await one.aclose()
+        await shared_server.aclose()
 
 
-async def test_a_tenant_has_the_number_of_its_form(running: ServerOfTests, tenant: str) -> None:
+async def test_a_tenant_has_the_number_of_its_form(running: ServerProcess, tenant: str) -> None:
     """The first request writes it down, also where an xscore before the numbers has left keys."""
     assert await keep(running, tenant) == 1
     with redis.Redis.from_url(running.url) as admin:
         assert admin.get(f"xscore:{{{tenant}}}:schema") == b"1"
 
 
-async def test_keys_of_a_newer_form_are_left_alone(running: ServerOfTests, tenant: str) -> None:
+async def test_keys_of_a_newer_form_are_left_alone(running: ServerProcess, tenant: str) -> None:
     """An older xscore is told both numbers; it reads, writes and erases nothing."""
     await keep(running, tenant)
     with redis.Redis.from_url(running.url) as admin:
         admin.set(f"xscore:{{{tenant}}}:schema", 9)
-        one = server(running, tenant)
+        shared_server = server(running, tenant)
         with pytest.raises(SharedUnavailable, match=r"newer xscore \(schema 9; this one reads 1\)"):
-            await one.store_judgments(TURN, [Judgment("b", 0.5)])
+            await shared_server.store_judgments(TURN, [Judgment("b", 0.5)])
         with pytest.raises(SharedUnavailable, match="schema 9"):
-            await one.driver.erase(["a"], [])
-        await one.aclose()
+            await shared_server.driver.erase(["a"], [])
+        await shared_server.aclose()
         (turn,) = admin.keys(f"xscore:{{{tenant}}}:judged:*")
         assert admin.hkeys(turn) == [b"a"]
 
 
 async def test_an_older_form_is_migrated_once_by_many_at_once(
-    running: ServerOfTests, tenant: str, monkeypatch: pytest.MonkeyPatch
+    running: ServerProcess, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step runs once, however many begin it, and judgments stay."""
     await keep(running, tenant)

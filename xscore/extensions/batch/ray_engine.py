@@ -26,7 +26,6 @@ from collections.abc import (
 )
 from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from decimal import Decimal
-from importlib.util import find_spec
 from typing import Any
 
 from msgspec import Struct
@@ -42,7 +41,7 @@ from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import ENDS_ALL, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     ListMemories,
     PreparedQuestion,
@@ -51,9 +50,11 @@ from xscore.pipeline.question_list import (
     prepare_questions,
 )
 from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
+from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
@@ -196,8 +197,7 @@ class _SharedCap:
 
 def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError if actors cannot judge lists of this repository."""
-    if find_spec("ray") is None:
-        raise UsageError("--ray needs the extra `ray`", hint=install_hint("ray"))
+    require_extra("ray", "ray", purpose="--ray")
     if not parts.settings.shared.url.reveal():
         raise UsageError(
             "--ray needs a shared server, through which its actors know what is judged and"
