@@ -244,13 +244,13 @@ def test_spending_by_branch(reader: Connection) -> None:
         reader.execute("UPDATE turn SET branch = ? WHERE id = ?", (branch, turn))
         add_call(reader, f"c_{turn}", turn)
     add_call(reader, "i", "e_1", stage="embed")
-    found = reported(reader, by="branch")
+    report = reported(reader, by="branch")
     figures = [
         (group.name, group.turns, group.spent.attempts, group.coverage.candidates)
-        for group in found.groups
+        for group in report.groups
     ]
     assert figures == [("feat/eggs", 2, 2, 40), ("", 0, 1, 0), ("main", 1, 1, 40)]
-    assert "not known" in render_report(found)
+    assert "not known" in render_report(report)
 
 
 @pytest.mark.parametrize("by", GROUPINGS)
@@ -259,12 +259,12 @@ def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
     add_judged_turn(reader, "t_1", DAY)
     reader.execute("UPDATE turn SET branch = 'feat/eggs'")
     add_call(reader, "c", "t_1")
-    found = reported(reader, by=by, lines=1)
-    (name,) = [group.name for group in found.groups]
-    assert name in render_report(found) and name in render_page(found)
-    assert f"| {by} |" in render_markdown(found)
-    assert report_csv(found).startswith(f"{by},turns,candidates,")
-    assert report_table(found)[by].to_list() == [name]
+    report = reported(reader, by=by, lines=1)
+    (name,) = [group.name for group in report.groups]
+    assert name in render_report(report) and name in render_page(report)
+    assert f"| {by} |" in render_markdown(report)
+    assert report_csv(report).startswith(f"{by},turns,candidates,")
+    assert report_table(report)[by].to_list() == [name]
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
