@@ -83,7 +83,7 @@ class Run(Struct):
     cpu_s: float = 0.0
     code: int | None = None
     counts: dict[str, Any] = field(default_factory=dict)
-    found: dict[int, Any] = field(default_factory=dict)
+    scores: dict[int, Any] = field(default_factory=dict)
     last_line: str = ""
 
     @property
@@ -254,15 +254,17 @@ def right(program: Program, number: int) -> int | bool:
 
 def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     """Count the judgments lost and said to be, lost in silence, and wrong."""
-    if not ran.found:  # it ended without a result
+    if not ran.scores:  # it ended without a result
         return candidates.COUNT, 0, 0
     reported = sum(
-        1 for number in range(candidates.COUNT) if number in ran.found and ran.found[number] is None
+        1
+        for number in range(candidates.COUNT)
+        if number in ran.scores and ran.scores[number] is None
     )
-    silent = sum(1 for number in range(candidates.COUNT) if number not in ran.found)
+    silent = sum(1 for number in range(candidates.COUNT) if number not in ran.scores)
     wrong = sum(
         1
-        for number, score in ran.found.items()
+        for number, score in ran.scores.items()
         if score is not None and score != right(program, number)
     )
     return reported, silent, wrong

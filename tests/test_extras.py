@@ -19,11 +19,11 @@ NAMED = re.compile(r"(?:require_extra|install_hint)\(\s*[\"']([a-z]+)[\"']")
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> PlainEnvironment:
     """An environment without any extra."""
-    found = PlainEnvironment(tmp_path_factory.mktemp("plain"))
+    environment = PlainEnvironment(tmp_path_factory.mktemp("plain"))
     for module in EXTRA_ONLY:
-        absent = found.python("-c", f"import {module}", cwd=found.home)
+        absent = environment.python("-c", f"import {module}", cwd=environment.home)
         assert "ModuleNotFoundError" in absent.stderr, absent.stderr
-    return found
+    return environment
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,10 @@ def shop(plain: PlainEnvironment) -> Path:
     (root / "cart.py").write_text('def total(items):\n    "Sum prices."\n    return sum(items)\n')
     (root / "script.json").write_text(json.dumps({"default": 0.9}))
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    asked = plain.xscore(
+    answered = plain.xscore(
         "ask", "sum prices", "--judge", "scripted:script.json", "--no-answer", cwd=root
     )
-    assert asked.returncode == 0, asked.stderr
+    assert answered.returncode == 0, answered.stderr
     return root
 
 

@@ -52,7 +52,7 @@ def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> 
     code, _, rest = printed.rpartition("\n\n</details>\n")
     assert rest == ""
     lines = code.removesuffix("\n\n… cut here: the page has the rest.").split("\n")
-    assert [one for one in lines if not one.startswith(CODE)] == []
+    assert [code_line for code_line in lines if not code_line.startswith(CODE)] == []
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ OPENED: list[str] = []
 """Every file that this process opened; some commands skip an unreadable store, which would hide the
 opening."""
 sys.addaudithook(
-    lambda event, given: (
-        OPENED.append(str(given[0])) if event in ("open", "sqlite3.connect") else None
+    lambda event, arguments: (
+        OPENED.append(str(arguments[0])) if event in ("open", "sqlite3.connect") else None
     )
 )
 POISON = b"this is no database, and to open it would be an error" * 100

@@ -8,12 +8,8 @@ from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import Spent
 from xscore.cost_reports.report_files import render_markdown
-from xscore.cost_reports.report_text import (
-    format_spent,
-    format_spent_short,
-    render_report,
-    summary_rows,
-)
+from xscore.cost_reports.report_lines import format_spent, format_spent_short
+from xscore.cost_reports.report_text import render_report, summary_rows
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.cost_reports.ledger_rows import (
     add_turn,
     reported,
 )
+from xscore.cost_reports.groupings import GROUPINGS
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
@@ -203,6 +204,7 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
         ("day", ["2025-10-11", "2025-10-10"]),
         ("repo", ["/shop"]),
         ("command", ["ask", "context"]),
+        ("branch", [""]),
         ("turn", ["t_2", "t_1"]),
     ],
 )
@@ -229,6 +231,40 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
         assert sum(group.turns for group in report.groups) == 2
     if by != "stage":
         assert sum(group.coverage.candidates for group in report.groups) == 80
+
+
+def test_spending_by_branch(reader: Connection) -> None:
+    """A turn counts for the branch that it was asked on, also one that never ended; calls of no
+    turn stand under no branch."""
+    for turn, branch in (("t_1", "main"), ("t_2", "feat/eggs"), ("t_3", "feat/eggs")):
+        if turn == "t_3":
+            add_turn(reader, turn, DAY, state="interrupted")
+        else:
+            add_judged_turn(reader, turn, DAY)
+        reader.execute("UPDATE turn SET branch = ? WHERE id = ?", (branch, turn))
+        add_call(reader, f"c_{turn}", turn)
+    add_call(reader, "i", "e_1", stage="embed")
+    report = reported(reader, by="branch")
+    figures = [
+        (group.name, group.turns, group.spent.attempts, group.coverage.candidates)
+        for group in report.groups
+    ]
+    assert figures == [("feat/eggs", 2, 2, 40), ("", 0, 1, 0), ("main", 1, 1, 40)]
+    assert "not known" in render_report(report)
+
+
+@pytest.mark.parametrize("by", GROUPINGS)
+def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
+    """The names of its groups stand in the text, Markdown, CSV, the frame and the page."""
+    add_judged_turn(reader, "t_1", DAY)
+    reader.execute("UPDATE turn SET branch = 'feat/eggs'")
+    add_call(reader, "c", "t_1")
+    report = reported(reader, by=by, lines=1)
+    (name,) = [group.name for group in report.groups]
+    assert name in render_report(report) and name in render_page(report)
+    assert f"| {by} |" in render_markdown(report)
+    assert report_csv(report).startswith(f"{by},turns,candidates,")
+    assert report_table(report)[by].to_list() == [name]
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:

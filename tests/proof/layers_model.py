@@ -69,7 +69,7 @@ class Model(Struct):
     """Everything that should be there, and what was once."""
 
     held: dict[str, ExpectedMemory] = field(default_factory=dict)
-    told: dict[str, set[str]] = field(default_factory=dict)
+    words_of: dict[str, set[str]] = field(default_factory=dict)
     """Memory id -> all words that it ever contained, quoted ones included."""
     erased: set[str] = field(default_factory=set)
     kept_by: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Model(Struct):
         self.touched.add(memory.id)
         self.erased.discard(memory.id)
         self.held[memory.id] = memory
-        self.told.setdefault(memory.id, set()).update(words_in(memory.words))
+        self.words_of.setdefault(memory.id, set()).update(words_in(memory.words))
         if memory.key and memory.status is MemoryStatus.ACTIVE:
             for older in self.with_key(memory):
                 self.set_status(older.id, MemoryStatus.SUPERSEDED)
@@ -273,9 +273,9 @@ class Model(Struct):
     def dead_words(self) -> set[str]:
         """Return the words that must be nowhere: all memories with them were erased."""
         spoken = {
-            word for id_, words in self.told.items() if id_ not in self.erased for word in words
+            word for id_, words in self.words_of.items() if id_ not in self.erased for word in words
         }
-        return set[str]().union(*self.told.values()) - spoken
+        return set[str]().union(*self.words_of.values()) - spoken
 
     def consolidated(self, done: Consolidation, rows: dict[str, dict[str, object]]) -> None:
         """Apply the actions one by one; rows: the current contents of the stores, for the words of
@@ -321,10 +321,10 @@ class Model(Struct):
                     else MemoryStatus.ACTIVE,
                 )
             self.put(memory)
-            self.told[identifier].update(words_in(str(row["text"])))
+            self.words_of[identifier].update(words_in(str(row["text"])))
         else:
             for words in sources:
-                self.told.setdefault(identifier, set()).update(words_in(words))
+                self.words_of.setdefault(identifier, set()).update(words_in(words))
 
     def _step_back(self, ids: Iterable[str]) -> None:
         for identifier in ids:

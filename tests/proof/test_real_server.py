@@ -70,7 +70,7 @@ class History(Struct, frozen=True, kw_only=True):
     first: Answer
     pieces: tuple[str, ...]
     """The first turn's answer as it was streamed."""
-    other: Answer
+    second_task: Answer
     """Another task over the same packs."""
     reply: Completion
     """The reply to one prompt of three memories."""
@@ -168,7 +168,7 @@ async def play(root: Path, place: Path) -> History:
         capability=capability,
         first=first,
         pieces=pieces,
-        other=second_task,
+        second_task=second_task,
         reply=reply,
         refusal=refusal.value,
         repeat=repeat,
@@ -196,7 +196,7 @@ def shown(turn: Answer) -> list[tuple[str, float, str]]:
 def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> None:
     """X03: with a decoder that follows the schema, every memory of every turn has a score in 0..1;
     none is lost."""
-    for turn in (history.first, history.other):
+    for turn in (history.first, history.second_task):
         coverage = turn.coverage
         assert 8 <= coverage.candidates <= 30
         assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (
@@ -214,7 +214,7 @@ def test_the_server_is_probed_once_and_known(history: History) -> None:
     context."""
     assert Stage.PROBE in history.first.usage
     assert history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
-    assert history.other.spent(Stage.PROBE).calls == 0
+    assert history.second_task.spent(Stage.PROBE).calls == 0
     capability = history.capability
     assert capability is not None
     assert (capability.reply_form, capability.without) == (ReplyForm.JSON_SCHEMA, ())
@@ -238,7 +238,7 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
     """A real server's prefix cache serves rubric and pack to another task: all but the turn at the
     end."""
-    usage = history.other.spent(Stage.JUDGE)
+    usage = history.second_task.spent(Stage.JUDGE)
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
     assert (
@@ -259,7 +259,7 @@ def test_the_answer_streams(history: History) -> None:
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
     """X28: the repeat ran after the server was stopped; no call is made, and the scores are the
     same."""
-    repeat, second_task = history.repeat, history.other
+    repeat, second_task = history.repeat, history.second_task
     assert repeat.exit_code == 0
     assert repeat.spent(Stage.JUDGE).attempts == 0
     assert repeat.coverage.cached == repeat.coverage.candidates == second_task.coverage.judged

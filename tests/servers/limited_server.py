@@ -49,7 +49,7 @@ class LimitedServer(OpenAIServer):
         if form_of(body) in self.prose_under:
             content = PROSE
         if self.num_ctx is not None:
-            tally = replace(tally, given=min(tally.given, self.num_ctx))
+            tally = replace(tally, input_tokens=min(tally.input_tokens, self.num_ctx))
         reply = super().envelope(body, content, tally, fault)
         reply["usage"]["completion_tokens"] += self.thinks_tokens
         reply["usage"]["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens

@@ -107,14 +107,14 @@ class OpenAIServer(LoopbackServer):
             message["content"], finish = content[: cap * 4], "length"
         output = self.count(message["content"] or "")
         usage = {
-            "prompt_tokens": tally.given,
+            "prompt_tokens": tally.input_tokens,
             "completion_tokens": self.output_tokens(output),
             "prompt_tokens_details": {
                 "cached_tokens": tally.cached,
                 "cache_write_tokens": tally.written,
             },
             "completion_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tally.given + output,
+            "total_tokens": tally.input_tokens + output,
         }
         return {
             "id": "chatcmpl-loopback",

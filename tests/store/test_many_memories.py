@@ -52,7 +52,7 @@ def two_stores() -> Iterator[tuple[Store, Store]]:
 
 
 SIZES = st.sampled_from([1, 1, 1, 900, 30_000])
-TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda made: made[0] * made[1])
+TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda sized: sized[0] * sized[1])
 SAID = st.one_of(
     TEXTS,
     st.sampled_from(

@@ -167,9 +167,11 @@ def test_the_copy_holds_what_cannot_be_made_again(path: Path, number: int) -> No
         assert kept_rows(older, columns) == before
         assert older.execute("PRAGMA user_version").fetchone() == (number,)
         assert older.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        again = [table for table, rows in STEPS[number + 1].kept_rows.items() if rows == NO_ROWS]
-        assert again
-        for table in again:
+        unsaved_tables = [
+            table for table, rows in STEPS[number + 1].kept_rows.items() if rows == NO_ROWS
+        ]
+        assert unsaved_tables
+        for table in unsaved_tables:
             assert older.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 

@@ -119,7 +119,7 @@ BASES = (
         st.text("abcdef", min_size=1, max_size=4),
         st.tuples(
             st.sampled_from(BASES), st.lists(st.sampled_from(ORDER), max_size=3), st.integers(0, 99)
-        ).map(lambda made: edited(made[0], made[1], random.Random(made[2]))),
+        ).map(lambda drawn: edited(drawn[0], drawn[1], random.Random(drawn[2]))),
         max_size=12,
     ),
     st.randoms(use_true_random=False),

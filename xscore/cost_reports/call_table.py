@@ -11,18 +11,15 @@ day of its turn, where a cap by day counts it for its own.
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from msgspec import Struct
-
-from xscore.cost_reports.records import ReportQuery, Spent
+from xscore.cost_reports.groupings import GROUPINGS, wire_of_call
+from xscore.cost_reports.records import LedgerTurn, ReportQuery, Spent, TurnKey
 from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import lenient_text
 from xscore.platform.sqlite_drivers import IN_MEMORY
-from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.calls import CounterfactualCost, Stage, Usage
-from xscore.records.receipt import TurnFigures
 from xscore.store.call_rows import VALID_CALL_SQL
 
 _SUM_SQL = {
@@ -64,26 +61,33 @@ _STAGES = frozenset(map(str, Stage))
 _ATTEMPTS = 5
 """Index of the first sum in a row."""
 _LEDGER_COLUMNS = ("turn", "stage", "provider", "model", "first_at", *SUM_COLUMNS, "durations")
+_OF_TURN = {name: f"turn_{name}" for name, grouping in GROUPINGS.items() if not grouping.of_call}
+"""Groupings by what only the turn knows -> their column in `ledger_turn`."""
+_GROUP_SQL = {
+    name: grouping.of_call or f"coalesce({_OF_TURN[name]}, {grouping.of_other})"
+    for name, grouping in GROUPINGS.items()
+}
+_TURN_COLUMNS = ("turn", "at", "judge", *_OF_TURN.values())
 _TABLES = f"""
     PRAGMA temp_store = MEMORY;
     CREATE TABLE ledger ({", ".join(_LEDGER_COLUMNS)});
-    CREATE TABLE ledger_turn (turn PRIMARY KEY, at, command, judge);
+    CREATE TABLE ledger_turn ({", ".join(_TURN_COLUMNS)}, PRIMARY KEY (turn));
     CREATE TABLE call (
-        repo, turn, stage, provider, model, wire, command, at, of_turn, is_own_judging, day,
-        {", ".join(SUM_COLUMNS)}, durations
+        {", ".join(GROUPINGS)}, of_turn, is_own_judging, {", ".join(SUM_COLUMNS)}, durations
     );
     CREATE TABLE chosen (repo, turn, PRIMARY KEY (repo, turn));
 """
-"""`ledger` and `ledger_turn` hold one ledger at a time. `durations`: of live answered calls,
-comma-separated: twice their microseconds, plus one if tokens came from a prefix cache."""
+"""`ledger` and `ledger_turn` hold one ledger at a time; `call` has the group of each row by every
+grouping. `durations`: of live answered calls, comma-separated: twice their microseconds, plus one
+if tokens came from a prefix cache."""
 _PLACE = f"""
     INSERT INTO call
-    SELECT :repo, turn, stage, provider, provider || ':' || model, wire_of(stage, provider),
-        coalesce(command, command_of(turn)), at, of_turn,
-        of_turn AND stage = '{Stage.JUDGE}' AND provider || ':' || model = judge, day_of(at),
+    SELECT {", ".join(_GROUP_SQL.values())}, of_turn,
+        of_turn AND stage = '{Stage.JUDGE}' AND provider || ':' || model = judge,
         {", ".join(SUM_COLUMNS)}, durations
     FROM (
-        SELECT ledger.*, command, judge, ledger_turn.at IS NOT NULL AS of_turn,
+        SELECT ledger.*, {", ".join(("judge", *_OF_TURN.values()))},
+            ledger_turn.at IS NOT NULL AS of_turn,
             coalesce(ledger_turn.at, min(first_at) OVER (PARTITION BY turn)) AS at
         FROM ledger LEFT JOIN ledger_turn USING (turn)
     )
@@ -92,38 +96,6 @@ _PLACE = f"""
 _LOW_BITS = 32
 _COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor", "w_": "watch"}
 """Prefixes of the ids of callers that are no turns."""
-_WIRES = {name: host.wire.value for name, host in DECISION_HOSTS.items()}
-_CHAT = "chat"
-"""The wire of every other provider."""
-
-
-class TurnKey(NamedTuple):
-    """A turn, or another caller, among several ledgers."""
-
-    repo: str
-    turn: str
-
-
-class LedgerTurn(Struct, frozen=True):
-    """A turn whose row passed the checks."""
-
-    key: TurnKey
-    at: float
-    """Unix seconds."""
-    task: str
-    state: str
-    figures: TurnFigures | None
-    """None: it has not finished, or its figures are damaged."""
-
-    @property
-    def command(self) -> str:
-        """Empty: the turn has not finished."""
-        return self.figures.command if self.figures else ""
-
-    @property
-    def judge(self) -> str:
-        """Empty: the turn has not finished."""
-        return self.figures.judge if self.figures else ""
 
 
 class CallTable:
@@ -145,7 +117,7 @@ class CallTable:
         turns: Sequence[LedgerTurn],
         *,
         repo: str,
-        asked: ReportQuery,
+        query: ReportQuery,
         jobs: Mapping[str, str],
     ) -> int:
         """Add the calls of the asked turns, and of other callers in the asked period; return how
@@ -166,7 +138,7 @@ class CallTable:
         def command_of(caller: str) -> str:
             return jobs.get(caller) or _COMMANDS.get(caller[:2], "")
 
-        among, values = _among(asked)
+        among, values = _among(query)
         rows = self._rows
         rows.executescript("DELETE FROM ledger; DELETE FROM ledger_turn")
         rows.execute("BEGIN")
@@ -175,14 +147,12 @@ class CallTable:
             cursor = ledger.execute(_READ.format(among=among), values)
             rows.executemany(f"INSERT INTO ledger VALUES ({marks})", readable_rows(cursor))
             (in_ledger,) = ledger.execute(_COUNT.format(among=among), values).fetchone()
-        rows.executemany(
-            "INSERT INTO ledger_turn VALUES (?, ?, ?, ?)",
-            ((turn.key.turn, turn.at, turn.command, turn.judge) for turn in turns),
-        )
+        marks = ", ".join("?" * len(_TURN_COLUMNS))
+        rows.executemany(f"INSERT INTO ledger_turn VALUES ({marks})", map(_turn_row, turns))
         rows.create_function("wire_of", 2, wire_of_call, deterministic=True)
         rows.create_function("command_of", 1, command_of, deterministic=True)
         rows.create_function("day_of", 1, day_of, deterministic=True)
-        since, until = asked.period or (None, None)
+        since, until = query.period or (None, None)
         rows.execute(_PLACE, {"repo": repo, "since": since, "until": until})
         rows.execute("COMMIT")
         return int(in_ledger - valid)
@@ -223,21 +193,16 @@ class CallTable:
         return taken
 
 
-def wire_of_provider(provider: str) -> str:
-    """Return the protocol by which this provider is asked for judgments and answers."""
-    return _WIRES.get(provider, _CHAT)
+def _turn_row(turn: LedgerTurn) -> tuple[object, ...]:
+    groups = [GROUPINGS[name].of_turn(turn) for name in _OF_TURN]
+    return (turn.key.turn, turn.at, turn.judge, *groups)
 
 
-def wire_of_call(stage: str, provider: str) -> str:
-    """Return the protocol of a call."""
-    return Stage.EMBED.operation if stage == str(Stage.EMBED) else wire_of_provider(provider)
-
-
-def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
+def _among(query: ReportQuery) -> tuple[str, Sequence[object]]:
     """Select the rows that may match, by an index."""
-    if asked.turn_id:
-        return "turn_id = ?", (asked.turn_id,)
-    if asked.period is None:
+    if query.turn_id:
+        return "turn_id = ?", (query.turn_id,)
+    if query.period is None:
         return "1", ()
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
@@ -245,7 +210,7 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
         f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND"
         f" {alone}"
     )
-    return f"turn_id IN ({chosen})", (*asked.period, *asked.period)
+    return f"turn_id IN ({chosen})", (*query.period, *query.period)
 
 
 def _sum(column: str) -> str:

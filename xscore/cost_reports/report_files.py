@@ -15,14 +15,12 @@ HTML) follows what begins one, and is copied with it.
 import csv
 import os
 import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from msgspec.structs import astuple
+from typing import TYPE_CHECKING, Any
 
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cost_reports.gate import check_gates, measure_report, read_baseline, write_baseline
@@ -32,66 +30,49 @@ from xscore.cost_reports.records import (
     GateLine,
     GateReport,
     GateVerdict,
-    Group,
-    TurnLine,
-    counts_candidates,
 )
-from xscore.cost_reports.report_text import (
+from xscore.cost_reports.report_lines import (
+    Column,
+    ReportLine,
     ReportTable,
-    describe_period,
     format_spent,
-    report_tables,
-    summary_rows,
+    group_columns,
+    line_of_turn,
+    lines_of_groups,
+    turn_columns,
 )
+from xscore.cost_reports.report_text import describe_period, report_tables, summary_rows
 from xscore.platform.errors import GateFailed, UsageError
 from xscore.platform.extras import require_extra
 from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
-from xscore.records.calls import CounterfactualCost, Usage
-from xscore.records.receipt import Coverage, Latency
 from xscore.settings import GateSettings
 
 if TYPE_CHECKING:
     import polars as pl
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_STAGES, _COVERAGE = Latency.__struct_fields__, Coverage.__struct_fields__
 _DECIMALS = 12
 """Of dollars: they are counted in picodollars."""
-_SPENT = ("calls", "attempts", "rate_limited", "failed", "unpriced", "estimated")
 
 
-class FigureTable(NamedTuple):
-    """A report as rows of values for other programs."""
-
-    kinds: Mapping[str, type]
-    """Column -> `str`, `int`, `float`, `Decimal` or `datetime`."""
-    rows: Sequence[Sequence[object]]
-    """None: the figure is missing."""
-
-
-def figure_table(report: CostReport) -> FigureTable:
+def _columns_and_lines(report: CostReport) -> tuple[tuple[Column, ...], list[ReportLine]]:
     """Return a line for each group if the report is grouped, else for each turn."""
-    counts = (*_COVERAGE, "kept", *_SPENT, *Usage.__struct_fields__)
-    dollars = ("cost_usd", *(f"{name}_usd" for name in CounterfactualCost.__struct_fields__))
-    figures = dict.fromkeys(counts, int) | dict.fromkeys(dollars, Decimal)
     if report.by:
-        rows = [(group.name, group.turns, *_figures(group, report.by)) for group in report.groups]
-        return FigureTable({report.by: str, "turns": int, **figures}, rows)
-    words = dict.fromkeys(("repository", "task", "command", "state", "judge"), str)
-    seconds = {f"{stage}_s": float for stage in _STAGES}
-    kinds = {"turn": str, "at": datetime, **words, **figures, **seconds}
-    return FigureTable(kinds, [_turn(line) for line in report.turns])
+        return group_columns(report.by), lines_of_groups(report.groups, report.by)
+    return turn_columns(), [line_of_turn(turn) for turn in report.turns]
 
 
 def report_csv(report: CostReport) -> str:
     """Return the table as CSV."""
-    table, text = figure_table(report), StringIO()
+    columns, lines = _columns_and_lines(report)
+    text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.kinds)
-    writer.writerows([_csv_cell(value) for value in row] for row in table.rows)
+    writer.writerow(column.name for column in columns)
+    for line in lines:
+        writer.writerow(_csv_cell(column.value(line)) for column in columns)
     return text.getvalue()
 
 
@@ -119,7 +100,7 @@ def report_table(report: CostReport) -> "pl.DataFrame":
     require_extra("frames", "polars", purpose="a report as a frame or as Parquet")
     import polars as pl  # an extra
 
-    table = figure_table(report)
+    columns, lines = _columns_and_lines(report)
     types: dict[type, Any] = {
         str: pl.String,
         int: pl.Int64,
@@ -127,36 +108,9 @@ def report_table(report: CostReport) -> "pl.DataFrame":
         Decimal: pl.Decimal(38, _DECIMALS),
         datetime: pl.Datetime("us", "UTC"),
     }
-    schema = {name: types[kind] for name, kind in table.kinds.items()}
-    return pl.DataFrame(table.rows, schema=schema, orient="row")
-
-
-def _turn(line: TurnLine) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(line.at, UTC)
-    head = (line.id, at, line.repository, line.task, line.command, line.state, line.judge)
-    return (*head, *_figures(line), *(_seconds(line.latency, stage) for stage in _STAGES))
-
-
-def _seconds(took: Latency | None, stage: str) -> float | None:
-    """None if unknown, or if no answering call was made."""
-    if took is None or (stage == "primary" and not took.primary):
-        return None
-    return round(float(getattr(took, stage)), 6)
-
-
-def _figures(line: Group | TurnLine, by: str = "") -> tuple[object, ...]:
-    """Return the counts and dollars of a line, in the order of `figure_table`."""
-    spent, of = line.spent, line.coverage
-    if isinstance(line, Group) and not counts_candidates(line, by):
-        of = None
-    return (
-        *(astuple(of) if of else (None,) * len(_COVERAGE)),
-        line.kept if of else None,
-        *(getattr(spent, name) for name in _SPENT),
-        *astuple(spent.usage),
-        spent.cost_usd,
-        *astuple(spent.otherwise),
-    )
+    schema = {column.name: types[column.kind] for column in columns}
+    rows = [tuple(column.value(line) for column in columns) for line in lines]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 FORM_OF_SUFFIX = {
@@ -252,10 +206,7 @@ def render_markdown(report: CostReport) -> str:
 
 
 def _markdown_table(table: ReportTable) -> str:
-    rules = [
-        "---" if at < table.words or head == "task" else "---:"
-        for at, head in enumerate(table.heads)
-    ]
+    rules = ["---" if table.is_words(at) else "---:" for at in range(len(table.heads))]
     written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
     return lines + (f"\n\nand {table.more:,} more" if table.more else "")
@@ -285,22 +236,22 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
     return check_gates(measure_report(report), before, gates)
 
 
-def print_gate(found: GateReport, terminal: Terminal) -> int:
+def print_gate(gate: GateReport, terminal: Terminal) -> int:
     """Print one line for each failure, alert or remark and one for the total; return 0, or 5 if a
     gate failed."""
-    for line in found.failed:
+    for line in gate.failed:
         write_stderr(one_line(f"gate failed: {_describe_gate_line(line)}"))
     for verdict in (GateVerdict.ALERT, GateVerdict.HELD, GateVerdict.BETTER):
-        for line in found.with_verdict(verdict):
+        for line in gate.with_verdict(verdict):
             if line.note or verdict is GateVerdict.ALERT:
                 terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
     counts = [
         f"{count} {verdict}"
         for verdict in GateVerdict
-        if (count := len(found.with_verdict(verdict)))
+        if (count := len(gate.with_verdict(verdict)))
     ]
     terminal.note(f"gates: {', '.join(counts)}")
-    return GateFailed.exit_code if found.failed else 0
+    return GateFailed.exit_code if gate.failed else 0
 
 
 def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> None:
@@ -343,10 +294,10 @@ def _describe_gate_line(line: GateLine) -> str:
     return f"{words} ({line.note})" if line.note else words
 
 
-def gate_markdown(found: GateReport) -> str:
+def gate_markdown(gate: GateReport) -> str:
     """Return the check as a table for a step summary: failures first, inconclusive gates last."""
     rows = []
-    for line in [line for verdict in GateVerdict for line in found.with_verdict(verdict)]:
+    for line in [line for verdict in GateVerdict for line in gate.with_verdict(verdict)]:
         figures = [
             _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
         ]

@@ -6,12 +6,12 @@ passed the checks one by one.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
-from xscore.cost_reports.call_table import CallTable, LedgerTurn, TurnKey, wire_of_provider
-from xscore.cost_reports.records import Group, Spent, Timing
-from xscore.platform.clock import day_of
+from xscore.cost_reports.call_table import CallTable
+from xscore.cost_reports.groupings import GROUPINGS, Order
+from xscore.cost_reports.records import Group, LedgerTurn, Spent, Timing, TurnKey
 from xscore.records.calls import Stage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, Latency
 
@@ -19,49 +19,53 @@ _KINDS = ("live", "cached")
 
 
 def group_spending(calls: CallTable, turns: Sequence[LedgerTurn], by: str) -> tuple[Group, ...]:
-    """Return one line per group: the most expensive first; days and turns newest first."""
+    """Return one line per group, in the order of the grouping. by: its name."""
+    grouping = GROUPINGS[by]
     spent = {name: spent for (name,), spent in calls.spent_by(by).items()}
     members: dict[str, set[TurnKey]] = defaultdict(set)
     for name, key in calls.turns_by(by):
         members[name].add(key)
-    judged: dict[str, list[LedgerTurn]] = defaultdict(list)
+    counted: dict[str, list[LedgerTurn]] = defaultdict(list)
     for turn in turns:
-        group = _group_name(turn, by)
-        if group is not None:
-            members[group].add(turn.key)
-            judged[group].append(turn)
-    found = [
+        name_of_turn = grouping.of_turn(turn)
+        if name_of_turn is not None:
+            members[name_of_turn].add(turn.key)
+            counted[name_of_turn].append(turn)
+    groups = [
         Group(
             name=name,
             turns=len(members[name]),
             spent=spent.get(name, Spent()),
-            coverage=sum_coverage(judged[name]),
-            kept=sum(turn.figures.kept for turn in judged[name] if turn.figures),
+            coverage=sum_coverage(counted[name]),
+            kept=sum(turn.figures.kept for turn in counted[name] if turn.figures),
         )
         for name in sorted(spent.keys() | members.keys())
     ]
-    if by not in ("day", "turn"):
-        return tuple(
-            sorted(found, key=lambda one: (-one.spent.cost_usd, -one.spent.attempts, one.name))
-        )
-    began = {turn.key.turn: turn.at for turn in turns} if by == "turn" else {}
-    return tuple(sorted(found, key=lambda one: (began.get(one.name, 0.0), one.name), reverse=True))
+    return tuple(_in_order(groups, grouping.order, counted))
 
 
-def _group_name(turn: LedgerTurn, by: str) -> str | None:
-    """Return the group of a turn's figures; None: no group."""
-    provider = turn.judge.partition(":")[0]
-    is_model = turn.figures is not None and turn.figures.is_model
-    names = {
-        "model": turn.judge or None,
-        "provider": provider or None,
-        "wire": wire_of_provider(provider) if is_model else "none" if provider else None,
-        "day": day_of(turn.at),
-        "repo": turn.key.repo,
-        "command": turn.command,
-        "turn": turn.key.turn,
-    }
-    return names.get(by)
+def _in_order(
+    groups: list[Group], order: Order, turns_by_name: Mapping[str, Sequence[LedgerTurn]]
+) -> list[Group]:
+    match order:
+        case Order.COST:
+            # Groups come sorted by name, and those of equal cost stay so.
+            return sorted(
+                groups,
+                key=lambda group: (group.spent.cost_usd, group.spent.attempts),
+                reverse=True,
+            )
+        case Order.NAME:
+            return sorted(groups, key=lambda group: group.name, reverse=True)
+        case Order.TIME:
+            newest = {
+                name: max(turn.at for turn in turns)
+                for name, turns in turns_by_name.items()
+                if turns
+            }
+            return sorted(
+                groups, key=lambda group: (newest.get(group.name, 0.0), group.name), reverse=True
+            )
 
 
 def sum_coverage(turns: Iterable[LedgerTurn]) -> Coverage:

@@ -119,12 +119,12 @@ def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
 
 MEMORIES = st.lists(
     st.builds(
-        lambda make, text, days, importance, said, more: make(
+        lambda make, text, days, importance, is_explicit, fields: make(
             text,
             days_ago=days,
             importance=importance,
-            source=MemorySource.EXPLICIT if said else MemorySource.INFERRED,
-            **more,
+            source=MemorySource.EXPLICIT if is_explicit else MemorySource.INFERRED,
+            **fields,
         ),
         st.sampled_from([made, decision, preference]),
         st.sampled_from(TEXTS),
