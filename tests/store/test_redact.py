@@ -349,7 +349,7 @@ fragment = st.one_of(
 def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
     """The literals of a whole file apply to its parts: exactly the same is redacted."""
     literals = find_literals(texts, prose=prose)
-    assert [redact(text, prose=prose, known=literals) for text in texts] == [
+    assert [redact(text, prose=prose, literals=literals) for text in texts] == [
         redact(text, prose=prose) for text in texts
     ]
 
