@@ -137,7 +137,7 @@ def _wait_for_lock(folder: int) -> None:
 def _with_given(added: dict[str, list[str]], session: str, name: str) -> dict[str, list[str]]:
     """Add a digest to a session, which becomes the most recent one, within both limits."""
     of_session = [digest_ for digest_ in added.get(session, []) if digest_ != name]
-    recent = [(other, names) for other, names in added.items() if other != session]
+    recent = [(thread, names) for thread, names in added.items() if thread != session]
     return dict(recent[-MOST_SESSIONS + 1 :]) | {session: [*of_session, name][-MOST_GIVEN:]}
 
 
