@@ -11,7 +11,7 @@ TAKES_OVER = "indexer/takeover.py"
 
 
 def test_only_the_store_writes_the_table_of_memories() -> None:
-    """Rooms above the store change a memory by its functions, so that one room knows the columns."""
+    """Rooms above the store change a memory by its functions: one room knows the columns."""
     package_file = xscore.__file__
     assert package_file is not None
     package = Path(package_file).parent

@@ -16,11 +16,10 @@ from xscore.records.memory import MemoryStatus
 from xscore.records.turn import Turn
 from xscore.store import file_versions, index_rows, memory_writer
 from xscore.store.graph import follow_links
-from xscore.store.memory_updates import count_use
 from xscore.store.mention_links import link_mentions
 from xscore.store.opening import connect_store
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
-from xscore.store.turns import TurnStart, begin_turn, latest_turn_id
+from xscore.store.turns import TurnStart, begin_turn, count_use, latest_turn_id
 from xscore.store.worktrees import NOWHERE, enter_worktree, worktree_number
 
 COUNT = "SELECT count(*) FROM memory_row"

@@ -23,7 +23,7 @@ from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Answer, TurnFigures
-from xscore.store import memory_updates, turns
+from xscore.store import turns
 
 
 def save_turn(
@@ -107,7 +107,7 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
     user = parts.store.user_connection() if own else None
     if user is not None:
         with database.transaction(user):
-            memory_updates.count_use(user, own, now=now)
+            turns.count_use(user, own, now=now)
     if not taken_up:
         return
     learners = implementations("memories_cited", parts.settings)

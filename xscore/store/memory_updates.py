@@ -14,14 +14,6 @@ from xscore.records.memory import Memory
 from xscore.store.memory_rows import IN_JSON_LIST
 
 
-def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
-    """Count one use of each of these memories."""
-    connection.executemany(
-        "UPDATE memory_row SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
-        [(now, identifier) for identifier in ids],
-    )
-
-
 def note_access(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
     """Let these memories count as used now, without counting a use."""
     connection.execute(

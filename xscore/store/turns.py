@@ -21,7 +21,7 @@ from xscore.platform.processes import random_hex
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
-from xscore.store import memory_rows, memory_updates
+from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import write_index_meta
 from xscore.store.redaction import is_safe_name, redact
@@ -252,7 +252,7 @@ def _record_use(
     connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, *, now: float
 ) -> None:
     kept = list(verdict.accepted)
-    memory_updates.count_use(connection, kept, now=now)
+    count_use(connection, kept, now=now)
     emit_event(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
     decision = {"words": verdict.words, "accepted": len(kept), "rejected": dict(verdict.rejected)}
     emit_event(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
@@ -342,6 +342,14 @@ def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
         (turn_id,),
     ).fetchone()
     return row is None
+
+
+def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
+    """Count one use of each of these memories."""
+    connection.executemany(
+        "UPDATE memory_row SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
+        [(now, identifier) for identifier in ids],
+    )
 
 
 def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
