@@ -75,7 +75,7 @@ class ListModelFactory(ModelJudgeFactory, frozen=True, kw_only=True):
 
     def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
         """Return the texts that the judge is shown."""
-        return {one.id: self.shown(one.id) for one in candidates}
+        return {candidate.id: self.shown(candidate.id) for candidate in candidates}
 
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         """Return no slots: packs are filled in the order of the items."""
@@ -99,13 +99,14 @@ class ListLexicalFactory(LexicalJudgeFactory, frozen=True, kw_only=True):
     """See `ListModelFactory`."""
 
     async def open(
-        self, resources: TurnResources, asked: PooledTurn, sample: int = 0
+        self, resources: TurnResources, turn: PooledTurn, sample: int = 0
     ) -> LexicalJudge:
         """Return the judge of these items."""
-        vectors = [
-            (one.id, term_vector(self.shown(one.id), path="", entity=""))
-            for one in asked.pool.candidates
-        ]
+        vectors = []
+        for candidate in turn.pool.candidates:
+            vectors.append(
+                (candidate.id, term_vector(self.shown(candidate.id), path="", entity=""))
+            )
         return LexicalJudge(lambda: vectors, reasons_from=self.settings.judge.reasons_from)
 
 
@@ -114,9 +115,9 @@ def list_judge(
 ) -> tuple[ListModelFactory | ListLexicalFactory, tuple[str, ...]]:
     """Return the judge that the settings name, and warnings. Raises NoUsableModel, UsageError."""
     spec, warnings = choose_judge(settings)
-    found = judge_factory(spec, settings, store=store)
-    if isinstance(found, ModelJudgeFactory):
-        return ListModelFactory(**asdict(found), shown=shown), warnings
+    factory = judge_factory(spec, settings, store=store)
+    if isinstance(factory, ModelJudgeFactory):
+        return ListModelFactory(**asdict(factory), shown=shown), warnings
     return ListLexicalFactory(settings=settings, store=store, shown=shown), warnings
 
 
@@ -127,8 +128,8 @@ class ListJudging:
         self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer
     ) -> None:
         """Settings name the judge, its rubric and the caps. observer: told of progress."""
-        asked = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
-        self._turn = Turn(task=asked, fresh=True)
+        task = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
+        self._turn = Turn(task=task, fresh=True)
         self._given = items
         self.settings: Settings = settings
         self._elements = read_items(items, form, ahead=RUN_ITEMS)
@@ -182,16 +183,20 @@ class ListJudging:
     def receipt(self, charged: Decimal | None = None) -> ListReceipt:
         """Return the receipt of the rows so far. charged: dollars by the ledger, if judging has
         failed."""
-        judge, end, causes = self._parts.judge, self._end, Counter[str]()
+        judge = self._parts.judge
+        end = self._end
+        causes = Counter[str]()
         for (_, cause), count in self._counts.items():
             causes[cause] += count
-        cached, unjudged = self._counts["cached", ""], causes.total() - causes[""]
+        cached = self._counts["cached", ""]
+        unjudged = causes.total() - causes[""]
+        by_cause = {cause: count for cause, count in causes.items() if cause}
         return ListReceipt(
             question=self._turn.task,
             judge=str(judge.spec),
             is_model=judge.is_model,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
-            unjudged_by_cause={cause: count for cause, count in causes.items() if cause},
+            unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
             detail=end.detail,
             spent=end.spent if charged is None else StageUsage(cost_usd=charged),
@@ -238,9 +243,11 @@ class ListJudging:
                     deadline=deadline,
                 )
             except ProviderError as error:  # raised below, after the rows of what was read
-                self._end, failed = LiveEnd(UnjudgedCause.PROVIDER, error.message), error
+                self._end = LiveEnd(UnjudgedCause.PROVIDER, error.message)
+                failed = error
         self._parts.judge.close()
-        progress, judged = self._progress, self._end.judged
+        progress = self._progress
+        judged = self._end.judged
         progress.report(
             judged,
             max(0, progress.candidates - progress.cached - judged),
@@ -304,11 +311,11 @@ class ListJudging:
         is_model = self._parts.judge.is_model
         # the lexical judge weighs words by the whole list, however long that takes to read
         size, until = (RUN_ITEMS, time.monotonic() + FILL_S) if is_model else (inf, inf)
-        most = inf if is_model or hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
+        run_limit = inf if is_model or hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
         try:
             async for items in self._elements:
                 run.items += items
-                if len(run.items) > most:
+                if len(run.items) > run_limit:
                     raise _too_many_without_model(run)
                 if len(run.items) >= size or (run.items and time.monotonic() > until):
                     return True
@@ -320,21 +327,24 @@ class ListJudging:
 
     def _look_up(self, run: ItemRun) -> None:
         run.redact_items(allow_pii=self.settings.memory.allow_pii)
-        judge, connection = self._parts.judge, self._parts.store.connection
+        judge = self._parts.judge
+        connection = self._parts.store.connection
         if judge.is_model and run.texts:
             names: JudgmentKey = (self._key, judge_key(judge.identity), FIRST_DRAW)
             run.known = read_judgments(connection, names, run.texts)
             if run.known and not judge.identity.is_decision:
                 reasons = read_reasons(connection, names, run.known)
                 run.known = {
-                    name: one._replace(reason=reasons.get(name, ""))
-                    for name, one in run.known.items()
+                    name: judgment._replace(reason=reasons.get(name, ""))
+                    for name, judgment in run.known.items()
                 }
         self._progress.cached += len(run.items) - len(run.texts.keys() - run.known.keys())
 
     def _settle(self, ended: QuestionEnd) -> None:
         self._pass_on(
-            self._runs[ended.number], {one.candidate.id: one for one in ended.outcomes}, ended.paid
+            self._runs[ended.number],
+            {outcome.candidate.id: outcome for outcome in ended.outcomes},
+            ended.paid,
         )
 
     def _pass_on(
@@ -358,8 +368,8 @@ class ListJudging:
             failed: XscoreError = error
         else:
             cause = error.__cause__ if isinstance(error, SourceFailed) else error
-            said = redact_said(_words_of(cause), allow_pii=self.settings.memory.allow_pii).text
-            message = f"reading the next item failed: {type(cause).__name__}: {said}"
+            words = redact_said(_words_of(cause), allow_pii=self.settings.memory.allow_pii).text
+            message = f"reading the next item failed: {type(cause).__name__}: {words}"
             failed = SourceFailed(message, hint=GO_ON)
             failed.__cause__ = cause
         failed.receipt = self.receipt()
@@ -389,8 +399,8 @@ def _candidate(name: str, text: str) -> Candidate:
 
 def _too_many_without_model(run: ItemRun) -> UsageError:
     del run.items[MOST_WITHOUT_MODEL:]
-    said = (
+    message = (
         f"without a model, the first {MOST_WITHOUT_MODEL:,} items of an iterator are judged, and"
         " there are more"
     )
-    return UsageError(said, hint="Name a model with `judge=`, or give a list.")
+    return UsageError(message, hint="Name a model with `judge=`, or give a list.")

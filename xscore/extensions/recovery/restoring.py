@@ -57,7 +57,8 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
     """Read the copies of the stores that are or were at the path of this one."""
     latest: dict[str, StatedMemory] = {}
     erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
-    copies, problems = list[Path](), list[str]()
+    copies = list[Path]()
+    problems = list[str]()
     for copy in stated_copy.copies_at(source.path, source.user_data_dir):
         try:
             contents = stated_copy.read_copy(copy, source.keys)
@@ -67,8 +68,8 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
         copies.append(copy)
         erased |= contents.erased
         for stated in contents.memories:
-            other = latest.get(stated.memory.id)
-            if other is None or other.memory.updated_at < stated.memory.updated_at:
+            stated_later = latest.get(stated.memory.id)
+            if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
     present = stated_threads(source.connection).keys()
     removed = stated_copy.removed_ids(source.connection, latest.keys() - present)
@@ -100,7 +101,10 @@ def restore(
             attach_citations(connection, memory.id, stated.citations)
             connection.executemany(
                 _ADD_OCCURRENCE,
-                [(one.id, memory.id, one.source_exchange) for one in stated.occurrences],
+                [
+                    (occurrence.id, memory.id, occurrence.source_exchange)
+                    for occurrence in stated.occurrences
+                ],
             )
             if memory_writer.needs_linking(memory, None):
                 to_link.append(memory.id)
