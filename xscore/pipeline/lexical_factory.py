@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extension import implementations, is_used
-from xscore.pipeline.likeness import find_likeness
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.providers.spec import LEXICAL, ModelSpec
 from xscore.records.events import JudgeEstimate
@@ -64,6 +63,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         self, resources: "TurnResources", asked: PooledTurn, sample: int = 0
     ) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""
+        from xscore.pipeline.likeness import find_likeness  # a judge that is only named needs none
         from xscore.scorer.lexical import LexicalJudge
         from xscore.store.memory_rows import stale_memory_ids
         from xscore.store.term_vectors import TERM_EMBEDDER

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.calls import Answerer
 from xscore.records.events import Observer
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_clock import Stopwatch
     from xscore.pipeline.turn_stages import Ranking
     from xscore.store.store import Store
 
@@ -122,7 +122,7 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
     turn: Turn
     command: str
-    stopwatch: Stopwatch
+    stopwatch: "Stopwatch"
     connection: sqlite3.Connection
     """The repository's store; the ledger holds the turn's calls."""
     now: float
