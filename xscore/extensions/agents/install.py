@@ -47,7 +47,8 @@ from xscore.extensions.agents.config_edits import (
     remove_table,
 )
 from xscore.extensions.agents.planted_environment import environment_warnings
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, install_hint
+from xscore.platform.extras import has_package
 from xscore.platform.files import is_there, read_input_file, write_atomically
 from xscore.platform.paths import find_root
 from xscore.platform.text import one_line
@@ -133,7 +134,9 @@ def is_on_every_path() -> bool:
 def _program_beside_python() -> Path | None:
     """Return the `xscore` of the environment that runs; None if it has none."""
     beside = Path(sys.executable).with_name(NAME)
-    return beside if is_there(beside) else None
+    if is_there(beside):
+        return beside
+    return None
 
 
 class FileEdit(Struct, frozen=True):
@@ -207,7 +210,9 @@ class _Form(Struct, frozen=True):
             is_there = data.startswith(_OURS)
         else:
             is_there = is_our_server(read_table(data, _TABLE, self.path))
-        return list(self.labels) if is_there else []
+        if is_there:
+            return list(self.labels)
+        return []
 
 
 def plan_install(target: Target) -> list[FileEdit]:
@@ -264,7 +269,9 @@ def plan_removal(target: Target) -> list[FileEdit]:
         )
         after = None if is_ours_alone else form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
-        note = "edited since: delete it by hand" if changed else ""
+        note = ""
+        if changed:
+            note = "edited since: delete it by hand"
         edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
@@ -287,7 +294,9 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
 
     Raises UsageError for a file that changed since, or that cannot be written.
     """
-    new_mode = _PRIVATE if base == Path.home() else 0o666
+    new_mode = 0o666
+    if base == Path.home():
+        new_mode = _PRIVATE
     for edit in edits:
         if edit.action == "unchanged":
             continue
@@ -411,13 +420,17 @@ def install(
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
     flags.terminal.notes([f"{edit.path}: {edit.note}" for edit in edits if edit.note])
     if is_preview and changed:
-        next_option = "leave --print out" if remove else "add --write"
+        next_option = "add --write"
+        if remove:
+            next_option = "leave --print out"
         flags.terminal.note(f"nothing was written; {next_option} to make the change")
     if not remove:
         flags.terminal.notes(_warnings(client, cast(Scope, scope)))
 
 
 def _warnings(client: str, scope: Scope) -> Iterator[str]:
+    if not has_package("mcp"):
+        yield f"the hooks work; the MCP server needs the extra `mcp`. {install_hint('mcp')}"
     # With either scope: hooks in the user's files run with the variables of each project, too.
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and not is_on_every_path():
