@@ -81,6 +81,7 @@ class DecisionProvider(HostConnection):
         self._capability = replace(
             known,
             model=request.model,
+            reports_usage=completion.usage_reported,
             limits=completion.limits or known.limits,
             answered_by=name,
             renamed=known.renamed + (known.answered_by not in ("", name)),

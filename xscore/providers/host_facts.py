@@ -104,7 +104,10 @@ def make_completion(
         ):
             usage = None
     input_tokens = request.input_tokens if request else 0
-    estimate = Usage(input_tokens=input_tokens, output_tokens=estimated_output_tokens(text))
+    # A decision model writes no text: `text` is our own JSON of its probabilities.
+    is_decision = request is not None and request.decision is not None
+    output_tokens = 0 if is_decision else estimated_output_tokens(text)
+    estimate = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     return Completion(
         text=text,
         finish=finish,
