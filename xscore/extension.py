@@ -54,8 +54,8 @@ HOOKS: Mapping[str, list[Hook]] = {
     # (settings, judgments=, budget=, note=, clock=) -> async context of
     # `pipeline.resources.SpendingStores`
     "shared_resources": [Hook("xscore.extensions.shared.connect:open_shared_resources", _shares)],
-    # (turn, settings, store=, resources=) -> awaitable `pipeline.parts.Likeness`, which orders the
-    # judging
+    # (turn, settings, store=, resources=) -> awaitable `pipeline.likeness.Likeness`, which orders
+    # the judging
     "likeness": [Hook(f"{_VECTORS}:turn_likeness", _embeds)],
     # (settings) -> str, which becomes part of the lexical judge's identity
     "embedder_label": [Hook(f"{_VECTORS}:embedder_label", _embeds)],

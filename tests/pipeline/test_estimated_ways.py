@@ -11,8 +11,8 @@ from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.factories import with_dummy_keys
-from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.events import JudgeEstimate
 from xscore.records.reports import Estimate
 from xscore.records.turn import Turn

@@ -9,8 +9,8 @@ from tests.pipeline.conftest import ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline import estimating
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Scope, Turn
 

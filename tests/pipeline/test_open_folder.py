@@ -81,9 +81,11 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
         (lambda x: xscore.open(".", observer=5), "`observer` is a `int`"),  # type: ignore[arg-type]  # a wrong type, on purpose
         (lambda x: xscore.open(".", deadline=-1), "deadline="),
         (
-            lambda x: asyncio.run(xscore.Pipeline.open(".", listener=5).__aenter__()),
+            lambda x: asyncio.run(
+                xscore.Pipeline.open(".", listener=5).__aenter__()  # type: ignore[arg-type]  # a wrong type, on purpose
+            ),
             "`listener` is a `int`",
-        ),  # type: ignore[arg-type]  # a wrong type, on purpose
+        ),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within
@@ -23,6 +22,7 @@ from xscore.providers.spec import (
     host_with_key,
     parse_model_spec,
 )
+from xscore.records.calls import Answerer
 from xscore.settings import (
     DecisionSettings,
     HostAccess,

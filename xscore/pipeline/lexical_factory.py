@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extension import implementations, is_used
-from xscore.pipeline.parts import find_likeness
+from xscore.pipeline.likeness import find_likeness
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.providers.spec import LEXICAL, ModelSpec
 from xscore.records.events import JudgeEstimate

@@ -27,9 +27,10 @@ from xscore.pipeline.live_judging import (
     judge_pool,
     open_judge,
 )
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import NoUsableModel, ProviderError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.text import join_sentences

@@ -19,7 +19,7 @@ from xscore.costs.call_history import (
     latest_call_s,
 )
 from xscore.costs.ledger import learned_chars_per_token
-from xscore.pipeline.parts import find_likeness
+from xscore.pipeline.likeness import find_likeness
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.probe import adopt_capability
 from xscore.platform import tokens

@@ -1,28 +1,26 @@
 """What `build` puts together for a turn: one opened repository with its settings, its judge and its
 answerer.
 
-It also holds the options, deadline and stopwatch of a turn, and the record passed to a listener
-when a turn has ended.
+It also holds the options of a turn, and the record passed to a listener when a turn has ended.
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
-from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extension import implementations
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.paths import RepositoryRoot
+from xscore.records.calls import Answerer
 from xscore.records.events import Observer
 from xscore.records.memory import IndexReport
-from xscore.records.receipt import Answer, Latency, TurnFigures
+from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 
@@ -33,14 +31,6 @@ if TYPE_CHECKING:
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
     from xscore.store.store import Store
-
-
-class Answerer(Struct, frozen=True):
-    """The model that answers."""
-
-    provider: str
-    model: str
-    host: str
 
 
 class PipelineParts(Struct, frozen=True, kw_only=True):
@@ -109,65 +99,6 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
         return replace(self, started=moment, waits_from=moment)
 
 
-class Stopwatch(Struct):
-    """Started when made."""
-
-    started: float = field(default_factory=monotonic)
-    stages: dict[str, float] = field(default_factory=dict)
-    laps: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Stage -> its first and its last moment so far, on the clock of `started`."""
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage, also when it ends in an error."""
-        began = monotonic()
-        try:
-            yield
-        finally:
-            ended = monotonic()
-            self.stages[name] = self.stages.get(name, 0.0) + ended - began
-            self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
-
-    def latency(self, *, since: float | None = None) -> Latency:
-        """Return what has been measured so far. since: when the wait began, if before the start
-        (`time.monotonic`)."""
-        return Latency(
-            **self.stages, total=monotonic() - (self.started if since is None else since)
-        )
-
-
-CLOSING_S = 0.2
-"""Seconds reserved for selection, receipt and closing."""
-ANSWER_SHARE = 1 / 3
-"""Reserve at most this share of the time left for the answering call."""
-
-
-class Deadline(Struct, frozen=True):
-    """When a turn or a list must be over."""
-
-    at: float = inf
-    """Seconds of `time.monotonic`; infinite: there is no deadline."""
-    answer_s: float = 0.0
-    """Reserved for the answering call."""
-
-    @classmethod
-    def of(cls, started: float, seconds: float | None) -> "Deadline":
-        """Return the deadline this long after the start (`time.monotonic`)."""
-        return cls() if seconds is None else cls(started + seconds)
-
-    def left_s(self) -> float:
-        """Seconds left for judging and answering, at least 0."""
-        return max(0.0, self.at - CLOSING_S - monotonic())
-
-    def judging_left_s(self) -> float:
-        """Seconds left for judging, at least 0."""
-        return max(0.0, self.left_s() - self.answer_s)
-
-    def with_answer(self, typical_s: float) -> "Deadline":
-        """Reserve the time that an answering call typically takes."""
-        return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
-
-
 class ClosedTurn(Struct, frozen=True, kw_only=True):
     """A turn that has ended, successfully or not."""
 
@@ -187,21 +118,3 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
 TurnListener = Callable[[ClosedTurn], Awaitable[str]]
 """Takes a closed turn and returns a warning, or nothing. It must not raise."""
-
-
-class Likeness(Struct, frozen=True):
-    """Similarity of each memory to the task, for the order of judging and the lexical judge."""
-
-    cosines: Mapping[str, float] = field(default_factory=dict)
-    """By memory id."""
-    warnings: tuple[str, ...] = ()
-
-
-async def find_likeness(
-    turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
-) -> Likeness:
-    """Ask the embedder of the settings; empty without one."""
-    for likeness in implementations("likeness", settings):
-        found: Likeness = await likeness(turn, settings, store=store, resources=resources)
-        return found
-    return Likeness()

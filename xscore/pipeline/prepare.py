@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
-from xscore.pipeline.parts import Deadline, PipelineParts, Stopwatch
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import (
     Pool,
     PooledTurn,
@@ -27,6 +27,7 @@ from xscore.pipeline.pool import (
     pool_among,
     refuse_empty_scope,
 )
+from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch

@@ -18,14 +18,14 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extension import implementations
-from xscore.pipeline.parts import Answerer, Deadline
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.database import require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
-from xscore.records.calls import RateLimits, Stage, Traffic
+from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate, Layer
 from xscore.scorer.fanout import StopSignal

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.parts import ClosedTurn, Deadline, PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
+from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
 from xscore.platform.processes import gc_paused, process_identity

@@ -16,15 +16,16 @@ from xscore.cache.keys import judge_key
 from xscore.costs.caps import CAP_SETTINGS, Caps, cap_status, describe_cap, remaining_under_caps
 from xscore.pipeline.factories import choose_judge, judge_factory, with_dummy_keys, with_wire
 from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-from xscore.pipeline.parts import Answerer, PipelineParts, Stopwatch
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
 from xscore.pipeline.prepare import OpenedTurn, open_turn, with_thread_plan
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.clock import day_of
 from xscore.platform.errors import NoUsableModel, UsageError
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
-from xscore.records.calls import Usage
+from xscore.records.calls import Answerer, Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate

@@ -19,6 +19,14 @@ class Stage(StrEnum):
     """Reasons for what a decision model chose, by a chat model."""
 
 
+class Answerer(Struct, frozen=True):
+    """The model that answers."""
+
+    provider: str
+    model: str
+    host: str
+
+
 class Finish(StrEnum):
     """How a completion ended."""
 

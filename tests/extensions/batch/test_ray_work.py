@@ -18,8 +18,8 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.list_judging import LiveEnd
 from xscore.pipeline.live_judging import JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import Deadline
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import BudgetExhausted
 from xscore.records.events import Observer
 from xscore.records.turn import Scope

@@ -166,8 +166,9 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
         wait_until(
-            lambda least=after: provider.counts.requests >= least, otherwise="they judge nothing"
-        )  # type: ignore[misc]  # the default binds this round's value
+            lambda least=after: provider.counts.requests >= least,  # type: ignore[misc]  # the default binds this round's value
+            otherwise="they judge nothing",
+        )
         running.kill()
         running.start()
     receipts = [one.receipt() for one in started]

@@ -19,7 +19,8 @@ from xscore.extensions.telemetry.attributes import (
     stage_attributes,
     turn_attributes,
 )
-from xscore.pipeline.parts import ClosedTurn, Stopwatch
+from xscore.pipeline.parts import ClosedTurn
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.receipt import Coverage, Latency, TurnFigures
 from xscore.records.turn import Turn

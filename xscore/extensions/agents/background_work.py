@@ -23,10 +23,11 @@ from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.live_judging import judge_pool
-from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn import run_turn
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform import database, money
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError

@@ -39,7 +39,7 @@ from xscore.extensions.batch.shared_packs import (
 from xscore.pipeline.answering import typical_answer_s
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import Deadline, PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.probe import REMEMBERED_S
 from xscore.pipeline.question_list import (
@@ -53,6 +53,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
+from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
 from xscore.platform.figures import format_dollars, format_share

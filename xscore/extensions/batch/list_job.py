@@ -34,7 +34,7 @@ from xscore.extensions.batch.results import (
 from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list, judge_question
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     PreparedQuestion,
     Question,
@@ -42,6 +42,7 @@ from xscore.pipeline.question_list import (
     confirm_list_cost,
     prepare_questions,
 )
+from xscore.pipeline.turn_clock import Deadline
 from xscore.pipeline.turn_judging import FORECAST_FROM_S
 from xscore.platform import database
 from xscore.platform.clock import DAY_S

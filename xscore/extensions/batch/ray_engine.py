@@ -42,7 +42,7 @@ from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import ENDS_ALL, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     ListMemories,
     PreparedQuestion,
@@ -51,6 +51,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
 )
 from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
 from xscore.platform.event_loop import take_back_cancellation

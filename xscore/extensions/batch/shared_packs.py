@@ -40,9 +40,10 @@ from xscore.pipeline.estimating import (
 from xscore.pipeline.live_judging import JudgingProgress, settle_work
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.prompts.questions import questions_block, questions_rubric

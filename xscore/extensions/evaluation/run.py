@@ -20,7 +20,7 @@ from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
 from xscore.pipeline.judging_by_words import lexical_outcomes
-from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
+from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import (
     ConfirmedObserver,
@@ -29,6 +29,7 @@ from xscore.pipeline.question_list import (
     list_caps_left,
 )
 from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.hashing import file_digest

@@ -29,10 +29,11 @@ from xscore.pipeline.lexical_factory import LexicalJudgeFactory
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import Deadline, PipelineParts
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, PooledTurn, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.pipeline.resources import TurnResources, open_resources
+from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import tokens
 from xscore.platform.errors import (
     ProviderError,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from xscore.extension import installed, load_plugin, plugin_errors
-from xscore.pipeline.parts import Likeness
+from xscore.pipeline.likeness import Likeness
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError

@@ -1,0 +1,36 @@
+"""How like the task each memory is by an embedder, where the settings name one.
+
+It orders the judging, and the lexical judge adds it to its words; the vectors themselves are
+`extensions.vectors`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from xscore.extension import implementations
+from xscore.records.turn import Turn
+from xscore.settings import Settings
+
+if TYPE_CHECKING:
+    from xscore.pipeline.resources import TurnResources
+    from xscore.store.store import Store
+
+
+class Likeness(Struct, frozen=True):
+    """Similarity of each memory to the task, for the order of judging and the lexical judge."""
+
+    cosines: Mapping[str, float] = field(default_factory=dict)
+    """By memory id."""
+    warnings: tuple[str, ...] = ()
+
+
+async def find_likeness(
+    turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
+) -> Likeness:
+    """Ask the embedder of the settings; empty without one."""
+    for likeness in implementations("likeness", settings):
+        found: Likeness = await likeness(turn, settings, store=store, resources=resources)
+        return found
+    return Likeness()
