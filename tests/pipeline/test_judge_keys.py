@@ -10,6 +10,7 @@ from tests.pipeline.conftest import FILES, TASK
 from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.platform import database
 from xscore.records.judgment import Judgment
 from xscore.settings import JudgeSettings, Settings, validate_group
@@ -69,11 +70,11 @@ async def test_a_judge_has_the_key_it_always_had(
 async def test_prompts_that_questions_share_are_another_judge(shop: Path) -> None:
     """Their key is that of every version too; a decision model has no other prompts."""
     async with Pipeline.open(shop, replaying(model="openai-chat:gpt-6-luna")) as pipeline:
-        shared = pipeline.parts.judge.with_shared_prompts()
+        shared = sharing_prompts(pipeline.parts.judge)
         assert judge_key(shared.identity) == "c22acae511f7d17c9164b48ccead7a16"
     async with Pipeline.open(shop, replaying(model="openai:gpt-6-luna")) as pipeline:
         judge = pipeline.parts.judge
-        assert judge.with_shared_prompts().identity == judge.identity
+        assert sharing_prompts(judge).identity == judge.identity
 
 
 async def test_judgments_of_an_earlier_version_are_served(make_repo: MakeRepo) -> None:

@@ -301,11 +301,11 @@ def group_spending(
 def _group_name(turn: LedgerTurn, by: str) -> str | None:
     """Return the group of a turn's figures; None: no group."""
     provider = turn.judge.partition(":")[0]
-    is_model = turn.figures is not None and turn.figures.is_model
+    by_model = turn.figures is not None and turn.figures.by_model
     names = {
         "model": turn.judge or None,
         "provider": provider or None,
-        "wire": _WIRES.get(provider, _CHAT) if is_model else "none" if provider else None,
+        "wire": _WIRES.get(provider, _CHAT) if by_model else "none" if provider else None,
         "day": day_of(turn.at),
         "repo": turn.key.repo,
         "command": turn.command,

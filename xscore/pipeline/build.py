@@ -387,7 +387,7 @@ def _assemble_parts(
         store=store,
         observer=observer,
         warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
-        judge=factories.judge_factory(judge_spec, settings, store=store),
+        judge=factories.describe_judge(judge_spec, settings, store=store),
         answerer=answerer,
         index=lambda until: _update_index(
             store, settings, observer, now=store.clock(), until=until

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import resolve_conflicts
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
@@ -72,7 +73,7 @@ def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
         beside=replace(
             _repository_context(parts) if form == "memory" else BesideMemories(),
             task=turn.task,
-            remark=RANKED_BY_WORDS if run.ranked_by or not parts.judge.is_model else "",
+            remark=RANKED_BY_WORDS if run.ranked_by or parts.judge.scale is Scale.WORDS else "",
             near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
             failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
             decisions=_passed(selection, memories, Kind.DECISION, now=now),

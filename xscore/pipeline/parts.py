@@ -26,8 +26,7 @@ from xscore.settings import Settings
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.pipeline.judge_description import JudgeDescription
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
     from xscore.store.store import Store
@@ -42,7 +41,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     observer: Observer
     warnings: tuple[str, ...]
     """Warnings about the settings, for every receipt."""
-    judge: "LexicalJudgeFactory | ModelJudgeFactory"
+    judge: "JudgeDescription"
     answerer: Answerer | None
     """None: no usable model to answer."""
     index: Callable[[float | None], IndexReport]

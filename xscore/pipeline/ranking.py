@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from xscore.pipeline import receipt
 from xscore.pipeline.boosts import BoostRules, boost
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
@@ -272,7 +273,7 @@ def rank(
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
     unjudged, settings = receipt.unjudged_pairs(outcomes), parts.settings.selection
     if by_words is None:
-        by_words = not parts.judge.is_model
+        by_words = parts.judge.scale is Scale.WORDS
     if not by_words:
         selection = select(
             ranked,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, rank
@@ -66,7 +67,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
     run = TurnRun(
         parts, opened, options, stopwatch, deadline, [*parts.warnings, *opening_warnings(opened)]
     )
-    if answers or (opened.pool.misses and parts.judge.is_model):
+    if answers or (opened.pool.misses and parts.judge.paid):
         # Most fully cached turns spend nothing.
         from xscore.pipeline.turn_estimate import announce_budget
 
@@ -226,7 +227,7 @@ class TurnRun(Struct):
         """Open the resources only if something may be spent: not for a cached turn, a replay, or
         words alone."""
         judge = self.parts.judge
-        is_replay = self.parts.settings.judge.replay and judge.is_model
+        is_replay = self.parts.settings.judge.replay and judge.paid
         judges = self.opened.pool.misses and judge.needs_resources and not is_replay
         if judges or self.wants_answer:
             self.resources = await stack.enter_async_context(
@@ -319,7 +320,7 @@ class TurnRun(Struct):
 
     @property
     def _ranked_by_words(self) -> bool:
-        return not self.parts.judge.is_model or bool(self.ranked_by)
+        return self.parts.judge.scale is Scale.WORDS or bool(self.ranked_by)
 
     @property
     def nothing_judged(self) -> bool:

@@ -25,7 +25,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
-from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
+from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
+from xscore.pipeline.judge_description import JudgeDescription, Scale
+from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
@@ -65,8 +68,6 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.turn import TurnRun
     from xscore.scorer.judge import Judge
 
@@ -104,8 +105,8 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
     may take over.
     """
     opened, parts = run.opened, run.parts
-    forecast = parts.judge.forecast(opened.turn, opened.pool)
-    run.forecast = forecast if parts.judge.is_model else None
+    forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
+    run.forecast = forecast if parts.judge.paid else None
     if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
         parts.observer.on(forecast)
     try:
@@ -117,7 +118,7 @@ async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJu
         run.warn(f"the judge could not be asked: {error.message}", error.hint)
         return NoJudge(UnjudgedCause.PROVIDER, error.message)
     if (
-        parts.judge.is_model
+        parts.judge.stored
         and not isinstance(judge, NoJudge)
         and judge.identity != parts.judge.identity
     ):
@@ -139,10 +140,10 @@ async def _judge_within(
     return judged.outcomes
 
 
-def _remember_host(run: "TurnRun", judge: "LexicalJudgeFactory | ModelJudgeFactory") -> None:
+def _remember_host(run: "TurnRun", judge: JudgeDescription) -> None:
     """Store what replies have shown of a judge's host, or warn: it can be probed again."""
     try:
-        judge.close()
+        remember_host(judge)
     except StoreError as error:  # the judgments are worth more
         run.warn(f"what the host can do was not remembered: {error.message}", error.hint)
 
@@ -288,21 +289,21 @@ async def _judge_by(
     assert resources is not None
     settings = settings_judged_by(name, parts.settings)
     spec, _ = choose_judge(settings)
-    factory = judge_factory(spec, settings, store=parts.store)
-    if factory.identity == parts.judge.identity:
+    described = describe_judge(spec, settings, store=parts.store)
+    if described.identity == parts.judge.identity:
         return ()
-    known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
+    known = known_judgments(parts.store, opened.key, judge_key(described.identity))
     asked = PooledTurn(opened.turn, opened.key, pool_among(opened.pool.all_candidates, left, known))
-    where = f"`{spec}` at {factory.identity.host}"
+    where = f"`{spec}` at {described.identity.host}"
     them = "it" if len(left) == 1 else "them"
     parts.observer.note(
         f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges"
         f" {them}"
     )
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
-    identity = factory.identity
+    identity = described.identity
     if asked.pool.misses:
-        judge = await open_judge(factory, resources, asked)
+        judge = await open_judge(described, resources, asked)
         # There is no time left: what the first judge left keeps its causes.
         if isinstance(judge, NoJudge):
             run.interrupted = run.interrupted or judge.cause is UnjudgedCause.INTERRUPTED
@@ -312,11 +313,11 @@ async def _judge_by(
     for one in found:
         if isinstance(one.result, Judgment):
             run.taken_over[one.candidate.content_hash] = (
-                identity if one.origin is Origin.JUDGED else factory.identity
+                identity if one.origin is Origin.JUDGED else described.identity
             )
     if not isinstance(judge, NoJudge):
         run.warnings += judge.warnings()
-        _remember_host(run, factory)
+        _remember_host(run, described)
     return found
 
 
@@ -334,7 +335,7 @@ def words_instead(run: "TurnRun") -> WordsInstead | None:
     judge = run.parts.judge
     if (
         run.options.isolated
-        or not judge.is_model
+        or judge.scale is Scale.WORDS
         or LEXICAL not in run.parts.settings.judge.fallback
     ):
         return None

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from itertools import repeat
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
@@ -26,6 +26,7 @@ from xscore.scorer.bm25 import (
     weigh_candidates,
     weighs_tests_less,
 )
+from xscore.scorer.judge import LEXICAL_IDENTITY
 from xscore.scorer.mentions import (
     Mentions,
     NamedInTask,
@@ -39,7 +40,6 @@ from xscore.store.term_vectors import (
     FOLDER,
     NAME,
     OWNER,
-    TERM_EMBEDDER,
     WHOLE_NAME,
     QueryTerm,
     query_terms,
@@ -102,16 +102,6 @@ read with a pool."""
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
 
-LEXICAL_IDENTITY: Final = JudgeIdentity(
-    provider="lexical",
-    host="-",
-    model="bm25-1",
-    reasoning="",
-    prompt_version=TERM_EMBEDDER,
-    order="memory_first",
-    packed=False,
-)
-
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
 GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
@@ -145,12 +135,8 @@ REASON_WORDS = 6
 
 
 class LexicalJudge:
-    """Scores memories by shared words.
+    """Scores memories by shared words. Every output says that no model judged."""
 
-    `is_model` is False: every output says that no model judged.
-    """
-
-    is_model = False
     judged_elsewhere: frozenset[str] = frozenset()
     paid: ClassVar[Mapping[str, Decimal | None]] = {}
 

@@ -32,11 +32,11 @@ from xscore.records.receipt import add_costs
 from xscore.records.turn import Turn
 from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
 from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
 from xscore.scorer.replies import ParsedReply, parse_completion
 
@@ -175,14 +175,12 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
 class ModelJudge:
     """Judges memories of one turn in packs. See `scorer.judge.Judge`."""
 
-    is_model = True
-
-    def __init__(self, provider: Provider, drafts: PromptDrafts, plan: JudgingPlan) -> None:
-        self.identity: JudgeIdentity = drafts.identity(provider=provider.name, host=provider.host)
+    def __init__(self, provider: Provider, prompts: PromptBuilder, plan: JudgingPlan) -> None:
+        self.identity: JudgeIdentity = prompts.identity(provider=provider.name, host=provider.host)
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.paid: dict[str, Decimal | None] = {}
-        self._provider, self._drafts, self._plan = provider, drafts, plan
+        self._provider, self._prompts, self._plan = provider, prompts, plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -204,7 +202,7 @@ class ModelJudge:
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         line = PackQueue(packs, self._plan.claims, workers=workers)
         rule = (
-            GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
+            GiveUpRule(MOST_LARGE_REJECTED) if self._prompts.layout.is_independent else GiveUpRule()
         )
         priors = {
             one.content_hash: self._plan.priors.get(one.id, 0.0)
@@ -236,7 +234,7 @@ class ModelJudge:
 
     def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
         """Yield the requests that `judge` would send first, in its order, sending none."""
-        return self._drafts.first_requests(
+        return self._prompts.first_requests(
             self._packs(candidates), turn_block(turn, sees=self._plan.sees), self._plan.texts
         )
 
@@ -244,9 +242,9 @@ class ModelJudge:
         """Group the distinct contents into packs, the most promising pack first."""
         distinct = {candidate.content_hash: candidate for candidate in candidates}
         candidates = list(distinct.values())
-        if self._drafts.profile.is_independent:
+        if self._prompts.profile.is_independent:
             candidates.sort(key=self._promise, reverse=True)
-        packs = packs_to_send(candidates, self._plan.slots, self._drafts.profile)
+        packs = packs_to_send(candidates, self._plan.slots, self._prompts.profile)
         return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
 
     def _promise(self, member: Candidate) -> float:
@@ -274,7 +272,7 @@ class ModelJudge:
             settled = await run.waiting.look_aside()
             return self._found_judged(run, settled), run.waiting.look()
         texts = self._plan.texts([member for pack in packs for member in pack.members])
-        found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
+        found = [(pack, self._prompts.pieces_of(pack, texts)) for pack in packs]
         opened = [OpenedPack(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
         ours = await run.waiting.claim(opened)
         settled = [(one.opened.pack, one.claimed) for one in ours if one.is_settled]
@@ -323,7 +321,7 @@ class ModelJudge:
             (piece, known.get(piece.content_hash)) for piece in found
         )
         await self._keep([result for result in results if isinstance(result, Judgment)])
-        asks = self._drafts.asks(
+        asks = self._prompts.asks(
             pack, [piece for piece in found if piece.content_hash not in known]
         )
         if len(asks) != 1:
@@ -339,12 +337,12 @@ class ModelJudge:
     async def _send(
         self, run: JudgingRun, ask: PackPrompt
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
-        request, codes = self._drafts.request(ask, run.turn_text)
+        request, codes = self._prompts.request(ask, run.turn_text)
         least, detail = run.too_long
         if (
             request.input_tokens >= ALIKE * least
             and len(ask.pieces) > 1
-            and self._drafts.layout.is_independent
+            and self._prompts.layout.is_independent
         ):
             # the host has turned down a request of this size: send its halves at once
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
@@ -376,11 +374,11 @@ class ModelJudge:
         self, run: JudgingRun, ask: PackPrompt, codes: Sequence[str], completion: Completion
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         heard = parse_completion(
-            ask, codes, completion, priors=run.priors, read=self._drafts.layout.read
+            ask, codes, completion, priors=run.priors, read=self._prompts.layout.read
         )
         self.faults.count(heard.reply)
         run.rule.count_reply(scored=bool(heard.judged))
-        expected = self._drafts.model.answered_by
+        expected = self._prompts.model.answered_by
         if expected and completion.model != expected:
             return await self._keep_of_another(run, ask, heard.judged, completion.model), ()
         results = run.take(heard.judged)
@@ -401,7 +399,7 @@ class ModelJudge:
 
         What it was paid for is stored as its own judgments.
         """
-        name = self._drafts.model
+        name = self._prompts.model
         detail = (
             f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to"
             " judge with it"
@@ -435,7 +433,7 @@ class ModelJudge:
         if not missing:
             return [], []
         again, lost = repair.next_prompts(
-            ask, missing, trouble, is_independent=self._drafts.layout.is_independent
+            ask, missing, trouble, is_independent=self._prompts.layout.is_independent
         )
         if run.rule.is_over_after_unscored(len(lost)):
             self._plan.stop.set(

@@ -193,7 +193,7 @@ async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> N
     found = await judged(
         shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one")
     )
-    assert (found.exit_code, found.job, found.is_model) == (0, "", False)
+    assert (found.exit_code, found.job, found.by_model) == (0, "", False)
     assert found.coverage.judged == found.coverage.candidates > 0
     assert any(line.kept for line in found.lines)
 

@@ -30,9 +30,9 @@ from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedC
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.settings import Settings
 
 
@@ -43,7 +43,7 @@ class ActorContext(Struct, frozen=True, kw_only=True):
     spec: ModelSpec
     settings: Settings
     capability: Capability | None
-    drafts: PromptDrafts
+    builder: PromptBuilder
     identity: JudgeIdentity
     concurrency: int
     candidates: tuple[Candidate, ...]
@@ -197,7 +197,7 @@ class ChunkJudge:
             asyncio.get_running_loop().call_later(left_s, stop.set, UnjudgedCause.DEADLINE)
         return ModelJudge(
             line,
-            context.drafts,
+            context.builder,
             JudgingPlan(
                 texts=lambda found: {
                     member.id: context.texts[member.id]

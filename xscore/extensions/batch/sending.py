@@ -118,7 +118,7 @@ class BatchRenderer:
                 ),
             )
         self._store, self._host, self._job, self._prices = store, host, job, prices
-        self._drafts = job.recipe.drafts()
+        self._builder = job.recipe.builder()
 
     def fill(
         self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits
@@ -141,7 +141,7 @@ class BatchRenderer:
                     if not self._turns[question]:
                         filled.erased.append(name)
                         continue
-                    request, _ = self._drafts.request(ask, self._turns[question])
+                    request, _ = self._builder.request(ask, self._turns[question])
                     line, usd = (
                         self._host.line(custom_id(mark, name), request),
                         self._bound(request),
@@ -168,7 +168,7 @@ class BatchRenderer:
                     if self._turns[question]:
                         yield (
                             (question, number),
-                            self._drafts.request(ask, self._turns[question])[0],
+                            self._builder.request(ask, self._turns[question])[0],
                         )
 
     def _bound(self, request: Request) -> Decimal | None:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
 from operator import add
 from typing import TypeVar
@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_prompts import (
-    QUESTIONS_LAYOUT,
     SharedUnit,
     plan_shared_units,
     read_questions,
@@ -34,11 +33,15 @@ from xscore.pipeline.estimating import (
     ASKED_CHARS,
     CACHE_STEP_TOKENS,
     chars_of,
+    forecast_judging,
     price_work,
     prompts_of_pack,
 )
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import caching_builder, context_tokens, prompt_builder
+from xscore.pipeline.judged_memories import judged_texts, judging_priors, packs_of
+from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import JudgingProgress, settle_work
-from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
@@ -55,11 +58,11 @@ from xscore.records.calls import Completion, Request, Stage, Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.receipt import StageUsage, add_costs
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
@@ -83,7 +86,7 @@ class SharedPackJudge(Struct):
     """One pass of shared prompts, the most promising first; nothing is sent before `run`."""
 
     provider: Provider
-    drafts: PromptDrafts
+    builder: PromptBuilder
     texts: Texts
     units: Sequence[SharedUnit]
     askings: Sequence[SharedQuestion]
@@ -155,12 +158,12 @@ class SharedPackJudge(Struct):
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
         pieces = (
-            self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
+            self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
             if len(numbers) > 1
             else ()
         )
         # units hold whole memories, so that there is one prompt; none where all texts are gone
-        for ask in self.drafts.asks(unit.pack, pieces):
+        for ask in self.builder.asks(unit.pack, pieces):
             await self._send(ask, numbers)
         for number in numbers:
             if left := hashes - self.judged[number]:
@@ -182,7 +185,7 @@ class SharedPackJudge(Struct):
 
     async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
         askings = [self.askings[number] for number in numbers]
-        request, codes = shared_request(self.drafts, ask, [one.turn_text for one in askings])
+        request, codes = shared_request(self.builder, ask, [one.turn_text for one in askings])
         try:
             completion = await self.provider.complete(request)
         except BudgetExhausted as error:
@@ -219,7 +222,7 @@ class SharedPackJudge(Struct):
         whole = [
             one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing
         ]
-        alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
+        alone = [self.builder.request(ask, text)[0].input_tokens for text in whole]
         self.answered(request, completion, alone)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
@@ -331,7 +334,7 @@ class SeparatePromptsCost(Struct):
 
 async def judge_shared_packs(
     parts: PipelineParts,
-    factory: ModelJudgeFactory,
+    described: JudgeDescription,
     questions: Sequence[PreparedQuestion],
     *,
     run_id: str,
@@ -346,7 +349,8 @@ async def judge_shared_packs(
     parts.observer.stage("judge")
     async with parts.open_resources(run_id) as resources:
         resources.deadline = deadline
-        knowing, provider = await with_probed_host(factory, resources)
+        knowing, provider = await with_probed_host(described, resources)
+        builder = caching_builder(knowing)
         progress, paid = (
             JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0),
             0,
@@ -360,16 +364,16 @@ async def judge_shared_packs(
 
         judge = SharedPackJudge(
             provider=provider,
-            drafts=knowing.drafts,
-            texts=knowing.texts,
-            units=_plan_units(knowing, questions),
+            builder=builder,
+            texts=partial(judged_texts, knowing),
+            units=_plan_units(knowing, builder, questions),
             askings=[await _shared_question(knowing, resources, one) for one in questions],
             concurrency=workers_for(knowing.concurrency),
             stop=resources.new_stop(),
             answered=count,
         )
         ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
-        knowing.close()
+        remember_host(knowing)
         judge.spent, judge.was_interrupted = (
             resources.usage.spent(Stage.JUDGE),
             ended is UnjudgedCause.INTERRUPTED,
@@ -378,13 +382,13 @@ async def judge_shared_packs(
 
 
 async def _shared_question(
-    factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
+    judge: JudgeDescription, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
-    pool, identity, key = prepared.pool, factory.identity, prepared.key
-    guesses, _ = await factory.priors(resources, prepared.turn, pool)
+    pool, identity, key = prepared.pool, judge.identity, prepared.key
+    guesses, _ = await judging_priors(judge, resources, prepared.turn, pool)
     write, claims = await resources.judgment_access(pool.misses, key, identity)
     return SharedQuestion(
-        turn_text=turn_block(prepared.turn, sees=factory.settings.judge.sees),
+        turn_text=turn_block(prepared.turn, sees=judge.settings.judge.sees),
         priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
         write=write,
         claims=claims,
@@ -392,37 +396,35 @@ async def _shared_question(
 
 
 def _plan_units(
-    factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]
+    judge: JudgeDescription, builder: PromptBuilder, questions: Sequence[PreparedQuestion]
 ) -> list[SharedUnit]:
-    known = factory.capability.context_tokens if factory.capability else None
     return plan_shared_units(
-        factory.drafts,
-        [factory.packs(one.pool) for one in questions],
-        [turn_block(one.turn, sees=factory.settings.judge.sees) for one in questions],
-        most=factory.settings.batch.questions_a_call,
-        context_tokens=known
-        or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
+        builder,
+        [packs_of(judge, question.pool) for question in questions],
+        [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions],
+        most=judge.settings.batch.questions_a_call,
+        context_tokens=context_tokens(judge),
     )
 
 
 def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> JudgeEstimate:
     """Estimate judging these questions with shared packs, where the judge has them."""
-    factory = parts.judge
-    if not isinstance(factory, ModelJudgeFactory) or factory.drafts.layout is not QUESTIONS_LAYOUT:
-        return reduce(add, (factory.forecast(one.turn, one.pool) for one in some))
-    drafts = factory.drafts
-    texts = [turn_block(one.turn, sees=factory.settings.judge.sees) for one in some]
+    judge = parts.judge
+    if judge.shared_layout is None:
+        return reduce(add, (forecast_judging(judge, one.turn, one.pool) for one in some))
+    builder = prompt_builder(judge)
+    texts = [turn_block(one.turn, sees=judge.settings.judge.sees) for one in some]
     calls = chars = output = 0
-    for unit in _plan_units(factory, some):
-        asks, memories = prompts_of_pack(drafts, unit.pack)
+    for unit in _plan_units(judge, builder, some):
+        asks, memories = prompts_of_pack(builder, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
         calls += asks
         chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
-        chars += chars_of(drafts.layout, unit.pack.members, memories)
-        output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
-    work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
+        chars += chars_of(builder.layout, unit.pack.members, memories)
+        output += asks * shared_expected_output(builder, ceil(memories / asks), len(unit.questions))
+    work = Workload(calls, round(chars / builder.model.chars_per_token), output)
     return replace(
-        price_work(factory, work, some[0].pool),
+        price_work(judge, work, some[0].pool),
         candidates=sum(len(one.pool.candidates) for one in some),
         cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
         to_judge=sum(len(one.pool.misses) for one in some),

@@ -23,14 +23,14 @@ from xscore.prompts.questions import (
     questions_rubric,
 )
 from xscore.records.calls import Request
-from xscore.scorer.drafts import (
+from xscore.scorer.packs import ENTRY_TOKENS, Pack
+from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
     REASON_TOKENS,
     SCORE_TOKENS,
-    PromptDrafts,
+    PromptBuilder,
     PromptLayout,
 )
-from xscore.scorer.packs import ENTRY_TOKENS, Pack
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import (
     EMPTY_REPLY,
@@ -126,36 +126,36 @@ CODE_TOKENS = 6
 
 
 def shared_request(
-    drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]
+    builder: PromptBuilder, ask: PackPrompt, turn_texts: Sequence[str]
 ) -> tuple[Request, tuple[str, ...]]:
     """Render an ask for these questions; return the request and each piece's id."""
-    entries = drafts.entries(ask)
-    cap = shared_output_cap(drafts, len(entries), len(turn_texts))
-    request = questions_request(entries, turn_texts, drafts.options(ask, max_output_tokens=cap))
-    timeout_s = drafts.model.timeout_s * (1 + len(turn_texts)) / 2
+    entries = builder.entries(ask)
+    cap = shared_output_cap(builder, len(entries), len(turn_texts))
+    request = questions_request(entries, turn_texts, builder.options(ask, max_output_tokens=cap))
+    timeout_s = builder.model.timeout_s * (1 + len(turn_texts)) / 2
     return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
 
 
-def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
+def shared_output_cap(builder: PromptBuilder, memories: int, questions: int) -> int:
     """Maximum tokens of the reply: every id scored and explained for each question, plus
     reasoning."""
-    cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
-    most = drafts.model.max_output_tokens
+    cap = _reply_tokens(memories, questions) + builder.model.reasoning_reserve
+    most = builder.model.max_output_tokens
     return cap if most is None else min(cap, most)
 
 
-def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:
+def shared_expected_output(builder: PromptBuilder, memories: int, questions: int) -> int:
     """Likely tokens of the reply."""
     return (
-        questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS)
+        questions * (builder.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS)
         + tokens.REPLY_FRAME
     )
 
 
-def _max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
+def _max_questions(builder: PromptBuilder, memories: int, *, wanted: int) -> int:
     """Return how many of the wanted questions may share a pack of this many memories; at least
     1."""
-    most, reserve = drafts.model.max_output_tokens, drafts.model.reasoning_reserve
+    most, reserve = builder.model.max_output_tokens, builder.model.reasoning_reserve
     room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
     by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
     return max(1, min(wanted, MOST_SCORES // max(1, memories), by_output))
@@ -193,7 +193,7 @@ class SharedUnit(Struct, frozen=True):
 
 
 def plan_shared_units(
-    drafts: PromptDrafts,
+    builder: PromptBuilder,
     packs: Sequence[Sequence[Pack]],
     turn_texts: Sequence[str],
     *,
@@ -205,12 +205,12 @@ def plan_shared_units(
     packs: what each question lacks. A memory too large for one prompt is not shared: its parts are
         each question's own to judge.
     """
-    ratio = drafts.model.chars_per_token
+    ratio = builder.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
     rubric = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        whole = tuple(member for member in pack.members if member.tokens <= drafts.profile.tokens)
+        whole = tuple(member for member in pack.members if member.tokens <= builder.profile.tokens)
         if len(whole) < len(pack.members):
             large = Pack("", tuple(member for member in pack.members if member not in whole))
             units.extend(SharedUnit(large, (number,)) for number in askers)
@@ -220,9 +220,9 @@ def plan_shared_units(
         memories = len(whole)
         if not memories:
             continue
-        fits = _max_questions(drafts, memories, wanted=most)
+        fits = _max_questions(builder, memories, wanted=most)
         size = sum(member.tokens for member in whole)
-        taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
+        taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(builder, memories, fits)
         room = context_tokens - taken
         units.extend(
             SharedUnit(shared, run) for run in _split_questions(askers, sizes, most=fits, room=room)

@@ -45,7 +45,7 @@ from xscore.extensions.batch.list_plan import (
     ListOptions,
     ListPlan,
     batch_cost,
-    batch_judge_factory,
+    batch_judge,
     confirm_job,
     draft_job,
     judge_name,
@@ -128,7 +128,7 @@ def submit_batch(questions: Path, flags: Flags) -> int:
 def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts:
     """Return the parts with the judge that a Batch API has, and say so where it is not the chosen
     one."""
-    judge = batch_judge_factory(parts)
+    judge = batch_judge(parts)
     if judge is not parts.judge:
         name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
         terminal.note(
@@ -143,7 +143,7 @@ async def _plan_and_send(
     parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags
 ) -> int:
     parts = _with_batch_judge(parts, flags.terminal)
-    terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
+    terminal, host = flags.terminal, batch_host(batch_judge(parts).connected())
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, options, limits=limits)
     plan = draft.plan
@@ -421,7 +421,7 @@ def _live_cost(found: ListReport) -> str:
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if found.is_model:
+    if found.by_model:
         planned = f"planned with {format_share(found.cached, found.candidates)} replayed"
         parts += [planned, counted(found.spent.calls, "call")]
     if usage.input_tokens:

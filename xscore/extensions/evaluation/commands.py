@@ -93,7 +93,7 @@ def render_evaluation_account(found: Evaluation) -> str:
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if found.is_model:
+    if found.by_model:
         parts.append(counted(found.calls, "call"))
     if found.usage.input_tokens:
         parts.append(describe_tokens(found.usage.input_tokens, found.usage.output_tokens))
@@ -117,7 +117,7 @@ def _why(found: Evaluation) -> str:
 
 
 def _figures(found: Evaluation, judge: JudgeQuality) -> str:
-    judges = [(judge, one_line(found.judge) if found.is_model else "by words alone")]
+    judges = [(judge, one_line(found.judge) if found.by_model else "by words alone")]
     judges += [(found.words, "by words alone")] if found.words else []
     rows = []
     for quality, name in judges:

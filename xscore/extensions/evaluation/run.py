@@ -19,6 +19,8 @@ from msgspec.structs import asdict, astuple, replace
 from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
+from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.judging_by_words import lexical_outcomes
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
@@ -128,7 +130,7 @@ class _EvaluationRun(Struct):
 
     def confirm(self) -> None:
         parts = self.turns.parts
-        if parts.judge.is_model and parts.observer.can_confirm and not parts.settings.judge.replay:
+        if parts.judge.paid and parts.observer.can_confirm and not parts.settings.judge.replay:
             confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
@@ -137,7 +139,7 @@ class _EvaluationRun(Struct):
         opened = open_turn(
             self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=told
         )
-        return self.turns.parts.judge.forecast(opened.turn, opened.pool)
+        return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
 
     def _turn(self, case: QrelCase) -> Turn:
         return Turn(task=case.query, scope=self.scope, fresh=True)
@@ -195,7 +197,7 @@ class _EvaluationRun(Struct):
     def _words(self, turn: Turn, ranking: Ranking, case: QrelCase) -> JudgeQuality | None:
         """Measure the lexical judge on the same candidates; None if it is the judge."""
         parts = self.turns.parts
-        if not parts.judge.is_model:
+        if parts.judge.scale is Scale.WORDS:
             return None
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
@@ -211,7 +213,7 @@ class _EvaluationRun(Struct):
 
     def account(self) -> Evaluation:
         parts, answers = self.turns.parts, self.turns.answers
-        identity, spent = parts.judge.identity, sum(map(_judging, answers), StageUsage())
+        spent = sum(map(_judging, answers), StageUsage())
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
         found = Evaluation(
             id="",
@@ -220,8 +222,8 @@ class _EvaluationRun(Struct):
             of=len(self.questions.cases),
             ended=self.turns.ended,
             cap=self.cap,
-            judge=f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
-            is_model=parts.judge.is_model,
+            judge=parts.judge.name,
+            by_model=parts.judge.scale is not Scale.WORDS,
             k=self._k,
             threshold=parts.judge.thresholds.default,
             found=quality.mean_quality([result.judge for result in self.results]),
