@@ -5,7 +5,7 @@
 #   make verify      the wheel in an environment of its own; long and real-server tests
 #   make nightly     the long random searches and kill runs
 #   make fuzz        parsers, redactor and importers against 500,000 damaged files: an hour of CPU
-#   make measure     what a scripted workload costs, held to cost_reports/baseline.json
+#   make measure     what a scripted workload costs, held to cost_reports/baseline.json; how the source reads
 #   make bench       measure speed, memory and recall (docs/internals/benchmarks.md)
 #   make docs        write the generated references
 #   make site        build the documentation as a site: build/site/index.html
@@ -83,6 +83,7 @@ wheel: .venv/.installed-verify
 
 measure: .venv/.installed-verify
 	PYTHONPATH="$(CURDIR)" $(BIN)/python benchmarks/workload.py $(MEASURE_ARGS)
+	$(BIN)/python benchmarks/house.py
 
 bench: .venv/.installed-verify
 	$(BIN)/python -m benchmarks

@@ -48,7 +48,7 @@ NOISE, MISTAKEN, MISTAKE = 0.12, 0.001, 0.75
 SHUFFLES = 20
 
 
-class Judged(Struct, frozen=True):
+class QuestionScores(Struct, frozen=True):
     """One question's candidates, pack after pack, with their scores."""
 
     packs: tuple[tuple[tuple[str, float], ...], ...]
@@ -79,7 +79,7 @@ class Shares(Struct):
     )
     gold: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
 
-    def add(self, judged: Judged, seed: str) -> None:
+    def add(self, judged: QuestionScores, seed: str) -> None:
         """Count one question."""
         final = judged.final()
         kept = judged.kept()
@@ -155,7 +155,7 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares)
         )
         contents = {c.content_hash for c in pool.candidates if c.id in gold}
         judged = asyncio.run(judged_packs(judge, Turn(task=case.query), pool.candidates))
-        shares.add(Judged(judged, frozenset(contents)), case.id)
+        shares.add(QuestionScores(judged, frozenset(contents)), case.id)
 
 
 def place_of(candidate: Candidate) -> EntityRef:

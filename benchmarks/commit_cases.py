@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
-from xscore.pipeline.ranking import Ranking
 from xscore.pipeline.turn import run_turn
+from xscore.pipeline.turn_stages import Ranking
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -63,7 +63,7 @@ class CommitCase(Struct, frozen=True):
         return any(is_same_place(one, path, start, end, name) for one in self.gold)
 
 
-class AskedCase(Struct, frozen=True):
+class CaseResult(Struct, frozen=True):
     """A case with what the pipeline gave for it."""
 
     case: CommitCase
@@ -107,12 +107,12 @@ def read_absent() -> dict[str, list[str]]:
     return found
 
 
-def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[AskedCase]:
+def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[CaseResult]:
     """Ask each case of its own tree."""
     for number, case in enumerate(cases):
         tree = tree_of_case(case, clones, cache)
         ranking, answer, texts = asyncio.run(asked(tree, case.task))
-        yield AskedCase(case, tree, ranking, answer, texts)
+        yield CaseResult(case, tree, ranking, answer, texts)
         if sys.stderr.isatty():
             print(f"\r{number + 1} of {len(cases)}", end="", file=sys.stderr)
 

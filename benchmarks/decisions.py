@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from measuring import Counted, Host, decision_host
+from measuring import Host, HostCounts, decision_host
 
 from xscore.pipeline.build import Pipeline
 from xscore.providers.prices import call_price
@@ -84,7 +84,7 @@ def write_tree(root: Path, memories: int) -> None:
         path.write_text("\n".join(lines))
 
 
-class Played(NamedTuple):
+class ColdTurn(NamedTuple):
     """A cold turn, its estimate, and the same task after one edit."""
 
     estimate: Estimate
@@ -92,11 +92,11 @@ class Played(NamedTuple):
     seconds: float
     cpu_s: float
     """Beyond that of a cached repeat."""
-    counted: Counted
+    counted: HostCounts
     after_edit: Answer
 
 
-async def play(root: Path, settings: Settings, host: Host) -> Played:
+async def play(root: Path, settings: Settings, host: Host) -> ColdTurn:
     """Estimate and play a cold turn, then one about another task twice, edit one function and ask
     again."""
     turn, another = Turn(task=TASK), Turn(task=ANOTHER_TASK)
@@ -114,7 +114,7 @@ async def play(root: Path, settings: Settings, host: Host) -> Played:
         edited = next(root.rglob("*.py"))
         edited.write_text(edited.read_text().replace("* ", "* 1 * ", 1))
         after_edit = await pipeline.ask(turn, answer=False)
-    return Played(estimate, answer, seconds, cpu[0] - cpu[1], counted, after_edit)
+    return ColdTurn(estimate, answer, seconds, cpu[0] - cpu[1], counted, after_edit)
 
 
 def main() -> int:

@@ -48,7 +48,7 @@ WITHOUT_BODIES = frozenset({"java", "csharp", "php", "cpp", "kotlin"})
 """Languages whose tags include signatures."""
 
 
-class Found(NamedTuple):
+class Definition(NamedTuple):
     """One definition: the last part of its name, without type parameters; lines from 1."""
 
     path: str
@@ -67,7 +67,7 @@ def plain_name(written: str) -> str:
     return re.split(r"::|[.:]", name)[-1].split(" ")[-1]
 
 
-def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[str, str]]]:
+def by_ctags(files: list[Path], language: str) -> tuple[list[Definition], set[tuple[str, str]]]:
     """Return what ctags finds of our kinds, and the path and name of everything that it finds."""
     name, kinds = CTAGS_NAMES[language]
     command = [
@@ -84,7 +84,7 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[s
     ).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
     found = [
-        Found(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
+        Definition(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
         for tag in tags
         if tag.get("kind") in kinds.split()
         and plain_name(tag["name"])
@@ -94,9 +94,9 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[s
     return found, {(tag["path"], plain_name(tag["name"])) for tag in tags}
 
 
-def by_queries(files: list[Path]) -> list[Found]:
+def by_queries(files: list[Path]) -> list[Definition]:
     """Return what our queries find, but for titles of tests and blocks named by their header."""
-    found: list[Found] = []
+    found: list[Definition] = []
     for path in files:
         source = source_file(str(path), path.read_text("utf-8", "replace"), window_lines=50)
         try:
@@ -110,11 +110,11 @@ def by_queries(files: list[Path]) -> list[Found]:
             if kind in {"test", "suite"} and source.language.name != "rust":
                 name = TITLED
             is_whole = kind in {"function", "method", "test", "suite"}
-            found.append(Found(str(path), name, entity.start + 1, entity.end + 1, is_whole))
+            found.append(Definition(str(path), name, entity.start + 1, entity.end + 1, is_whole))
     return found
 
 
-def is_signature(tag: Found, language: str) -> bool:
+def is_signature(tag: Definition, language: str) -> bool:
     """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its
     line."""
     rows = Path(tag.path).read_text("utf-8", "replace").splitlines()[tag.start - 1 : tag.start + 20]
@@ -140,8 +140,8 @@ def main() -> None:
     ]
     theirs, tagged = by_ctags(files, name)
     ours = by_queries(files)
-    lines: dict[tuple[str, str], list[Found]] = defaultdict(list)
-    wholes: dict[str, list[Found]] = defaultdict(list)
+    lines: dict[tuple[str, str], list[Definition]] = defaultdict(list)
+    wholes: dict[str, list[Definition]] = defaultdict(list)
     for one in ours:
         lines[one.path, one.name].append(one)
         if one.is_whole:

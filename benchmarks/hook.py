@@ -31,7 +31,7 @@ HOOK = [*XSCORE, "hook", "prompt"]
 CLICK = [sys.executable, "-c", "import click; print(click.Command)"]
 
 
-class Answered(NamedTuple):
+class HookAnswer(NamedTuple):
     """What one process took."""
 
     cpu_s: float
@@ -41,7 +41,7 @@ class Answered(NamedTuple):
 
 def answered(
     command: list[str], environment: dict[str, str], said: dict[str, object] | None = None
-) -> Answered:
+) -> HookAnswer:
     """Run a process; its time counts from its start."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -53,14 +53,14 @@ def answered(
         first_byte_s = time.monotonic() - began
         answer = first + process.stdout.read()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Answered(
+    return HookAnswer(
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer
     )
 
 
-def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Answered], ...]:
+def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[HookAnswer], ...]:
     """Return the anchors, the hooks with nothing to judge, and the hooks after an edit."""
-    anchors, warm, edited = list[Answered](), list[Answered](), list[Answered]()
+    anchors, warm, edited = list[HookAnswer](), list[HookAnswer](), list[HookAnswer]()
     files = sorted(path for path in root.rglob("*.py") if "    return " in path.read_text())
     for number in range(-1, runs):
         said = {"cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": TASK}
@@ -111,7 +111,10 @@ def main() -> int:
 
 
 def report(
-    coverage: dict[str, int], anchors: list[Answered], warm: list[Answered], edited: list[Answered]
+    coverage: dict[str, int],
+    anchors: list[HookAnswer],
+    warm: list[HookAnswer],
+    edited: list[HookAnswer],
 ) -> int:
     """Print the figures; return 1 where a target is missed."""
     silent = sum(not one.answer for one in (*warm, *edited))

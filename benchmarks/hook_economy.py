@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from commit_cases import (
-    AskedCase,
+    CaseResult,
     CommitCase,
     ask_all,
     asked,
@@ -49,7 +49,7 @@ RIPGREP_FILES = 10
 _SOURCE = re.compile(r"\.(py|pyi|pyx|js|mjs|cjs|jsx|ts|tsx|rs|c|h|cc|cpp|go|java|rb)\Z")
 
 
-class Shown(Struct, frozen=True):
+class ReadPassage(Struct, frozen=True):
     """Something that is read: where it begins in the reading, and what of which file it shows."""
 
     at: int
@@ -95,7 +95,7 @@ def main() -> int:
     return verdict(figures["hook"], 1 - silent_rightly / max(1, absent))
 
 
-def readings(one: AskedCase) -> Iterator[tuple[str, list[Shown], int]]:
+def readings(one: CaseResult) -> Iterator[tuple[str, list[ReadPassage], int]]:
     """Yield each form by name: what is read in which order, and how long its text is."""
     text = render_agent_bundle(one.answer, one.texts, max_chars=LIMIT)
     yield "hook", read(text, one.tree), len(text)
@@ -118,25 +118,27 @@ def bodies_alone(answer: Answer, texts: Mapping[str, str]) -> str:
     return text
 
 
-def read(text: str, tree: Path) -> list[Shown]:
+def read(text: str, tree: Path) -> list[ReadPassage]:
     """Return what a text shows, and what is read when the places that it names are opened in
     order."""
-    shown: list[Shown] = []
+    shown: list[ReadPassage] = []
     for place in _PLACE.finditer(text):
-        shown.append(Shown(place.end(), 0, place[1], int(place[2]), int(place[3]), is_whole=False))
+        shown.append(
+            ReadPassage(place.end(), 0, place[1], int(place[2]), int(place[3]), is_whole=False)
+        )
     for body in _BODY.finditer(text):
         path, _, lines = body[1].rpartition(":")
         start, _, end = lines.partition("-")
         if start.isdigit():
             is_whole = "shows=" not in body[2] and "not shown]" not in body[0]
             shown.append(
-                Shown(body.end(), 0, path, int(start), int(end or start), is_whole=is_whole)
+                ReadPassage(body.end(), 0, path, int(start), int(end or start), is_whole=is_whole)
             )
     at = len(text)
     for place in _PLACE.finditer(text):
         path, start, end = place[1], int(place[2]), int(place[3])
         at += sum(map(len, lines_of(tree, path)[start - 1 : end]))
-        shown.append(Shown(at, 0, path, start, end, is_whole=True))
+        shown.append(ReadPassage(at, 0, path, start, end, is_whole=True))
     return sorted(shown, key=lambda one: one.at)
 
 
@@ -161,20 +163,20 @@ def ripgrep(tree: Path, task: str) -> list[str]:
     return [path for _, _, path in sorted(found)[:RIPGREP_FILES]]
 
 
-def files_read(files: Sequence[str], tree: Path, *, begins: int) -> Iterator[Shown]:
+def files_read(files: Sequence[str], tree: Path, *, begins: int) -> Iterator[ReadPassage]:
     """Yield the files as they are named, and then as each is read whole."""
     at = 0
     for path in files:
         at += len(path) + 1
-        yield Shown(at, 0, path, 0, 0, is_whole=False)
+        yield ReadPassage(at, 0, path, 0, 0, is_whole=False)
     at = begins
     for path in files:
         lines = lines_of(tree, path)
         at += sum(map(len, lines))
-        yield Shown(at, 0, path, 1, len(lines), is_whole=True)
+        yield ReadPassage(at, 0, path, 1, len(lines), is_whole=True)
 
 
-def measure(case: CommitCase, reading: Sequence[Shown], chars: int) -> Figures:
+def measure(case: CommitCase, reading: Sequence[ReadPassage], chars: int) -> Figures:
     """Return when the reading names a changed file, and shows a changed body whole."""
     named = [one.at for one in reading if one.path in case.gold_files]
     places = [one for one in reading if not one.is_whole]
@@ -191,7 +193,7 @@ def measure(case: CommitCase, reading: Sequence[Shown], chars: int) -> Figures:
     )
 
 
-def covers(one: Shown, gold: Mapping[str, object]) -> bool:
+def covers(one: ReadPassage, gold: Mapping[str, object]) -> bool:
     """Whether what is shown has all lines of a changed function."""
     start, end = int(str(gold["start"])), int(str(gold["end"]))
     return one.path == gold["path"] and one.start <= start and one.end >= end

@@ -1,5 +1,4 @@
-"""The size of the house, as a stranger meets it: lines, imports, names, words, and what one turn
-loads.
+"""How hard the source is to read, and what a stranger meets: text, imports, words, and one turn.
 
     python benchmarks/house.py [--json] [--fast]
 
@@ -10,35 +9,46 @@ the machine does not matter.
 
 import argparse
 import ast
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(CHECKOUT))  # for `tests.servers`
+
+from tests.servers import OpenAIServer  # noqa: E402  needs the line above
+from tests.servers.decision_server import DecisionServer  # noqa: E402  needs the line above
+from xscore.providers.scripted import ShownMemory  # noqa: E402  needs the line above
+
 PACKAGE = CHECKOUT / "xscore"
 GOALS = {
-    "source files": 300,
-    "source lines": 38_000,
-    "test lines": 38_000,
-    "modules of a turn": 100,
-    "lines of a turn": 13_000,
+    "modules of a first ask": 115,
+    "lines of a first ask": 21_000,
+    "functions of a first ask": 1_200,
     "files a task enters": 30,
-    "hops of a task": 90,
+    "hops of a task": 80,
+    "carriers of a task": 8,
     "import depth": 14,
-    "modules with one importer": 60,
     "class names defined twice": 0,
-    "longest function": 68,
+    "longest function": 50,
+    "tokens a statement": 11,
+    "comprehensions a kloc": 25,
+    "nested comprehensions a kloc": 1,
+    "conditional expressions a kloc": 20,
+    "vague locals, %": 2,
+    "imports within functions": 120,
     "top-level commands": 21,
     "options of ask shown": 20,
-    "settings": 75,
     "glossary rows": 40,
     "words of docs": 25_000,
     "words of README": 900,
@@ -47,30 +57,44 @@ GOALS = {
 }
 """Upper limits; `status` and `ask` in multiples of importing click."""
 FILES, FUNCTIONS = 100, 100
-"""Of the repository in which the command is run: 10,000 memories."""
+"""Of the repository in which commands are timed: 10,000 memories."""
+WANTED_NAME = "price_of_7_in_3"
 SCRIPT = {
     "default": 0.03,
     "answer": "In total.",
-    "rules": [{"entity": "price_of_7_in_3", "score": 0.95, "reason": "asked"}],
+    "rules": [{"entity": WANTED_NAME, "score": 0.95, "reason": "asked"}],
 }
 TASK = "Where are the prices summed?"
+JUDGE, ANSWERER = "systemone:jev-1.14.0", "openai:gpt-6-luna"
 TRACED = """
 import json, sys
 task, package = sys.argv[1], sys.argv[2]
-files, hops, last = set(), 0, None
+functions, files, carriers, hops, last = set(), set(), set(), 0, None
+
+def is_task(value):
+    return value == task if isinstance(value, str) else getattr(value, "task", None) == task
 
 def carries(value):
-    return value is not None and (value == task if isinstance(value, str) else getattr(value, "task", None) == task)
+    # through two levels of records: a record with the task, or one that holds such a record
+    if value is None or is_task(value):
+        return value is not None
+    names = getattr(type(value), "__struct_fields__", ())
+    parts = (getattr(value, name, None) for name in names) if isinstance(names, tuple) else ()
+    return any(part is not None and is_task(part) for part in parts)
 
 def seen(frame, event, _):
     global hops, last
-    name = frame.f_code.co_filename
-    if event == "call" and name.startswith(package):
-        count = frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount
-        if any(carries(frame.f_locals.get(arg)) for arg in frame.f_code.co_varnames[:count]):
-            files.add(name)
-            hops += last not in (None, name)
-            last = name
+    code = frame.f_code
+    if event != "call" or not code.co_filename.startswith(package):
+        return
+    functions.add((code.co_filename, code.co_qualname))
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    holders = [value for value in map(frame.f_locals.get, names) if carries(value)]
+    if holders:
+        carriers.update(type(value).__name__ for value in holders if not isinstance(value, str))
+        files.add(code.co_filename)
+        hops += last not in (None, code.co_filename)
+        last = code.co_filename
 
 from xscore.cli import main
 sys.argv = ["xscore", *sys.argv[3:]]
@@ -80,9 +104,17 @@ try:
 except SystemExit:
     pass
 sys.setprofile(None)
-own = [m for name, m in sys.modules.items() if name.split(".")[0] == "xscore" and getattr(m, "__file__", None)]
-print(json.dumps([sorted(m.__file__ for m in own), len(files), hops]), file=sys.stderr)
-"""  # noqa: E501  its lines are read by others
+own = [module for name, module in sys.modules.items() if name.split(".")[0] == "xscore"]
+paths = sorted(module.__file__ for module in own if getattr(module, "__file__", None))
+print(json.dumps([paths, len(functions), len(files), hops, len(carriers)]), file=sys.stderr)
+"""
+VAGUE_NAMES = frozenset(
+    """
+    found one each said other others known given what own left most made told here there whole
+    wanted asked more some again
+    """.split()
+)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @cache
@@ -99,6 +131,59 @@ def lines(paths: Iterable[Path]) -> int:
 def module_name(path: Path) -> str:
     """Return the dotted name of a module of the package."""
     return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def code_tokens(source: str) -> tuple[int, int]:
+    """Count tokens, and lines that hold one; docstrings and comments are no code."""
+    tokens, rows = 0, set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        is_on_one_line = token.type == tokenize.STRING and token.start[0] == token.end[0]
+        if token.type in {tokenize.NAME, tokenize.OP, tokenize.NUMBER} or is_on_one_line:
+            tokens += 1
+            rows.add(token.start[0])
+    return tokens, len(rows)
+
+
+def is_statement(node: ast.AST) -> bool:
+    """Whether it is a statement, docstrings apart."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return not isinstance(node.value.value, str)
+    return isinstance(node, ast.stmt)
+
+
+def read_as_text(trees: Mapping[Path, ast.Module]) -> dict[str, float]:
+    """Measure how hard the statements are to read, whatever the formatting."""
+    counts = [code_tokens(path.read_text("utf-8")) for path in trees]
+    tokens = sum(count for count, _ in counts)
+    kloc = sum(rows for _, rows in counts) / 1000
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    comprehensions = [node for node in nodes if isinstance(node, COMPREHENSIONS)]
+    nested = sum(len(node.generators) > 1 for node in comprehensions)
+    conditionals = sum(isinstance(node, ast.IfExp) for node in nodes)
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    # Names of nested functions count with each function around them.
+    names = [
+        inner.id
+        for function in functions
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+    ]
+    vague = sum(name in VAGUE_NAMES for name in names)
+    late = [
+        statement
+        for function in functions
+        for statement in function.body
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
+    return {
+        "tokens a statement": round(tokens / sum(map(is_statement, nodes)), 1),
+        "tokens a code line": round(tokens / kloc / 1000, 1),
+        "comprehensions a kloc": round(len(comprehensions) / kloc, 1),
+        "nested comprehensions a kloc": round(nested / kloc, 1),
+        "conditional expressions a kloc": round(conditionals / kloc, 1),
+        "vague locals, %": round(100 * vague / len(names), 1),
+        "imports within functions": len(late),
+    }
 
 
 def imports(tree: ast.Module, known: set[str], *, top: bool) -> Iterator[str]:
@@ -153,6 +238,7 @@ def counted_from_source() -> dict[str, float]:
         "class names defined twice": sum(count > 1 for count in classes.values()),
         "longest function": max((n.end_lineno or 0) - n.lineno + 1 for n in functions),
         "files past 400 lines": sum(lines([path]) > 400 for path in trees),
+        **read_as_text(trees),
         **counted_from_docs(),
     }
 
@@ -171,11 +257,11 @@ def counted_from_docs() -> dict[str, float]:
     }
 
 
-def build(folder: Path) -> None:
-    """Write the repository, and a script that judges it."""
+def build(folder: Path, *, files: int = FILES) -> None:
+    """Write a repository of a hundred functions a file, and a script that judges it."""
     (folder / "script.json").write_text(json.dumps(SCRIPT))
     (folder / "repo" / "shop").mkdir(parents=True)
-    for number in range(FILES):
+    for number in range(files):
         body = (
             f'def price_of_{each}_in_{number}(items):\n    """Sum prices {each}."""\n    return'
             f" sum(items) + {each}\n"
@@ -185,14 +271,17 @@ def build(folder: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=folder / "repo", check=True)
 
 
-def run(arguments: list[str], *, folder: Path) -> tuple[float, str, str]:
+def run(
+    arguments: list[str], *, folder: Path, environ: Mapping[str, str] | None = None
+) -> tuple[float, str, str]:
     """Run Python in a home of its own; return CPU seconds, standard output and standard error."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(CHECKOUT)}
+    variables = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(CHECKOUT)}
+    variables |= environ or {}
     before = getrusage(RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder / "repo",
-        env=environ,
+        env=variables,
         capture_output=True,
         text=True,
         check=False,
@@ -210,47 +299,59 @@ def least_cpu(arguments: list[str], *, folder: Path, times: int = 5) -> float:
     return min(run(arguments, folder=folder)[0] for _ in range(times))
 
 
+def traced_first_ask() -> dict[str, float]:
+    """Measure a first turn judged by a decision model on loopback, answered, printed as text."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        DecisionServer(score=score_by_name) as judge,
+        OpenAIServer() as answerer,
+    ):
+        folder = Path(name)
+        build(folder, files=5)
+        hosts = {
+            "SYSTEMONE_BASE_URL": judge.url,
+            "OPENAI_BASE_URL": answerer.url,
+            "OPENAI_API_KEY": "loopback",
+        }
+        ask = ["ask", TASK, "--judge", JUDGE, "--model", ANSWERER, "-y"]
+        traced = ["-c", TRACED, TASK, str(PACKAGE), *ask]
+        _, answer, messages = run(traced, folder=folder, environ=hosts)
+        if not answer.strip():
+            raise SystemExit(f"the turn gave no answer: {messages}")
+        paths, functions, files, hops, carriers = json.loads(messages.strip().splitlines()[-1])
+        return {
+            "modules of a first ask": len(paths),
+            "lines of a first ask": lines(map(Path, paths)),
+            "functions of a first ask": functions,
+            "files a task enters": files,
+            "hops of a task": hops,
+            "carriers of a task": carriers,
+        }
+
+
+def score_by_name(memory: ShownMemory, _turn: str) -> int:
+    """Find one function relevant and nothing else."""
+    return 95 if memory.entity == WANTED_NAME else 3
+
+
 def measured_by_running() -> dict[str, float]:
-    """Measure what one plain `ask` loads and walks through, and what small commands cost."""
+    """Measure what small commands cost, and what their help shows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
         script = f"scripted:{folder / 'script.json'}"
-        ask = [
-            "-m",
-            "xscore",
-            "ask",
-            TASK,
-            "--judge",
-            script,
-            "--model",
-            script,
-            "--no-answer",
-            "--json",
-            "-q",
-            "-y",
-        ]
+        models = ["--judge", script, "--model", script]
+        ask = ["-m", "xscore", "ask", TASK, *models, "--no-answer", "--json", "-q", "-y"]
         run(ask, folder=folder)
-        loaded, files, hops = json.loads(
-            run(["-c", TRACED, TASK, str(PACKAGE), *ask[2:]], folder=folder)[2]
-            .strip()
-            .splitlines()[-1]
-        )
         click = least_cpu(["-c", "import click"], folder=folder)
-        _, out, _ = run(["-m", "xscore", "--help"], folder=folder)
-        _, shown, _ = run(["-m", "xscore", "ask", "--help"], folder=folder)
+        _, help_text, _ = run(["-m", "xscore", "--help"], folder=folder)
+        _, ask_help, _ = run(["-m", "xscore", "ask", "--help"], folder=folder)
+        commands = re.findall(r"^  [a-z]+(?=  )", help_text.partition("--help")[2], re.M)
+        option = re.compile(r"^  (?:-\w, )?--", re.M)
         return {
-            "modules of a turn": len(loaded),
-            "lines of a turn": lines(map(Path, loaded)),
-            "files a task enters": files,
-            "hops of a task": hops,
-            "top-level commands": len(
-                re.findall(r"^  [a-z]+(?=  )", out.partition("--help")[2], re.M)
-            ),
-            "options of ask shown": len(
-                re.findall(r"^  (?:-\w, )?--", shown.partition("Advanced")[0], re.M)
-            ),
-            "options of ask": len(re.findall(r"^  (?:-\w, )?--", shown, re.M)),
+            "top-level commands": len(commands),
+            "options of ask shown": len(option.findall(ask_help.partition("Advanced")[0])),
+            "options of ask": len(option.findall(ask_help)),
             "status, CPU": round(least_cpu(["-m", "xscore", "status"], folder=folder) / click, 1),
             "cached ask, CPU": round(least_cpu(ask, folder=folder) / click, 1),
         }
@@ -262,7 +363,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--fast", action="store_true", help="count only what needs no run")
     options = parser.parse_args()
-    figures = counted_from_source() | ({} if options.fast else measured_by_running())
+    figures = counted_from_source()
+    if not options.fast:
+        figures |= traced_first_ask() | measured_by_running()
     if options.json:
         print(json.dumps(figures, indent=2))
         return 0

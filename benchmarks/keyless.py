@@ -24,7 +24,8 @@ from keyless_questions import PARTS, show_questions
 from msgspec import Struct
 
 from xscore.pipeline.composition import CODE, FillRules
-from xscore.pipeline.ranking import MOST_NEAR_MISSES, Ranking, aim_of, select_by_words
+from xscore.pipeline.ranking import MOST_NEAR_MISSES, aim_of, select_by_words
+from xscore.pipeline.turn_stages import Ranking
 from xscore.records.judgment import Ranked, Selection, Thresholds
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings

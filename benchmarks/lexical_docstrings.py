@@ -74,7 +74,7 @@ def main() -> int:
     return 0 if recall >= RECALL and mrr >= MRR else 1
 
 
-class Found(Struct, frozen=True):
+class QuestionFigures(Struct, frozen=True):
     """One question's figures, by raw scores: boosts and selection stay outside."""
 
     recall: float
@@ -93,7 +93,7 @@ async def asked(
     *,
     threshold: float,
     k: int = 15,
-) -> Found:
+) -> QuestionFigures:
     """Judge the whole pool against a question and compare with its gold."""
     by_content = {candidate.content_hash: candidate for candidate in candidates}
     judged = [
@@ -107,7 +107,7 @@ async def asked(
     )
     kept = sum(judgment.score >= threshold for judgment in judged[:k])
     figures = metrics.ranking_metrics(hits, len(case.gold), k=k)
-    return Found(
+    return QuestionFigures(
         recall=figures.recall,
         reciprocal_rank=figures.reciprocal_rank,
         ndcg=figures.ndcg,
@@ -117,7 +117,7 @@ async def asked(
     )
 
 
-def show(name: str, rows: Sequence[Found]) -> tuple[float, float]:
+def show(name: str, rows: Sequence[QuestionFigures]) -> tuple[float, float]:
     """Print the means over these questions; return recall and MRR."""
     recall, mrr = fmean(row.recall for row in rows), fmean(row.reciprocal_rank for row in rows)
     kept = sum(row.kept for row in rows)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(CHECKOUT))  # for `tests.servers`
 XSCORE = (sys.executable, "-m", "xscore")
 
 
-class Took(NamedTuple):
+class ProcessCost(NamedTuple):
     """What a process took, children counted, and what it printed."""
 
     cpu_s: float
@@ -33,7 +33,7 @@ class Took(NamedTuple):
 
 def take(
     command: Sequence[str], cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Took:
+) -> ProcessCost:
     """Run a command to its end; a command that fails ends this program with its last words."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.perf_counter()
@@ -48,7 +48,7 @@ def take(
                 f"{' '.join(command)[:300]}: exit {process.returncode}:"
                 f" {err.read()[-2_000:].decode()}"
             )
-        return Took(
+        return ProcessCost(
             usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1_024 / 1e6, out.read()
         )
 
@@ -78,7 +78,7 @@ def served(program: Path, *arguments: str) -> Iterator[str]:
         serving.wait()
 
 
-class Counted(NamedTuple):
+class HostCounts(NamedTuple):
     """What a decision host has counted so far."""
 
     requests: int
@@ -93,10 +93,10 @@ class Host(NamedTuple):
     url: str
     pipe: Connection
 
-    def counted(self) -> Counted:
+    def counted(self) -> HostCounts:
         """Ask what it has counted."""
         self.pipe.send(True)
-        found: Counted = self.pipe.recv()
+        found: HostCounts = self.pipe.recv()
         return found
 
 
@@ -128,4 +128,4 @@ def _serve(pipe: Connection, scores: Mapping[str, int], limits: Mapping[str, Any
     with host as server:
         pipe.send(server.url)
         while pipe.recv():
-            pipe.send(Counted(server.requests, server.refused, server.tokens, server.questions))
+            pipe.send(HostCounts(server.requests, server.refused, server.tokens, server.questions))

@@ -44,6 +44,7 @@ from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.carrying import likely_memories
 from xscore.platform.paths import find_root
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
@@ -105,7 +106,7 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
     return int(max(shares["seconds"], shares["dollars"]) > MOST_OF_FIRST)
 
 
-class Played(Struct, frozen=True):
+class TurnCost(Struct, frozen=True):
     """What one turn took."""
 
     wall_s: float
@@ -113,7 +114,7 @@ class Played(Struct, frozen=True):
     calls: int
 
 
-def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace) -> Played:
+def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace) -> TurnCost:
     """Play one turn."""
 
     async def ask() -> Answer:
@@ -123,14 +124,14 @@ def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace)
     began, cpu = time.perf_counter(), time.process_time()
     answer = asyncio.run(ask())
     took, cpu = time.perf_counter() - began, time.process_time() - cpu
-    of, spent = answer.coverage, answer.judge_usage
+    of, spent = answer.coverage, answer.spent(Stage.JUDGE)
     ideal = -(-spent.calls // options.in_flight) * options.latency_s
     print(
         f"{turn.thread:8} {took:6.2f} s ({cpu:.2f} CPU, judging {answer.latency.judge:.2f}, calls"
         f" alone {ideal:.2f})  {of.judged:,} judged, {of.carried:,} carried, {spent.calls:,} calls,"
         f" ${spent.cost_usd}"
     )
-    return Played(took, spent.cost_usd, spent.calls)
+    return TurnCost(took, spent.cost_usd, spent.calls)
 
 
 class Case(Struct, frozen=True):

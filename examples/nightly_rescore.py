@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import xscore
+from xscore.records.calls import Stage
 
 if len(sys.argv) != 2:
     sys.exit(__doc__)
@@ -23,6 +24,6 @@ with xscore.open(".", max_usd=MAX_USD) as repository:
             f"{task}: {counts.judged} judged, {counts.cached} cached, {counts.unjudged} unjudged",
             end=", ",
         )
-        print(f"${receipt.judge_usage.cost_usd:.4f}")
+        print(f"${receipt.spent(Stage.JUDGE).cost_usd:.4f}")
         if receipt.exit_code:
             sys.exit(receipt.exit_code)  # 1 some unjudged, 3 the host failed, 4 a cap

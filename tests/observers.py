@@ -28,7 +28,7 @@ class EventList(Observer):
         return [note.text for note in self.of(Note)]
 
 
-class Hears(Observer):
+class StageWaiter(Observer):
     """Waits for a stage."""
 
     def __init__(self, stage: str) -> None:

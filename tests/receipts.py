@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from xscore.records.calls import Stage
 from xscore.records.receipt import (
     Answer,
     Coverage,
@@ -54,7 +55,6 @@ ANSWER = Answer(
     near_misses=(),
     answer=None,
     bundle=None,
-    judge_usage=StageUsage(calls=1, attempts=1, cost_usd=Decimal("0.000000001")),
-    primary_usage=None,
+    usage={Stage.JUDGE: StageUsage(calls=1, attempts=1, cost_usd=Decimal("0.000000001"))},
     latency=Latency(total=1.5),
 )

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 from tests.test_plugins import EXAMPLES, Install, install
 
 __all__ = ["install"]
@@ -182,7 +182,7 @@ def test_a_report_gets_a_column(shop: Path, host: DecisionServer, run: Run) -> N
     assert "Take the discount once" in line
 
 
-class House(Threaded):
+class CustomModelHost(ThreadedServer):
     """A model behind an interface of its own that scores every memory 80."""
 
     async def serve(self) -> None:
@@ -207,7 +207,7 @@ def test_a_provider_of_ones_own(
     import xscore
 
     install("custom_provider", providers="house = custom_provider:connect")
-    with House() as house:
+    with CustomModelHost() as house:
         monkeypatch.setenv("HOUSE_HOST", house.host)
         with xscore.open(shop, judge="house:small") as folder:
             answer = folder.context("what is sold?")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unseen import MOVING, NEEDED, POISON, UNSEEN
+from tests.invisible_text import MOVING, NEEDED, POISON, UNSEEN
 from xscore.platform.text import (
     PIECE_OVERLAP,
     ellipsize,

@@ -63,7 +63,7 @@ class Annotation(Struct, frozen=True):
     message: str
 
 
-class Ran(Struct):
+class ActionRun(Struct):
     """The result of one use of the action."""
 
     code: int = 0
@@ -112,9 +112,9 @@ class Runner(Struct):
         event_name: str = "push",
         event: Mapping[str, Any] | None = None,
         goes_on: bool = False,
-    ) -> Ran:
+    ) -> ActionRun:
         """Run the action once in a new job; goes_on: in the job of the previous use."""
-        ran = Ran()
+        ran = ActionRun()
         if not goes_on:
             shutil.rmtree(self.runner_temp, ignore_errors=True)
             shutil.rmtree(store_dir(self.workspace), ignore_errors=True)
@@ -146,7 +146,7 @@ class Runner(Struct):
         )
 
     def _do(
-        self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]
+        self, step: dict[str, Any], context: dict[str, Any], ran: ActionRun, job: dict[str, str]
     ) -> None:
         name = step["id"]
         ran.steps[name] = {"outputs": {}}
@@ -185,7 +185,7 @@ class Runner(Struct):
         return {}
 
     def _shell(
-        self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]
+        self, step: dict[str, Any], context: dict[str, Any], ran: ActionRun, job: dict[str, str]
     ) -> dict[str, str]:
         script, output, summary = (self.temp / one for one in ("step.sh", "output", "summary"))
         script.write_text(step["run"])

@@ -5,13 +5,13 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 
 BOT = {"login": "github-actions[bot]", "type": "Bot"}
 PERSON = {"login": "ada", "type": "User"}
 
 
-class GitHubApi(Threaded):
+class GitHubApi(ThreadedServer):
     """The comments of one repository; a test may plan refusals."""
 
     def __init__(

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.ci.fake_runner import REPOSITORY, Ran, Runner
+from tests.ci.fake_runner import REPOSITORY, ActionRun, Runner
 from tests.conftest import git, store_dir
 from tests.programs import run
 from xscore.store.opening import SCHEMA
@@ -15,7 +15,7 @@ OURS = {"pull_request": {"number": 5, "head": {"repo": {"full_name": REPOSITORY}
 FORK = {"pull_request": {"number": 5, "head": {"repo": {"full_name": "mallory/shop"}}}}
 
 
-def report_of(ran: Ran) -> dict[str, Any]:
+def report_of(ran: ActionRun) -> dict[str, Any]:
     """Return the report that a run has as its output."""
     found: dict[str, Any] = json.loads(Path(ran.outputs["report"]).read_text("utf-8"))
     return found

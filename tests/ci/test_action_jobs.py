@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ci.fake_runner import Ran, Runner
+from tests.ci.fake_runner import ActionRun, Runner
 from tests.ci.github_api import GitHubApi
 from tests.ci.jobs import (
     EVAL,
@@ -90,7 +90,7 @@ def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None
     assert [line for line in ran.summary.splitlines() if line.startswith(("```", "::"))] == []
 
 
-def _assert_nothing_happened(runner: Runner, ran: Ran) -> None:
+def _assert_nothing_happened(runner: Runner, ran: ActionRun) -> None:
     assert [path for path in (runner.workspace, runner.temp) if (path / "made").exists()] == []
     assert "planted" not in [one.title for one in ran.annotations]
     assert "a" not in ran.steps["command"]["outputs"]

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests import receipts
 from xscore.cli import answer_text
-from xscore.records.calls import Usage
+from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import Boost
 from xscore.records.receipt import Coverage, Latency, StageUsage, UnjudgedAccount
 
@@ -43,12 +43,14 @@ ANSWER = replace(
     selected=(WRITE,),
     near_misses=(MISS,),
     bundle="",
-    judge_usage=StageUsage(
-        calls=41,
-        attempts=42,
-        usage=Usage(input_tokens=98_000, cached_input_tokens=61_000, output_tokens=4_000),
-        cost_usd=Decimal("0.0114"),
-    ),
+    usage={
+        Stage.JUDGE: StageUsage(
+            calls=41,
+            attempts=42,
+            usage=Usage(input_tokens=98_000, cached_input_tokens=61_000, output_tokens=4_000),
+            cost_usd=Decimal("0.0114"),
+        )
+    },
     latency=Latency(total=3.21),
 )
 
@@ -138,11 +140,13 @@ def test_a_question_without_a_word_is_told_so() -> None:
 def test_unpriced_is_not_free() -> None:
     """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is
     named."""
-    unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))
+    without_price = replace(ANSWER.spent(Stage.JUDGE), cost_usd=None)
+    unpriced = replace(ANSWER, usage={Stage.JUDGE: without_price})
     assert "unpriced" in answer_text.render_cost_line(
         unpriced
     ) and "$" not in answer_text.render_cost_line(unpriced)
-    lexical = replace(ANSWER, judge=replace(ANSWER.judge, by_model=False), judge_usage=StageUsage())
+    by_words = replace(ANSWER.judge, by_model=False)
+    lexical = replace(ANSWER, judge=by_words, usage={Stage.JUDGE: StageUsage()})
     assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import store_dir
-from tests.extensions.batch.bureau import SCORES
+from tests.extensions.batch.batch_vendor import SCORES
 from tests.servers.batching import Step
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.openai_batches import OpenAIBatchServer

@@ -14,7 +14,7 @@ from tests.extensions.agents.mcp_client import started
 from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from tests.servers.openai_batches import OpenAIBatchServer
-from tests.store.planted import HEX, Forge, provider_keys
+from tests.store.generated_secrets import HEX, SecretGenerator, provider_keys
 from xscore.extensions.exchange import checkpoints
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
@@ -41,7 +41,7 @@ class Planting:
     def at(self, entrance: str) -> str:
         """Return one secret of each kind, one on each line."""
         self._seed += 1
-        forge = Forge(self._seed)
+        forge = SecretGenerator(self._seed)
         keys = provider_keys(forge) | {"password": forge.password()}
         lines = []
         for family, key in keys.items():
@@ -59,14 +59,14 @@ class Planting:
     def one(self, entrance: str) -> str:
         """Return one secret that fits into a name."""
         self._seed += 1
-        key = "ghp_" + Forge(self._seed).text(36)
+        key = "ghp_" + SecretGenerator(self._seed).text(36)
         self.planted[key.encode()] = f"github_token at {entrance}"
         return key
 
     def word(self, entrance: str) -> str:
         """Return one password without a recognisable form."""
         self._seed += 1
-        key = "hunter" + Forge(self._seed).text(8, "0123456789")
+        key = "hunter" + SecretGenerator(self._seed).text(8, "0123456789")
         self.planted[key.encode()] = f"password at {entrance}"
         return key
 
@@ -289,7 +289,7 @@ def test_no_planted_secret_is_stored_printed_or_sent(
             "XSCORE_JUDGE_MODEL": "openai:judge-2",
             "XSCORE_JUDGE_PROBE": "0",
             "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
-            "XSCORE_CACHE_KEY": Forge(0).text(64, HEX),
+            "XSCORE_CACHE_KEY": SecretGenerator(0).text(64, HEX),
         }
         printed = {}
         for arguments, given in _commands(root, outside, planting):

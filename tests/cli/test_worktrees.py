@@ -17,7 +17,7 @@ import pytest
 from tests.cli.basket import FILES, TASK
 from tests.cli.conftest import Run, own_store
 from tests.conftest import git, store_dir, store_file
-from tests.store.sealed import sealed
+from tests.store.encrypted_stores import make_encrypted_store
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import IndexReport
@@ -236,7 +236,7 @@ UNUSABLE: dict[str, Spoil] = {
     "other schema": in_store("PRAGMA user_version = 99"),
     "moved": _moved,
     "another user's": lambda _: (user_data_dir(None) / "trust.json").unlink(),
-    "encrypted": lambda root: sealed(root, user_data_dir(None)),
+    "encrypted": lambda root: make_encrypted_store(root, user_data_dir(None)),
     "gone": lambda root: shutil.rmtree(store_dir(root)),
 }
 

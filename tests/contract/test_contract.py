@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +213,8 @@ def words(text: str) -> str:
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
 
 
+# The commands of a dialect take ten seconds; pytest may set up its fixture for each test.
+_SEEN: dict[str, Any] = {}
 # One worker runs the tests of a dialect, so that its commands run once.
 DIALECTS = [
     pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}"))
@@ -224,10 +225,12 @@ DIALECTS = [
 @pytest.fixture(scope="module", params=DIALECTS)
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Any, Any]]:
+) -> tuple[Any, Any]:
     """The current results and the expected ones."""
     dialect = str(request.param)
-    yield seen(tmp_path_factory.mktemp(dialect), dialect), json.loads(EXPECTED.read_text())[dialect]
+    if dialect not in _SEEN:
+        _SEEN[dialect] = seen(tmp_path_factory.mktemp(dialect), dialect)
+    return _SEEN[dialect], json.loads(EXPECTED.read_text())[dialect]
 
 
 def test_what_is_sent_to_a_model_has_not_moved(both: tuple[Any, Any]) -> None:

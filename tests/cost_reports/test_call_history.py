@@ -90,15 +90,14 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
 def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
     """Estimated from hosts equally far away, local or remote; with none, a local model is assumed
     to be slower."""
-    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S
     add_call(reader, "near", "t", DAY, duration_s=9.0, host="127.0.0.1:8080")
     assert typical_latency_s(reader, host="localhost:1", model="new") == 9.0
-    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S
     add_call(reader, "far", "t", DAY, duration_s=1.5, host="x")
     assert typical_latency_s(reader, host="h", model="new") == 1.5
     assert (
-        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE)
-        > ASSUMED_LATENCY_S[Stage.PROBE]
+        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE) > ASSUMED_LATENCY_S
     )
 
 
@@ -106,7 +105,7 @@ def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
 def test_a_duration_that_makes_no_sense_is_passed_over(reader: Connection, value: object) -> None:
     """One damaged ledger row neither breaks an estimate nor makes it infinite."""
     add_call(reader, "odd", "t", DAY + 1, duration_s=value)
-    assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S
     add_call(reader, "sound", "t", DAY, duration_s=2.5)
     assert typical_latency_s(reader, host="h", model="small") == 2.5
 

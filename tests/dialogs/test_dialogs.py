@@ -12,10 +12,10 @@ import pytest
 from tests import programs
 from tests.conftest import git
 from tests.pipeline.conftest import settings_for
-from tests.proof.faults_scene import environment_at, models_of
+from tests.proof.faults_setup import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from tests.store.planted import SECRET
+from tests.store.generated_secrets import SECRET
 from tests.waiting import wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer

@@ -16,7 +16,7 @@ from tests.fuzz.mutations import mutated
 from tests.indexer.conftest import cut_within_limits, unseen_rows
 from tests.indexer.samples import SAMPLES
 from tests.store.conftest import said
-from tests.store.planted import Forge, provider_keys
+from tests.store.generated_secrets import SecretGenerator, provider_keys
 from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader
@@ -84,7 +84,7 @@ exclude = ["dist/", "*.min.js"]
 [bundle.ceilings]
 session = 0.3
 """
-SECRETS = sorted(provider_keys(Forge(7)).items())
+SECRETS = sorted(provider_keys(SecretGenerator(7)).items())
 
 
 @given(mutated(SOURCES))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.conftest import TASK
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import JudgeModel
@@ -17,7 +17,7 @@ from xscore.prompts.turn_text import turn_block
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.attempts import Metered
 from xscore.providers.prices import call_price, cost_upper_bound
-from xscore.records.calls import CallRecord, Usage
+from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.scorer.packs import Pack, PackProfile
@@ -82,8 +82,8 @@ async def test_a_turn_judges_everything_and_answers_once(
     assert claude_server.counts.refused_requests == 0
     assert answer.judge.provider == "anthropic" and answer.judge.host == claude_server.host
     assert (
-        answer.judge_usage.usage.input_tokens
-        + (answer.primary_usage.usage.input_tokens if answer.primary_usage else 0)
+        answer.spent(Stage.JUDGE).usage.input_tokens
+        + (answer.spent(Stage.PRIMARY).usage.input_tokens if answer.spent(Stage.PRIMARY) else 0)
         == claude_server.counts.prompt_tokens
     )
     *judging, answering = claude_server.counts.bodies

@@ -17,6 +17,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import FINE_GRAIN_NS
 from xscore.providers.spec import import_sdk
+from xscore.records.calls import Stage
 from xscore.records.events import Progress
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -102,8 +103,8 @@ async def test_calls_that_would_end_too_late_are_not_begun(
             within(settings_for(server, pack_size=1, concurrency=4), 2.2),
             task=f"Sheep {cut}.",
         )
-        cut.append(answer.judge_usage.attempts - answer.judge_usage.calls)
-        assert server.counts.judging_requests == answer.judge_usage.attempts
+        cut.append(answer.spent(Stage.JUDGE).attempts - answer.spent(Stage.JUDGE).calls)
+        assert server.counts.judging_requests == answer.spent(Stage.JUDGE).attempts
         if not cut[-1]:
             break
         server.reset()

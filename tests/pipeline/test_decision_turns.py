@@ -14,6 +14,7 @@ from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -368,8 +369,8 @@ async def test_a_host_that_reports_no_usage_is_shown_as_one(
     settings = settings_for(server, wire, probe=True)
     server.spoil = without_usage
     answer = await ask(shop, settings)
-    assert answer.judge_usage.estimated and answer.judge_usage.usage.input_tokens > 0
-    assert answer.judge_usage.usage.output_tokens == 0
+    assert answer.spent(Stage.JUDGE).estimated and answer.spent(Stage.JUDGE).usage.input_tokens > 0
+    assert answer.spent(Stage.JUDGE).usage.output_tokens == 0
     async with Pipeline.open(shop, settings) as pipeline:
         diagnosis = await pipeline.doctor()
     (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]
@@ -382,7 +383,7 @@ async def test_a_host_that_reports_usage_is_shown_as_one(
     """The counts of a reply are the host's own."""
     settings = settings_for(server, probe=True)
     answer = await ask(shop, settings)
-    assert not answer.judge_usage.estimated
+    assert not answer.spent(Stage.JUDGE).estimated
     async with Pipeline.open(shop, settings) as pipeline:
         diagnosis = await pipeline.doctor()
     (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]

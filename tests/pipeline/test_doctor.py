@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
-from tests.servers.lesser_server import LesserServer, texts
+from tests.servers.limited_server import LimitedServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.providers.decision_hosts import DECISION_HOSTS
@@ -125,7 +125,7 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
     """One pack of two memories of our own is sent, and the result is remembered for the next
     run."""
-    with LesserServer(
+    with LimitedServer(
         models=("judge-2", "strong-1"),
         refused_fields=("json_schema", "prompt_cache_key"),
         headers={"x-ratelimit-limit-requests": "500"},
@@ -155,7 +155,7 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
 
 async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
     """More than two reasoning tokens a judgment dominate a turn's price; two do not."""
-    with LesserServer(thinks_tokens=4) as server:
+    with LimitedServer(thinks_tokens=4) as server:
         assert (await lines(shop, settings_for(server), probe=True))["judge reasoning"].ok
         server.thinks_tokens = 5
         found = await lines(shop, settings_for(server), probe=True)
@@ -166,7 +166,7 @@ async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
 
 async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path) -> None:
     """An unknown judge or answering model is reported with the names that the host lists."""
-    with LesserServer(models=("qwen3:4b", "gpt-oss:20b")) as server:
+    with LimitedServer(models=("qwen3:4b", "gpt-oss:20b")) as server:
         found = await lines(shop, settings_for(server), probe=True)
     assert found["probe"].detail.startswith("unknown_model")
     assert not found["answerer model"].ok

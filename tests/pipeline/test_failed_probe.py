@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
-from tests.servers.lesser_server import LesserServer
+from tests.servers.limited_server import LimitedServer
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
@@ -21,13 +22,13 @@ TASK = Turn(task="The discount is taken twice; take it once.")
 NEW = "def refund(amount: int) -> int:\n    return -amount\n"
 
 
-async def ask(shop: Path, server: LesserServer) -> Answer:
+async def ask(shop: Path, server: LimitedServer) -> Answer:
     """Judge at this server as a new process does."""
     async with Pipeline.open(shop, settings_for(server, probe=True, attempts=1)) as pipeline:
         return await pipeline.ask(TASK, answer=False)
 
 
-async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
+async def judged_and_forgotten(shop: Path, server: LimitedServer) -> Answer:
     """Judge everything, add one memory, and let the host's probe expire."""
     first = await ask(shop, server)
     (shop / "shop" / "refund.py").write_text(NEW)
@@ -48,7 +49,7 @@ async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
 async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: Fault) -> None:
     """Earlier judgments count as cached, the new memory is unjudged with the host's message, exit
     1."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         first = await judged_and_forgotten(shop, server)
         server.misbehave(fault, times=99)
         second = await ask(shop, server)
@@ -68,7 +69,7 @@ async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: F
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bool) -> None:
     """Ctrl-C during the probe: exit 130, and every unknown memory is unjudged for it."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         if known:
             await judged_and_forgotten(shop, server)
         seen = server.counts.requests
@@ -85,7 +86,7 @@ async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bo
 
 def at_closed_port(**judge: Any) -> Settings:
     """Settings with a closed port as host, without a probe, as for the vendor's own host."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         return settings_for(server, pack_size=1, concurrency=64, **judge)
 
 
@@ -101,7 +102,7 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.unjudged == answer.coverage.candidates > 40
     assert answer.unjudged.by_cause == {"provider": answer.coverage.unjudged}
-    assert 0 < answer.judge_usage.attempts <= 12 and answer.judge_usage.calls == 0
+    assert 0 < answer.spent(Stage.JUDGE).attempts <= 12 and answer.spent(Stage.JUDGE).calls == 0
     assert "no connection could be made" in answer.unjudged.sample[0].detail
 
 
@@ -122,7 +123,7 @@ async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) ->
 
 async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
     """A host silent during the probe is given up in time, and then judged with unprobed."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         server.misbehave(Fault.SILENCE, times=1)
         settings = settings_for(server, probe=True)
         async with Pipeline.open(
@@ -130,4 +131,4 @@ async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
         ) as pipeline:
             answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates > 0 and answer.exit_code == 0
-    assert answer.probe_usage is not None and answer.probe_usage.calls == 0
+    assert Stage.PROBE in answer.usage and answer.spent(Stage.PROBE).calls == 0

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from tests.pipeline.conftest import ask
 from tests.pipeline.test_decision_turns import questions_of
-from tests.pipeline.test_unreached import nowhere
+from tests.pipeline.test_unreachable_judge import nowhere
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import BrokenReceipt
+from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.settings import (
@@ -169,7 +170,7 @@ async def test_the_cap_holds_for_all_judges_together(
     )
     answer = await ask(shop, whole)
     assert (answer.exit_code, set(answer.unjudged.by_cause)) == (4, {"budget"})
-    assert Decimal(0) < (answer.judge_usage.cost_usd or 0) <= Decimal("0.0001")
+    assert Decimal(0) < (answer.spent(Stage.JUDGE).cost_usd or 0) <= Decimal("0.0001")
     assert (
         given(answer)[0] == ("jev-1.14.0", 3, 0, 0)
         and sum(share.judged for share in answer.judges) > 3

@@ -12,6 +12,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.estimating import estimate_judging, forecast_judging
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn_clock import Stopwatch
+from xscore.records.calls import Stage
 from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Scope, Turn
 
@@ -75,7 +76,7 @@ async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer
         answer = await pipeline.ask(TASK, answer=False)
     agree(estimate, forecast)
     assert estimate.to_judge == forecast.to_judge == answer.coverage.judged > 0
-    assert server.counts.judging_requests == forecast.calls == answer.judge_usage.calls
+    assert server.counts.judging_requests == forecast.calls == answer.spent(Stage.JUDGE).calls
 
 
 async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServer) -> None:
@@ -84,7 +85,7 @@ async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServe
     other = Turn(task="Count the sheep.")
     async with Pipeline.open(meadow, settings_for(server)) as pipeline:
         before, _ = await both(pipeline, TASK)
-        taken = (await pipeline.ask(TASK, answer=False)).judge_usage.usage.output_tokens
+        taken = (await pipeline.ask(TASK, answer=False)).spent(Stage.JUDGE).usage.output_tokens
         after, forecast = await both(pipeline, other)
     assert before.output_tokens < 0.75 * taken
     assert after.output_tokens == pytest.approx(taken, rel=0.1)

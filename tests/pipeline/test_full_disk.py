@@ -16,6 +16,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.errors import StoreError
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 
 FRAME = 4_096 + 24
@@ -90,7 +91,7 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
             assert error.exit_code == 6 and error.hint
             ended = "judging" if server.counts.judgments else "before"
             if error.receipt is not None:
-                assert error.receipt.judge_usage.attempts > 0
+                assert error.receipt.spent(Stage.JUDGE).attempts > 0
                 ended = "judging, as the error's receipt says"
         else:
             ended = "whole"

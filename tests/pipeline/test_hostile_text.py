@@ -11,16 +11,17 @@ from tests.observers import EventList
 from tests.pipeline.conftest import TASK
 from tests.servers import table
 from tests.servers.flooding import (
+    BadText,
+    BadTextClaude,
+    BadTextOpenAI,
     Flood,
     Flooding,
     FloodingClaude,
     FloodingOpenAI,
-    Saying,
-    SayingClaude,
-    SayingOpenAI,
 )
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
 from xscore.settings import (
@@ -35,7 +36,7 @@ from xscore.settings import (
 
 KEY = "sk-test-0123456789abcdefghij"
 RELEVANT = table({"shop/prices.py::total": 95})
-SAYING: dict[str, type[Saying]] = {"openai": SayingOpenAI, "anthropic": SayingClaude}
+SAYING: dict[str, type[BadText]] = {"openai": BadTextOpenAI, "anthropic": BadTextClaude}
 FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": FloodingClaude}
 DIALECTS = tuple(SAYING)
 
@@ -102,7 +103,7 @@ async def test_a_host_that_floods_leaves_its_memories_unjudged(
         answer, _ = await ask(shop, dialect, server)
     assert answer.exit_code != 0
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
-    assert answer.judge_usage.usage.input_tokens > 0
+    assert answer.spent(Stage.JUDGE).usage.input_tokens > 0
     assert answer.unjudged.sample and "more than 4,194,304 bytes" in (
         answer.unjudged.sample[0].detail or ""
     )

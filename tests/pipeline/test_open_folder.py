@@ -113,7 +113,7 @@ def test_threads_wait_for_each_other(shop: Path, server: OpenAIServer) -> None:
     assert len({answer.turn_id for answer in answers}) == 4
 
 
-class _PressesOnce(Observer):
+class _InterruptsOnce(Observer):
     """Presses Ctrl-C when the first judgments are in."""
 
     pressed = False
@@ -128,7 +128,7 @@ class _PressesOnce(Observer):
 def test_ctrl_c_ends_in_a_receipt(shop: Path, server: OpenAIServer) -> None:
     """What was judged so far is kept and in the receipt; the next call pays only for the rest."""
     with xscore.open(
-        shop, settings_for(server, pack_size=1, concurrency=1), observer=_PressesOnce()
+        shop, settings_for(server, pack_size=1, concurrency=1), observer=_InterruptsOnce()
     ) as x:
         with pytest.raises(xscore.Interrupted) as stopped:
             x.ask(TASK)

@@ -16,7 +16,7 @@ from tests.pipeline.test_decision_turns import WIRES
 from tests.pipeline.test_decision_turns import settings_for as decisions_at
 from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
-from tests.servers.lesser_server import LesserServer, form_of, texts
+from tests.servers.limited_server import LimitedServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.known_hosts import REMEMBERED_HERE_S, known_capability
@@ -26,7 +26,7 @@ from xscore.pipeline.probe import (
 )
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
-from xscore.records.calls import Capability, ReplyForm
+from xscore.records.calls import Capability, ReplyForm, Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
@@ -36,19 +36,19 @@ OTHER = Turn(task="Say what the cart is for.")
 OF_THE_REPOSITORY = "discount(sum(lines))"
 
 
-def probing(server: LesserServer, **judge: Any) -> Settings:
+def probing(server: LimitedServer, **judge: Any) -> Settings:
     """Settings that judge at this unprobed server."""
     return settings_for(server, **{"probe": True, **judge})
 
 
 @asynccontextmanager
-async def opened(shop: Path, server: LesserServer, **judge: Any) -> AsyncIterator[Pipeline]:
+async def opened(shop: Path, server: LimitedServer, **judge: Any) -> AsyncIterator[Pipeline]:
     """Open the shop for judging at this server."""
     async with Pipeline.open(shop, probing(server, **judge)) as pipeline:
         yield pipeline
 
 
-async def ask(shop: Path, server: LesserServer, turn: Turn = TASK, **judge: Any) -> Answer:
+async def ask(shop: Path, server: LimitedServer, turn: Turn = TASK, **judge: Any) -> Answer:
     """Judge a turn as a new process does."""
     async with opened(shop, server, **judge) as pipeline:
         return await pipeline.ask(turn, answer=False)
@@ -78,19 +78,19 @@ def without_answers(reply: dict[str, Any], *, all_but: int = 0) -> dict[str, Any
 async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> None:
     """One small call with our own text precedes the first pack; it is shown separately, and not
     repeated."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         first = await ask(shop, server)
         probe = server.counts.bodies[0]
         assert OF_THE_REPOSITORY not in texts([probe]) and "hello {name}" in texts([probe])
         assert "hello {name}" not in texts(server.counts.bodies[1:])
-        assert first.probe_usage is not None
-        assert first.probe_usage.calls == 1
-        assert first.probe_usage.cost_usd == 0
-        assert first.judge_usage.calls == server.counts.requests - 1
+        assert Stage.PROBE in first.usage
+        assert first.spent(Stage.PROBE).calls == 1
+        assert first.spent(Stage.PROBE).cost_usd == 0
+        assert first.spent(Stage.JUDGE).calls == server.counts.requests - 1
         server.reset()
         second = await ask(shop, server, OTHER)
         assert "hello {name}" not in texts(server.counts.bodies)
-        assert second.judge_usage.calls == server.counts.requests > 0
+        assert second.spent(Stage.JUDGE).calls == server.counts.requests > 0
     assert first.coverage.unjudged == second.coverage.unjudged == 0
 
 
@@ -110,7 +110,7 @@ async def test_the_strongest_form_that_works_is_used(
 ) -> None:
     """A host that refuses a format, or ignores it and answers prose, gets a weaker one from then
     on."""
-    with LesserServer(**less) as server:
+    with LimitedServer(**less) as server:
         first = await ask(shop, server)
         server.reset()
         second = await ask(shop, server, OTHER)
@@ -121,13 +121,13 @@ async def test_the_strongest_form_that_works_is_used(
         async with opened(shop, server) as pipeline:
             assert known(pipeline).reply_form is form
     assert first.coverage.unjudged == second.coverage.unjudged == 0
-    assert first.judge_usage.calls == first.judge_usage.attempts
+    assert first.spent(Stage.JUDGE).calls == first.spent(Stage.JUDGE).attempts
 
 
 async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
     """If no format gives a readable reply, tried twice, no repository text is sent and nothing is
     stored."""
-    with LesserServer(prose_under=("json_schema", "json_object", "text")) as server:
+    with LimitedServer(prose_under=("json_schema", "json_object", "text")) as server:
         with pytest.raises(NoUsableModel, match="no readable scores") as caught:
             await ask(shop, server, fallback=())
         assert caught.value.exit_code == 3
@@ -150,7 +150,7 @@ async def test_what_stops_a_run_stops_it_at_the_probe(
 ) -> None:
     """A wrong key or an unknown model is reported by the probe, after one call and without
     repository text."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         server.misbehave(fault, times=99)
         with pytest.raises(error):
             await ask(shop, server, fallback=())
@@ -161,7 +161,7 @@ async def test_what_stops_a_run_stops_it_at_the_probe(
 async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
     """Limits from headers, refused fields, reasoning tokens, the loaded context, and reported
     usage."""
-    with LesserServer(
+    with LimitedServer(
         models=("judge-2",),
         refused_fields=("prompt_cache_key",),
         thinks_tokens=61,
@@ -179,7 +179,7 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
 
 async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
     """A field that the host starts refusing between turns is refused once, not once a turn."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         await ask(shop, server)
         server.refused_fields = ("prompt_cache_key",)
         await ask(shop, server, OTHER)
@@ -192,7 +192,7 @@ async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
 async def test_memory_fades(shop: Path) -> None:
     """A local server is probed again after a day, since its model may have changed; also if the
     clock went back."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
             at = known(pipeline).probed_at
@@ -202,12 +202,12 @@ async def test_memory_fades(shop: Path) -> None:
             faded = replace(known(pipeline), probed_at=at - REMEMBERED_HERE_S)
             capabilities.write_capability(pipeline.store.connection, faded, at=at)
         again = await ask(shop, server, OTHER)
-    assert again.probe_usage is not None and again.probe_usage.calls == 1
+    assert again.spent(Stage.PROBE).calls == 1
 
 
 async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
     """OpenAI's own host is documented, so it is not probed."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         async with opened(shop, server) as pipeline:
             judge, own = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
             assert await adopt_capability(replace(judge, provider=own), own) is None
@@ -216,7 +216,7 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
 
 async def test_one_unlucky_round_of_replies_does_not_end_the_turn(shop: Path) -> None:
     """A chat model that answers prose to its first three requests is asked again, and judges."""
-    with LesserServer() as server:
+    with LimitedServer() as server:
         server.misbehave(Fault.MALFORMED_CONTENT, times=3)
         answer = await ask(shop, server)
         probes = [form_of(body) for body in server.counts.bodies if "hello {name}" in texts([body])]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.planted import Forge
+from tests.store.generated_secrets import SecretGenerator
 from xscore.pipeline.question_list import Question, read_question_file
 from xscore.platform.errors import UsageError
 
@@ -43,7 +43,7 @@ def test_lines_become_questions(tmp_path: Path) -> None:
         '{"id": "1", "task": "t", "query": "q"}',
         '{"id": "1", "task": "t", "file": "a\\u0000.py"}',
         f'{{"id": "{"x" * 201}", "task": "t"}}',
-        f'{{"id": "ghp_{Forge(1).text(36)}", "task": "t"}}',
+        f'{{"id": "ghp_{SecretGenerator(1).text(36)}", "task": "t"}}',
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:

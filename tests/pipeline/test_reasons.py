@@ -19,6 +19,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.reasons import MOST_WORDS, reason_model
 from xscore.platform.errors import UsageError
 from xscore.providers.spec import ModelSpec
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, ReasonsAccount
 from xscore.settings import BudgetSettings, OpenAISettings, ProviderSettings, Settings
 
@@ -65,15 +66,12 @@ async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
     assert reasons(first) == expected
     assert [one.raw_score for one in first.selected] == [0.95, 0.85, 0.8]
     assert first.reasons == ReasonsAccount("openai:judge-2", 3, 3)
-    assert (
-        first.reason_usage is not None
-        and first.reason_usage.calls == chat.counts.judging_requests == 1
-    )
-    assert first.judge_usage.calls == judge.requests
+    assert first.spent(Stage.REASON).calls == chat.counts.judging_requests == 1
+    assert first.spent(Stage.JUDGE).calls == judge.requests
     assert "because of total" in render_selection(first) and render_absent_reasons(first) == ""
     again = await ask(shop, settings)
     assert (reasons(again), again.reasons) == (expected, ReasonsAccount())
-    assert (again.reason_usage, chat.counts.judging_requests) == (None, 1)
+    assert Stage.REASON not in again.usage and chat.counts.judging_requests == 1
     async with Pipeline.open(shop, settings) as pipeline:
         told = await pipeline.explain("shop/prices.py::total")
     assert told.memory is not None and told.memory.reason == "because of total"

@@ -31,7 +31,7 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 KEY = Secret("sk-0123456789")
 
 
-class Asks(EventList):
+class NeverAsked(EventList):
     """An observer that must not be asked."""
 
     can_confirm = True
@@ -70,7 +70,9 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
     server.score = table(SCORES)
     paid = await ask(shop, settings_for(server))
     request.getfixturevalue("no_socket")
-    async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
+    async with Pipeline.open(
+        shop, replaying(settings_for(server)), observer=NeverAsked()
+    ) as pipeline:
 
         def no_desk(turn_id: str) -> object:
             raise AssertionError("a replay opened a resources")
@@ -96,7 +98,9 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(
     await ask(shop, settings_for(server))
     (shop / "README.md").write_text("# Shop\n\nSells other things.\n")
     server.reset()
-    async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
+    async with Pipeline.open(
+        shop, replaying(settings_for(server)), observer=NeverAsked()
+    ) as pipeline:
         replayed = await pipeline.ask(TASK)
     unjudged = replayed.coverage.unjudged
     assert server.counts.requests == 0

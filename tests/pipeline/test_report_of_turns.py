@@ -38,12 +38,7 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
     answers, found = await turns_of(
         shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?")
     )
-    usages = [
-        stage
-        for each in answers
-        for stage in (each.judge_usage, each.primary_usage, each.probe_usage)
-        if stage
-    ]
+    usages = [usage for answer in answers for usage in answer.usage.values()]
     assert found.turns_by_state == {"done": 3}
     assert found.coverage.candidates == sum(each.coverage.candidates for each in answers)
     assert found.coverage.cached == sum(each.coverage.cached for each in answers) > 0

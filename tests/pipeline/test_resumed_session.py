@@ -14,7 +14,7 @@ from tests import programs
 from tests.conftest import git
 from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
-from tests.proof.faults_scene import environment_at, models_of
+from tests.proof.faults_setup import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until

@@ -13,7 +13,7 @@ from xscore.cli import answer_text
 from xscore.pipeline.json_form import receipt_to_store, to_json
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.errors import StoreDamaged
-from xscore.records.calls import RateLimits, Traffic, Usage
+from xscore.records.calls import RateLimits, Stage, Traffic, Usage
 from xscore.records.judgment import Boost
 from xscore.records.memory import Layer
 from xscore.records.receipt import (
@@ -108,11 +108,8 @@ def answers(draw: st.DrawFn) -> Answer:
         near_misses=draw(several),
         answer=draw(st.none() | words),
         bundle=None,
-        judge_usage=draw(stages),
-        primary_usage=draw(st.none() | stages),
+        usage={Stage.JUDGE: draw(stages), **draw(st.dictionaries(st.sampled_from(Stage), stages))},
         latency=Latency(judge=draw(seconds), total=draw(seconds)),
-        probe_usage=draw(st.none() | stages),
-        embed_usage=draw(st.none() | stages),
         routing=draw(st.none() | routings),
         traffic=Traffic(
             limits=RateLimits(requests_per_minute=draw(st.none() | st.integers(1, 10**6)))
@@ -171,6 +168,7 @@ def test_what_a_later_version_added_is_passed_over() -> None:
     """An unknown field does not change the record."""
     body = {**stored(an_answer()), "mood": {"of": "the judge"}}
     body["judge"]["temperature"] = 0.1
+    body["usage"]["sing"] = body["usage"]["judge"]
     assert read_receipt(json.dumps(body)) == an_answer()
 
 
@@ -199,6 +197,9 @@ def test_what_every_receipt_has_is_missed_by_name(name: str) -> None:
         ),
         ({"latency_s": {"total": True}}, "latency_s.total"),
         ({"usage": {"judge": {"calls": 1.5}}}, "usage.judge.calls"),
+        ({"usage": {"judge": {}, "probe": {"output_tokens": "9"}}}, "usage.probe.output_tokens"),
+        ({"usage": {"judge": None}}, "usage.judge"),
+        ({"usage": {"judge": {}, "reason": []}}, "usage.reason"),
         ({"usage": []}, "usage.judge"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 import xscore
 from tests.conftest import store_file
-from tests.observers import Hears
+from tests.observers import StageWaiter
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -74,7 +74,7 @@ async def test_a_slow_reader_misses_nothing(shop: Path, server: OpenAIServer) ->
     judgment."""
     chosen = settings_for(server, pack_size=1, concurrency=1)
     async with (
-        Pipeline.open(shop, chosen, observer=(answering := Hears("primary"))) as pipeline,
+        Pipeline.open(shop, chosen, observer=(answering := StageWaiter("primary"))) as pipeline,
         aclosing(pipeline.stream(TASK, answer_anyway=True)) as stream,
     ):
         events = [await anext(stream)]
@@ -115,7 +115,7 @@ async def test_a_cancelled_reader_still_gets_the_receipt(shop: Path, server: Ope
     """Like `ask`, a stream catches a cancellation and ends with what it has."""
     server.latency_s = 0.05
 
-    judging = Hears("judge")
+    judging = StageWaiter("judge")
 
     async def read() -> list[TurnEvent]:
         chosen = settings_for(server, pack_size=1, concurrency=1)

@@ -24,6 +24,7 @@ from tests.servers.scoring import table
 from xscore.cli.answer_text import render_carried
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, CarriedOver
 from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, ProviderSettings, Settings
@@ -189,7 +190,7 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
         assert server.counts.judging_requests == calls
         answer = await pipeline.ask(REFUND, answer=False)
     assert (found.to_judge, found.carried) == (answer.coverage.judged, answer.coverage.carried)
-    assert found.calls == answer.judge_usage.calls
+    assert found.calls == answer.spent(Stage.JUDGE).calls
     assert found.candidates == found.to_judge + found.cached + found.carried
 
 
@@ -323,7 +324,7 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
     """What the cap left is carried with a message and judged by `continue`; nothing is unjudged
     meanwhile."""
     first = await ask(project, few_at_a_time(decider), ORDER)
-    cost = first.judge_usage.cost_usd
+    cost = first.spent(Stage.JUDGE).cost_usd
     assert cost
     capped = few_at_a_time(decider, max_usd=cost / 2)
     second = await ask(project, capped, REFUND)
@@ -357,7 +358,7 @@ async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(
     assert {one.entity for one in second.selected} == set(SCORES)
 
 
-class Ending(Struct, frozen=True):
+class Interruption(Struct, frozen=True):
     """How a turn of the property below is interrupted."""
 
     decides: bool
@@ -370,7 +371,7 @@ class Ending(Struct, frozen=True):
 
 
 ENDINGS = st.builds(
-    Ending,
+    Interruption,
     decides=st.booleans(),
     share=st.sampled_from((0.0, 0.1, 0.5, 2.0)),
     deadline_s=st.sampled_from((None, 0.05, 30.0)),
@@ -387,7 +388,7 @@ ENDINGS = st.builds(
 )
 @given(endings=st.lists(ENDINGS, min_size=1, max_size=3))
 def test_the_sums_add_up_whatever_ends_a_turn(
-    project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Ending]
+    project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Interruption]
 ) -> None:
     """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and
     its origin."""
@@ -398,7 +399,11 @@ NUMBERS = count()
 
 
 async def _cut_short(
-    root: Path, servers: tuple[OpenAIServer, DecisionServer], endings: list[Ending], *, thread: str
+    root: Path,
+    servers: tuple[OpenAIServer, DecisionServer],
+    endings: list[Interruption],
+    *,
+    thread: str,
 ) -> None:
     for number, how in enumerate(endings):
         chosen = few_at_a_time(servers[1]) if how.decides else priced(settings_for(servers[0]))

@@ -20,6 +20,7 @@ from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope
 
@@ -44,8 +45,9 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: Ope
         "the exchange is a memory, and no candidate of its thread"
     )
     assert server.counts.answering_requests == 1
-    assert answer.judge_usage.calls == server.counts.judging_requests == answer.judge_usage.attempts
-    assert answer.judge_usage.cost_usd == 0
+    judging = answer.spent(Stage.JUDGE)
+    assert judging.calls == server.counts.judging_requests == judging.attempts
+    assert judging.cost_usd == 0
     prompt = json.dumps(server.counts.bodies[-1])
     assert "def total" in prompt and "def add" not in prompt
 
@@ -191,7 +193,7 @@ async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIS
         server.reset()
         second = await pipeline.ask(TASK, answer=False)
     assert first.exit_code == 4
-    assert first.judge_usage.cost_usd == Decimal("0.05")
+    assert first.spent(Stage.JUDGE).cost_usd == Decimal("0.05")
     assert judged == first.coverage.judged == 5
     assert second.coverage.cached == 5
     assert not set(server.counts.judgments.values()) - {1}

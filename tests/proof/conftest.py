@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import MakeRepo, commit_all
 from tests.programs import begin
-from tests.proof.faults_scene import environment_at, harbours, models_of
+from tests.proof.faults_setup import environment_at, harbours, models_of
 from tests.servers.openai_server import OpenAIServer
 
 Spawn = Callable[..., subprocess.Popen[str]]

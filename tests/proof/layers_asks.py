@@ -39,7 +39,7 @@ class Ask(Struct, frozen=True):
     fresh: bool = False
 
 
-class Asked(Struct):
+class AskedTurns(Struct):
     """What was asked and judged so far."""
 
     judged: dict[tuple[str, str], set[str]]
@@ -52,7 +52,7 @@ class Asked(Struct):
         self.erased.update(contents)
 
 
-def take(world: World, model: Model, asked: Asked, ask: Ask) -> Answer:
+def take(world: World, model: Model, asked: AskedTurns, ask: Ask) -> Answer:
     """Take the turn and record its result."""
     quoted = [one.words for one in model.live() if ask.about and ask.about in words_in(one.words)]
     quoted = [words for words in quoted if "\n" not in words]
@@ -111,7 +111,7 @@ def _has_passing(answer: Answer) -> bool:
     return any(not memory.below_threshold for memory in answer.selected)
 
 
-def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -> None:
+def _check_receipt(answer: Answer, contents: set[str], asked: AskedTurns, ask: Ask) -> None:
     """Assert that all took part, the sum adds up, and nothing is judged twice."""
     got = answer.coverage
     is_without_result = (ask.is_lexical or ask.answers) and not _has_passing(answer)

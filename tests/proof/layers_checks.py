@@ -46,7 +46,7 @@ _TWO_ACTIVE = (
 )
 
 
-class Past(Struct):
+class PreviousState(Struct):
     """The state after the previous step."""
 
     rows: Rows = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Past(Struct):
 
 
 def check(
-    world: World, model: Model, past: Past, *, may_blank: bool, is_free: bool = False
+    world: World, model: Model, past: PreviousState, *, may_blank: bool, is_free: bool = False
 ) -> None:
     """Compare both stores with the model and with the previous state.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
-from tests.proof.layers_writes import Edit, Erase, Fail, Say
+from tests.proof.layers_writes import AddMemory, Edit, Erase, Fail
 from xscore.extensions.learning.draft import Action, ActionKind, Consolidation
 from xscore.extensions.privacy.erasure import Erasure
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource, MemoryStatus
@@ -49,7 +49,7 @@ Cited = tuple[str, int]
 """A function and its cited version."""
 
 
-class Held(Struct, frozen=True):
+class ExpectedMemory(Struct, frozen=True):
     """An expected memory."""
 
     id: str
@@ -68,7 +68,7 @@ class Held(Struct, frozen=True):
 class Model(Struct):
     """Everything that should be there, and what was once."""
 
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, ExpectedMemory] = field(default_factory=dict)
     told: dict[str, set[str]] = field(default_factory=dict)
     """Memory id -> all words that it ever contained, quoted ones included."""
     erased: set[str] = field(default_factory=set)
@@ -80,7 +80,7 @@ class Model(Struct):
     touched: set[str] = field(default_factory=set)
     """Changed in this step."""
 
-    def put(self, memory: Held) -> None:
+    def put(self, memory: ExpectedMemory) -> None:
         """Add a memory; an active one with a key replaces every live one with the same key."""
         self.touched.add(memory.id)
         self.erased.discard(memory.id)
@@ -90,7 +90,7 @@ class Model(Struct):
             for other in self.with_key(memory):
                 self.set_status(other.id, MemoryStatus.SUPERSEDED)
 
-    def with_key(self, memory: Held) -> list[Held]:
+    def with_key(self, memory: ExpectedMemory) -> list[ExpectedMemory]:
         """Return the other live memories with the same key."""
         place = (memory.layer, memory.scope, memory.key)
         found = (one for one in self.live() if (one.layer, one.scope, one.key) == place)
@@ -101,12 +101,12 @@ class Model(Struct):
         self.touched.add(identifier)
         self.held[identifier] = replace(self.held[identifier], status=status)
 
-    def live(self) -> list[Held]:
+    def live(self) -> list[ExpectedMemory]:
         """Return the memories that take part in a turn."""
         return [one for one in self.held.values() if one.status in LIVE]
 
     def said(
-        self, write: Say, told: StoredStatement, cited: frozenset[Cited] = frozenset()
+        self, write: AddMemory, told: StoredStatement, cited: frozenset[Cited] = frozenset()
     ) -> None:
         """A statement: the same words are the same memory, other words a new one."""
         layer = write.layer or LAYERS_BY_KIND[write.kind][0]
@@ -153,7 +153,7 @@ class Model(Struct):
         else:
             assert identifier not in self.held, "new words took the id of other words"
             scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
-            memory = Held(
+            memory = ExpectedMemory(
                 identifier, layer, kind, words, key, scope=scope, source=source, cites=cited
             )
         stepping_back = {
@@ -190,7 +190,9 @@ class Model(Struct):
             self.happenings.add((identifier, write.occurrence))
         self.counted[identifier] = self.counted.get(identifier, 0) + 1
         assert told.memory.particulars.occurrences == self.counted[identifier]
-        first = Held(identifier, Layer.PROJECT, Kind.FAILURE, write.words, told.memory.key)
+        first = ExpectedMemory(
+            identifier, Layer.PROJECT, Kind.FAILURE, write.words, told.memory.key
+        )
         self.put(replace(known or first, status=MemoryStatus.ACTIVE))
         if told.pattern is None:
             assert self.counted[identifier] < 3
@@ -200,7 +202,9 @@ class Model(Struct):
         assert self.counted[identifier] >= 3 or pattern in self.held
         kept = self.held.get(pattern)
         text = _PATTERN + write.words
-        self.put(kept or Held(pattern, Layer.PROJECT, Kind.PATTERN, text, told.pattern.key))
+        self.put(
+            kept or ExpectedMemory(pattern, Layer.PROJECT, Kind.PATTERN, text, told.pattern.key)
+        )
         self.set_status(pattern, MemoryStatus.ACTIVE)
 
     def looked(self, current: dict[str, int]) -> None:
@@ -295,7 +299,9 @@ class Model(Struct):
         """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
             row = rows[identifier]
-            memory = convert(row | {"words": row["text"], "status": MemoryStatus.ACTIVE}, Held)
+            memory = convert(
+                row | {"words": row["text"], "status": MemoryStatus.ACTIVE}, ExpectedMemory
+            )
             known = self.held.get(identifier)
             if known is not None and known.kind is not Kind.SUMMARY:
                 memory = replace(

@@ -27,7 +27,7 @@ RULES = validate_group(
 """One project is enough to promote, so that one run writes both stores; caps that are reached."""
 
 
-class Say(Struct, frozen=True):
+class AddMemory(Struct, frozen=True):
     """As `memory add`."""
 
     kind: Kind
@@ -70,12 +70,12 @@ class Consolidate(Struct, frozen=True):
     scopes: tuple[Scope, ...]
 
 
-class Look(Struct, frozen=True):
+class CheckEvidence(Struct, frozen=True):
     """A check of the cited files, as at the start of every turn."""
 
 
-Write = Say | Edit | Fail | Erase | Consolidate | Look
-ATOMIC = (Say, Edit, Fail, Look)
+Write = AddMemory | Edit | Fail | Erase | Consolidate | CheckEvidence
+ATOMIC = (AddMemory, Edit, Fail, CheckEvidence)
 """Writes of one transaction: interrupted, none of it is stored."""
 
 
@@ -95,7 +95,7 @@ def opened(folder: Path, *, now: float) -> Store:
 def perform(store: Store, write: Write, *, now: float) -> Any:
     """Do it, and return or raise what the program does."""
     match write:
-        case Say():
+        case AddMemory():
             return _say(store, write, now)
         case Edit(id=id_, words=words, key=key, importance=importance):
             return update_memory(
@@ -107,11 +107,11 @@ def perform(store: Store, write: Write, *, now: float) -> Any:
             return erasure.erase_memories(store, ids, now=now, forget=forget)
         case Consolidate(scopes=scopes):
             return consolidate(store, RULES, now=now, scopes=scopes)
-        case Look():
+        case CheckEvidence():
             return refresh_evidence(store.connection, store.root, now=now)
 
 
-def _say(store: Store, write: Say, now: float) -> object:
+def _say(store: Store, write: AddMemory, now: float) -> object:
     statement = Statement(
         text=write.words,
         kind=write.kind,

@@ -31,7 +31,7 @@ PAGE = 4096
 Scores = dict[str, float]
 
 
-class Judged(Struct):
+class JudgedTree(Struct):
     """A tree whose store holds the judgments of three tasks, and their true values."""
 
     root: Path
@@ -94,13 +94,13 @@ class Judged(Struct):
 
 
 @pytest.fixture
-async def judged(click_tree: Path, tmp_path: Path) -> Judged:
+async def judged(click_tree: Path, tmp_path: Path) -> JudgedTree:
     """About two thousand judgments, all in one file."""
     script = tmp_path / "script.json"
     rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
     script.write_text(json.dumps({"default": 0.05, "rules": rules}))
     settings = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
-    made = Judged(click_tree, settings, b"", {})
+    made = JudgedTree(click_tree, settings, b"", {})
     for task in TASKS:
         _, made.truth[task] = await made.ask(task)
     made.sound = made.file.read_bytes()
@@ -110,7 +110,7 @@ async def judged(click_tree: Path, tmp_path: Path) -> Judged:
 
 
 @pytest.mark.timeout(300)
-async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
+async def test_random_bytes_never_make_a_wrong_score(judged: JudgedTree) -> None:
     """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only
     for the rest."""
     refused = salvages = 0
@@ -132,7 +132,7 @@ async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
+async def test_a_user_gets_through_a_damaged_store(judged: JudgedTree) -> None:
     """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is
     paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
@@ -161,7 +161,7 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
     assert coverage["cached"] > 0 or "judgments of 2 tasks" in rebuilt.stdout
 
 
-def tear(judged: Judged, needle: bytes, skip: int, *, rank: int) -> None:
+def tear(judged: JudgedTree, needle: bytes, skip: int, *, rank: int) -> None:
     """Overwrite one of the pages that name packs most often."""
     pages = [judged.sound[at : at + 4096] for at in range(0, len(judged.sound), 4096)]
     best: Callable[[int], int] = lambda page: pages[page].count(needle)  # noqa: E731  a key for max

@@ -20,7 +20,7 @@ from hypothesis import Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.proof.faults_scene import Ended, accounted, by_truth
+from tests.proof.faults_setup import FinishedTurn, accounted, by_truth
 from tests.servers.decision_server import DecisionServer
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import LEVELS
@@ -31,7 +31,7 @@ from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, Setting
 MEMORIES = 12
 
 
-class Pairs(list[Any]):
+class JsonPairs(list[Any]):
     """A JSON object as pairs, so that a name can appear twice."""
 
 
@@ -59,9 +59,9 @@ JUNK: tuple[Any, ...] = (
     *(
         [0.9],
         [],
-        Pairs(),
-        Pairs([("probability", 0.9)]),
-        Pairs([("type", "refusal")]),
+        JsonPairs(),
+        JsonPairs([("probability", 0.9)]),
+        JsonPairs([("type", "refusal")]),
         "refusal",
         "score",
         "noul",
@@ -105,13 +105,13 @@ CUTS = st.tuples(
 def tree(value: Any) -> Any:
     """Return a reply as mutable lists and pairs."""
     if isinstance(value, dict):
-        return Pairs([name, tree(one)] for name, one in value.items())
+        return JsonPairs([name, tree(one)] for name, one in value.items())
     return [tree(one) for one in value] if isinstance(value, list) else value
 
 
 def written(value: Any) -> str:
     """Return it as JSON."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonPairs):
         return "{" + ", ".join(f"{json.dumps(name)}: {written(one)}" for name, one in value) + "}"
     return (
         "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
@@ -122,8 +122,8 @@ def entries(value: Any) -> list[tuple[list[Any], int]]:
     """Return the place of every entry of every list and object, except the model's name."""
     found = []
     for at, one in enumerate(value if isinstance(value, list) else ()):
-        inner = one[1] if isinstance(value, Pairs) else one
-        if not (isinstance(value, Pairs) and one[0] == "model"):
+        inner = one[1] if isinstance(value, JsonPairs) else one
+        if not (isinstance(value, JsonPairs) and one[0] == "model"):
             found += [(value, at), *entries(inner)]
     return found
 
@@ -133,7 +133,7 @@ def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, in
     kind, place, other, number, name = step
     # A later step may change it.
     (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])
-    named, elsewhere = isinstance(holder, Pairs), int(other * len(holder))
+    named, elsewhere = isinstance(holder, JsonPairs), int(other * len(holder))
     match kind:
         case "remove":
             del holder[at]
@@ -167,7 +167,7 @@ def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, byte
 
 def single(pairs: Any, name: str) -> Any:
     """Return the single value under a name; None if there is none or more than one."""
-    found = [value for key, value in pairs if key == name] if isinstance(pairs, Pairs) else []
+    found = [value for key, value in pairs if key == name] if isinstance(pairs, JsonPairs) else []
     return found[0] if len(found) == 1 else None
 
 
@@ -178,7 +178,7 @@ def is_probability(value: object) -> bool:
 
 def stated_values(answer: Any) -> set[float]:
     """Return the scores that an answer may be read as."""
-    if not isinstance(answer, Pairs) or len({name for name, _ in answer}) < len(answer):
+    if not isinstance(answer, JsonPairs) or len({name for name, _ in answer}) < len(answer):
         return set()
     found = {
         float(single(answer, name))
@@ -186,7 +186,7 @@ def stated_values(answer: Any) -> set[float]:
         if is_probability(single(answer, name))
     }
     given = single(answer, "probabilities")
-    if isinstance(given, Pairs):
+    if isinstance(given, JsonPairs):
         shares = [single(given, str(number)) for number in range(len(LEVELS))]
     else:
         given = given if isinstance(given, list) else []
@@ -208,18 +208,18 @@ def stated_values(answer: Any) -> set[float]:
 def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
     """Return what a reply states for each question that it answers once."""
     try:
-        whole = json.loads(data.decode(), object_pairs_hook=Pairs)
+        whole = json.loads(data.decode(), object_pairs_hook=JsonPairs)
     except (ValueError, RecursionError):
         return {}
     answers = single(whole, "answers")
-    if isinstance(answers, Pairs):
+    if isinstance(answers, JsonPairs):
         return {name: stated_values(single(answers, name)) for name in names}
     if not isinstance(answers, list):
         return {}
     if len(answers) == len(names) and all(single(one, "name") is None for one in answers):
         return {name: stated_values(one) for name, one in zip(names, answers, strict=True)}
     own = [(single(one, "name"), one) for one in answers]
-    return {name: stated_values(single(Pairs(own), name)) for name in names}
+    return {name: stated_values(single(JsonPairs(own), name)) for name in names}
 
 
 class Host:
@@ -256,10 +256,12 @@ class Host:
         return data
 
 
-async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> Ended:
+async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> FinishedTurn:
     """Take one turn and account for every candidate: only scores stated for that very memory."""
     answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=scores)
-    ended = Ended(answer, tuple(json.loads(line) for line in scores.read_text().splitlines()))
+    ended = FinishedTurn(
+        answer, tuple(json.loads(line) for line in scores.read_text().splitlines())
+    )
     return accounted(ended, lambda line: host.means(f"{line['path']}::{line['entity']}"))
 
 

@@ -23,6 +23,7 @@ from tests.servers.tokenizing import Count, TokenizingServer, counting
 from xscore.pipeline.build import Pipeline
 from xscore.platform.money import dollars_of_picodollars
 from xscore.providers.scripted import ShownMemory
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, Expected
 from xscore.records.turn import Turn
 from xscore.settings import (
@@ -58,7 +59,7 @@ _EXPECTED = """
 """
 
 
-class Held(Struct, frozen=True):
+class EstimateCheck(Struct, frozen=True):
     """A turn's estimate, and its actual figures by the host's count."""
 
     estimate: Expected
@@ -118,7 +119,7 @@ def settings_for(place: Path, environ: Mapping[str, str]) -> Settings:
 
 def taken(answer: Answer, paid: Decimal) -> Expected:
     """Return the same figures of a turn, with dollars as the host counts them."""
-    used = answer.judge_usage
+    used = answer.spent(Stage.JUDGE)
     assert used.cost_usd == paid, "the ledger and the host's bill are one"
     assert not answer.coverage.unjudged
     return Expected(
@@ -129,7 +130,7 @@ def taken(answer: Answer, paid: Decimal) -> Expected:
     )
 
 
-async def play(root: Path, settings: Settings, server: TokenizingServer) -> list[Held]:
+async def play(root: Path, settings: Settings, server: TokenizingServer) -> list[EstimateCheck]:
     """Ask one task after the other, each in a new program, with an estimate first."""
     held = []
     for task in (Turn(task=task) for task in TASKS):
@@ -141,7 +142,7 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
             calls, given, replied, cost = pipeline.store.connection.execute(
                 _EXPECTED, (answer.turn_id,)
             ).fetchone()
-        probed = 1 if answer.probe_usage else 0
+        probed = 1 if answer.spent(Stage.PROBE) else 0
         forecast = Expected(
             calls=calls,
             input_tokens=given,
@@ -149,7 +150,9 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
             cost_usd=dollars_of_picodollars(cost),
         )
         held.append(
-            Held(estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0))))
+            EstimateCheck(
+                estimate, forecast, taken(answer, sum(server.charges[probed:], Decimal(0)))
+            )
         )
         server.charges.clear()
     return held

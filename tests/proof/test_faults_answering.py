@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
-    Ended,
+    FinishedTurn,
     answering,
     ask,
     by_turns,
@@ -18,6 +18,7 @@ from tests.proof.faults_scene import (
 )
 from tests.proof.faults_table import MEMORIES, PACKS
 from tests.servers import Fault
+from xscore.records.calls import Stage
 
 FAILS: dict[Fault, str] = {
     Fault.RATE_LIMITED: "asks to wait 900 s",
@@ -63,7 +64,7 @@ PASSING = (
 )
 
 
-def has_kept_all(ended: Ended) -> None:
+def has_kept_all(ended: FinishedTurn) -> None:
     """Assert that every memory has its score, and that the bundle shows the choice."""
     best = {memory.entity for memory in ended.answer.selected}
     assert ended.answer.coverage.unjudged == 0
@@ -107,7 +108,7 @@ async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, faul
         ended = await ask(root, settings_at(dialect, host.url, attempts=2), answer=True)
         assert (ended.answer.exit_code, ended.answer.answer) == (0, host.answer), ended.said
         assert host.counts.requests == PACKS + 2
-        assert ended.answer.primary_usage is not None and ended.answer.primary_usage.attempts == 2
+        assert ended.answer.spent(Stage.PRIMARY).attempts == 2
 
 
 @EACH_DIALECT

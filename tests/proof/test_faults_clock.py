@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.programs import begin, run
 from tests.proof import faults_clock
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     EACH_DIALECT,
     environment_at,
     harbours,

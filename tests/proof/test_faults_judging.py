@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
     TASK,
     THINKING,
-    Ended,
+    FinishedTurn,
     ask,
     attempts,
     by_truth,
@@ -24,6 +24,7 @@ from tests.proof.faults_scene import (
 )
 from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
+from xscore.records.calls import Stage
 from xscore.records.turn import Scope
 
 
@@ -134,8 +135,8 @@ async def test_reasoning_that_eats_the_output_cap(root: Path, dialect: str) -> N
         assert ended.answer.exit_code == 3 and ended.causes == {"unreadable"}
         assert "cut short" in ended.said
         assert host.counts.requests <= PACKS * LADDER
-        usage = ended.answer.judge_usage.usage
+        usage = ended.answer.spent(Stage.JUDGE).usage
         assert usage.reasoning_tokens == usage.output_tokens > 1_000
     with host_of_dialect(dialect) as sound:
-        again: Ended = await ask(root, settings_at(dialect, sound.url))
+        again: FinishedTurn = await ask(root, settings_at(dialect, sound.url))
         assert again.answer.exit_code == 0 and again.answer.coverage.judged == MEMORIES

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.programs import begin
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     EACH_DIALECT,
     ask,
     environment_at,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
     ask,

@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import store_file
-from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Say, opened, perform
+from tests.proof.layers_writes import (
+    RULES,
+    AddMemory,
+    Consolidate,
+    Edit,
+    Erase,
+    Fail,
+    opened,
+    perform,
+)
 from tests.statements import list_decisions
 from tests.waiting import rows_of_file
 from xscore.extensions.sessions.importing import import_sessions
@@ -48,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "project" / ".aider.chat.history.md").write_text(history)
     (tmp_path / "script.json").write_text(json.dumps({"default": 0.9, "answer": "It is so."}))
     with opened(tmp_path, now=NOW) as store:
-        perform(store, Say(Kind.PREFERENCE, "short", "tone", layer=Layer.USER), now=NOW)
+        perform(store, AddMemory(Kind.PREFERENCE, "short", "tone", layer=Layer.USER), now=NOW)
     return tmp_path
 
 
@@ -61,19 +70,19 @@ def write(folder: Path, name: str) -> None:
         with opened(folder, now=NOW) as store:
             mine = [
                 perform(
-                    store, Say(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW
+                    store, AddMemory(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW
                 ).memory.id
                 for what in ("to stay", "to change", "to go")
             ]
             perform(
                 store,
-                Say(Kind.DECISION, f"{name} wants the key in {number}", key="shared"),
+                AddMemory(Kind.DECISION, f"{name} wants the key in {number}", key="shared"),
                 now=NOW,
             )
-            perform(store, Say(Kind.CONTEXT, SHARED), now=NOW)
+            perform(store, AddMemory(Kind.CONTEXT, SHARED), now=NOW)
             perform(
                 store,
-                Say(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER),
+                AddMemory(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER),
                 now=NOW,
             )
             perform(store, Fail(FAILURE), now=NOW)

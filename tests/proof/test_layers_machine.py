@@ -19,10 +19,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.proof import layers_checks as checks
-from tests.proof.layers_asks import Ask, Asked, take
-from tests.proof.layers_model import ERRORS, KEYS, SENTENCES, WORDS, Held, Model, word_in
+from tests.proof.layers_asks import Ask, AskedTurns, take
+from tests.proof.layers_model import ERRORS, KEYS, SENTENCES, WORDS, ExpectedMemory, Model, word_in
 from tests.proof.layers_world import DAY, FUNCTIONS, World, rows_of
-from tests.proof.layers_writes import Consolidate, Edit, Erase, Fail, Look, Say, Write
+from tests.proof.layers_writes import (
+    AddMemory,
+    CheckEvidence,
+    Consolidate,
+    Edit,
+    Erase,
+    Fail,
+    Write,
+)
 from xscore.extensions.learning.draft import SCOPES
 from xscore.records.memory import Kind, Layer
 
@@ -43,7 +51,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.world = World(Path(tempfile.mkdtemp(prefix="xscore-layers-")))
         self.world.begin()
-        self.model, self.past, self.asked = Model(), checks.Past(), Asked({}, set())
+        self.model, self.past, self.asked = Model(), checks.PreviousState(), AskedTurns({}, set())
         self.steps = 0
         self.may_blank = self.is_free = self.was_erased = False
 
@@ -69,7 +77,9 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         """Remember something about the project, with or without a citation."""
         cites = self.world.span(function) if function else ""
-        write = Say(kind, words, key, cites=cites, importance=importance, is_inferred=inferred)
+        write = AddMemory(
+            kind, words, key, cites=cites, importance=importance, is_inferred=inferred
+        )
         cited = frozenset({(function, self.world.versions[function])} if function else ())
         self.model.said(write, self._do(write, cut), cited)
 
@@ -81,7 +91,7 @@ class Machine(RuleBasedStateMachine):
     )
     def say_of_the_user(self, kind: Kind, words: str, key: str, cut: int) -> None:
         """Remember something about the user."""
-        write = Say(kind, words, key or "tone", layer=Layer.USER)
+        write = AddMemory(kind, words, key or "tone", layer=Layer.USER)
         self.model.said(write, self._do(write, cut))
 
     @rule(
@@ -150,7 +160,7 @@ class Machine(RuleBasedStateMachine):
         """Change code that may be cited, restore it, or move it."""
         self.world.edit(function, version, shift)
         if looks:
-            self.world.perform(Look())
+            self.world.perform(CheckEvidence())
             self.model.looked(self.world.versions)
 
     @rule(
@@ -219,7 +229,7 @@ class Machine(RuleBasedStateMachine):
         self.world.now += days * DAY + 60
         self.world.reopen()
 
-    def _held(self) -> list[Held]:
+    def _held(self) -> list[ExpectedMemory]:
         return sorted(self.model.held.values(), key=lambda one: one.id)
 
     def _erase(self, ids: tuple[str, ...], cut: int, *, forget: bool) -> None:

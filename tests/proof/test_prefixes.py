@@ -8,6 +8,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefix_cache import FLOOR_TOKENS, STEP_TOKENS, tokens
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.rubric import CODE_RUBRIC
+from xscore.records.calls import Stage
 from xscore.records.turn import Turn
 
 
@@ -38,7 +39,7 @@ async def test_another_task_is_served_from_the_prefix_cache(
     possible = sum(cacheable(body) for body in bodies)
     assert possible > 50_000
     assert server.counts.cached_tokens >= 0.95 * possible
-    assert second.judge_usage.usage.cached_input_tokens == server.counts.cached_tokens
+    assert second.spent(Stage.JUDGE).usage.cached_input_tokens == server.counts.cached_tokens
     assert 300 <= tokens(CODE_RUBRIC.text()) <= 560
 
 

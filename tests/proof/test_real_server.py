@@ -34,7 +34,7 @@ from xscore.platform.errors import PromptTooLong
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, judging_request
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.openai import connect
-from xscore.records.calls import Capability, Completion, ReplyForm, Request
+from xscore.records.calls import Capability, Completion, ReplyForm, Request, Stage
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -210,9 +210,9 @@ def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> 
 def test_the_server_is_probed_once_and_known(history: History) -> None:
     """One call with our own text finds a strict schema, usage and cached tokens, and the loaded
     context."""
-    assert history.first.probe_usage is not None
-    assert history.first.probe_usage.calls == history.first.probe_usage.attempts == 1
-    assert history.other.probe_usage is None or history.other.probe_usage.calls == 0
+    assert Stage.PROBE in history.first.usage
+    assert history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
+    assert history.other.spent(Stage.PROBE).calls == 0
     found = history.capability
     assert found is not None
     assert (found.reply_form, found.without) == (ReplyForm.JSON_SCHEMA, ())
@@ -236,12 +236,12 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
     """A real server's prefix cache serves rubric and pack to another task: all but the turn at the
     end."""
-    usage = history.other.judge_usage
+    usage = history.other.spent(Stage.JUDGE)
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
     assert (
-        history.first.judge_usage.usage.cached_input_tokens
-        < 0.5 * history.first.judge_usage.usage.input_tokens
+        history.first.spent(Stage.JUDGE).usage.cached_input_tokens
+        < 0.5 * history.first.spent(Stage.JUDGE).usage.input_tokens
     )
 
 
@@ -249,9 +249,9 @@ def test_the_answer_streams(history: History) -> None:
     """The answer arrives in pieces, matches the receipt, and its usage comes with the stream."""
     assert len(history.pieces) > 1
     assert "".join(history.pieces) == history.first.answer
-    assert history.first.primary_usage is not None
-    assert history.first.primary_usage.calls == 1
-    assert 0 < history.first.primary_usage.usage.output_tokens <= 24
+    assert Stage.PRIMARY in history.first.usage
+    assert history.first.spent(Stage.PRIMARY).calls == 1
+    assert 0 < history.first.spent(Stage.PRIMARY).usage.output_tokens <= 24
 
 
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
@@ -259,7 +259,7 @@ def test_the_same_turn_again_needs_no_server(history: History) -> None:
     same."""
     repeat, other = history.repeat, history.other
     assert repeat.exit_code == 0
-    assert repeat.judge_usage.attempts == 0
+    assert repeat.spent(Stage.JUDGE).attempts == 0
     assert repeat.coverage.cached == repeat.coverage.candidates == other.coverage.judged
     assert shown(repeat) == shown(other)
 

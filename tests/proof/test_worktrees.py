@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.proof.worktree_world import LINKED, MAIN, TEXTS, Worktrees, index
+from tests.proof.linked_worktrees import LINKED, MAIN, TEXTS, Worktrees, index
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer
 from xscore.records.statement import Statement

@@ -100,7 +100,7 @@ def closing(connect_to: Callable[[str, str], WireProvider]) -> Connected:
     return open_
 
 
-class Spoken(Struct, frozen=True):
+class DialectServer(Struct, frozen=True):
     """A server of one dialect, and its connector."""
 
     name: str
@@ -111,14 +111,14 @@ class Spoken(Struct, frozen=True):
 @pytest.fixture(params=["openai", "anthropic"])
 def spoken(
     request: pytest.FixtureRequest, connected: Connected, claude: Connected
-) -> Iterator[Spoken]:
+) -> Iterator[DialectServer]:
     """Each dialect in turn."""
     is_openai = request.param == "openai"
     with OpenAIServer() if is_openai else AnthropicServer() as running:
-        yield Spoken(request.param, running, connected if is_openai else claude)
+        yield DialectServer(request.param, running, connected if is_openai else claude)
 
 
-class PassingTime:
+class ManualClock:
     """A clock that moves only when someone sleeps on it."""
 
     def __init__(self) -> None:
@@ -137,6 +137,6 @@ class PassingTime:
 
 
 @pytest.fixture
-def time_passes() -> PassingTime:
+def time_passes() -> ManualClock:
     """A clock for the test."""
-    return PassingTime()
+    return ManualClock()

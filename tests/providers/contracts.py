@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
 
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.judge import JudgeModel

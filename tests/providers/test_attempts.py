@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.providers.conftest import Connected, MakeRequest, PassingTime
+from tests.providers.conftest import Connected, MakeRequest, ManualClock
 from tests.servers import Fault, OpenAIServer
 from xscore.platform.errors import (
     ConnectionFailed,
@@ -122,7 +122,7 @@ def _script(*kinds: str, retry_after_s: float | None = None) -> ScriptedProvider
 
 
 async def test_a_passing_trouble_is_tried_again(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """X12: retryable failures are retried with growing waits."""
     provider = _script("overloaded", "connection", "unreadable_response")
@@ -133,7 +133,7 @@ async def test_a_passing_trouble_is_tried_again(
 
 
 async def test_a_host_of_the_wrong_kind_is_asked_twice(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """A malformed reply is retried once, however many attempts are allowed."""
     provider = _script(*["unreadable_response"] * 5)
@@ -144,7 +144,7 @@ async def test_a_host_of_the_wrong_kind_is_asked_twice(
 
 @pytest.mark.parametrize(("host", "requests"), [("127.0.0.1:8080", 2), ("far.example", 5)])
 async def test_a_server_that_is_not_started_is_asked_twice(
-    judging: MakeRequest, time_passes: PassingTime, host: str, requests: int
+    judging: MakeRequest, time_passes: ManualClock, host: str, requests: int
 ) -> None:
     """A refused port of this machine costs half a second; a server that has answered is waited
     for."""
@@ -164,7 +164,7 @@ async def test_a_server_that_is_not_started_is_asked_twice(
 
 
 async def test_retry_after_is_a_minimum_with_jitter(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """The wait is never shorter than the host asked, and differs between calls."""
     for jitter in (0.0, 0.99):
@@ -181,7 +181,7 @@ async def test_retry_after_is_a_minimum_with_jitter(
 
 
 async def test_429s_do_not_use_up_the_attempts(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """A call admitted late is still judged; between two 429s it waits a moment."""
     provider = _script(*["rate_limited"] * (MAX_REFUSALS - 1), "overloaded")
@@ -192,7 +192,7 @@ async def test_429s_do_not_use_up_the_attempts(
 
 
 async def test_a_call_that_is_never_let_through_fails(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """A prompt above the host's per-minute limit always meets 429; it is not retried for ever."""
     provider = _script(*["rate_limited"] * 99)
@@ -204,7 +204,7 @@ async def test_a_call_that_is_never_let_through_fails(
     ("host", "timeouts_s"), [("127.0.0.1:8080", [5.0, 10.0, 20.0]), ("far.example", [5.0] * 3)]
 )
 async def test_a_local_model_is_given_more_time(
-    judging: MakeRequest, time_passes: PassingTime, host: str, timeouts_s: list[float]
+    judging: MakeRequest, time_passes: ManualClock, host: str, timeouts_s: list[float]
 ) -> None:
     """After a timeout the next attempt has twice the time on this machine, and the same
     elsewhere."""
@@ -215,7 +215,7 @@ async def test_a_local_model_is_given_more_time(
 
 
 async def test_a_host_that_asks_for_too_much_patience_gets_none(
-    judging: MakeRequest, time_passes: PassingTime
+    judging: MakeRequest, time_passes: ManualClock
 ) -> None:
     """A Retry-After of an hour fails at once."""
     with pytest.raises(RateLimited):
@@ -225,7 +225,7 @@ async def test_a_host_that_asks_for_too_much_patience_gets_none(
 
 
 @pytest.mark.parametrize("kind", sorted(error_kinds()))
-async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, kind: str) -> None:
+async def test_the_type_decides(judging: MakeRequest, time_passes: ManualClock, kind: str) -> None:
     """Every error is retried or raised according to its flags; one that stops the run is never
     retried."""
     error = error_kinds()[kind]
@@ -240,7 +240,7 @@ async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, 
 
 
 async def test_text_that_was_shown_is_not_shown_twice(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: PassingTime
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: ManualClock
 ) -> None:
     """A stream that breaks after its first words is not restarted; one that broke before is."""
     shown: list[str] = []

@@ -12,11 +12,11 @@ from tests.providers.conftest import MakeRequest
 from tests.servers import (
     AnthropicBatchServer,
     AnthropicServer,
+    BatchFault,
     Fault,
     OpenAIBatchServer,
     OpenAIServer,
     Step,
-    Trouble,
 )
 from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
 from xscore.extensions.batch.vendor_batches import (
@@ -159,7 +159,7 @@ async def test_a_create_whose_answer_is_lost_is_found_again(
     vendor: Vendor, judging: MakeRequest
 ) -> None:
     """It is sent once; its failure is ambiguous, and looking it up resolves it."""
-    vendor.server.batches.trouble(Step.CREATE, Trouble.LOST)
+    vendor.server.batches.trouble(Step.CREATE, BatchFault.LOST)
     since = vendor.server.batches.clock()
     with pytest.raises(ConnectionFailed) as failure:
         await vendor.created(judging, 3)
@@ -174,11 +174,11 @@ async def test_what_is_not_created_is_told_for_certain(
     vendor: Vendor, judging: MakeRequest
 ) -> None:
     """A 429 created nothing, a 500 may have; neither is resent automatically."""
-    vendor.server.batches.trouble(Step.CREATE, Trouble.BUSY)
+    vendor.server.batches.trouble(Step.CREATE, BatchFault.BUSY)
     with pytest.raises(CERTAINLY_NOT_CREATED) as busy:
         await vendor.created(judging, 1)
     assert isinstance(busy.value, RateLimited)
-    vendor.server.batches.trouble(Step.CREATE, Trouble.FAILED)
+    vendor.server.batches.trouble(Step.CREATE, BatchFault.FAILED)
     with pytest.raises(Overloaded) as failure:
         await vendor.created(judging, 1)
     assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
@@ -192,7 +192,7 @@ async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(
     """What came before a stream broke is returned, then the error; reading again returns all of
     it."""
     seen = await vendor.ended(await vendor.created(judging, 40))
-    vendor.server.batches.trouble(Step.RESULTS, Trouble.CUT)
+    vendor.server.batches.trouble(Step.RESULTS, BatchFault.CUT)
     found: list[BatchResult] = []
     with pytest.raises(ConnectionFailed):
         async for result in vendor.host.results(seen, model=vendor.model):

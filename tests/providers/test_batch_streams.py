@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 from xscore.extensions.batch.records import RequestOutcome
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.providers.spec import ModelSpec, connect_provider
@@ -48,7 +48,7 @@ asyncio.run(main(*sys.argv[1:]))
 """  # noqa: E501  its lines are read by others
 
 
-class Sink(Threaded):
+class Sink(ThreadedServer):
     """A server that takes either vendor's batches without storing them, and streams generated
     results."""
 

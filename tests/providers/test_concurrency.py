@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from msgspec import Struct, field
 
-from tests.providers.time_lapse import now, run
+from tests.providers.virtual_time import now, run
 from xscore.platform.errors import (
     ConnectionFailed,
     Overloaded,
@@ -90,7 +90,7 @@ async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseE
     return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
 
 
-class Story(Struct):
+class CallsOutcome(Struct):
     """What came of calls made at once at a host with this trouble."""
 
     host: Host
@@ -102,13 +102,13 @@ def story_of(
     count: int,
     gate: AdaptiveConcurrency,
     trouble: Callable[[float], ProviderError | None] = lambda _: None,
-) -> Story:
+) -> CallsOutcome:
     """Make N calls at once, and tell."""
 
-    async def story() -> Story:
+    async def story() -> CallsOutcome:
         host = Host(trouble)
         ended = await calls(gate, host, count)
-        return Story(host, ended, now() - host.started)
+        return CallsOutcome(host, ended, now() - host.started)
 
     return run(story())
 
@@ -168,11 +168,11 @@ def test_a_host_that_takes_no_more_at_once_is_kept_busy() -> None:
     """It refuses what is above 50 in flight: about as many are tried, and few in vain."""
     gate = AdaptiveConcurrency()
 
-    async def story() -> Story:
+    async def story() -> CallsOutcome:
         host = Host()
         host.trouble = lambda _: RateLimited("busy", hint="wait") if host.in_flight > 50 else None
         ended = await calls(gate, host, 4_000)
-        return Story(host, ended, now() - host.started)
+        return CallsOutcome(host, ended, now() - host.started)
 
     told = run(story())
     assert told.took_s <= 1.5 * 4_000 / 50 * LATENCY_S

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.providers.conftest import Connected
-from tests.servers.lesser_server import LesserServer
+from tests.servers.limited_server import LimitedServer
 from xscore.providers.host_facts import (
     is_model_listed,
     listed_model_names,
@@ -152,6 +152,6 @@ async def test_a_server_on_this_machine_is_asked(
 ) -> None:
     """If the list of models is silent, a loopback server is asked what it has loaded; silence is no
     error."""
-    with LesserServer(models=("m1",), entry=entry, told=told) as server:
+    with LimitedServer(models=("m1",), entry=entry, told=told) as server:
         async with connected(server.url) as provider:
             assert await provider.context_tokens("m1") == tokens

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.providers.conftest import MakeRequest, Spoken
+from tests.providers.conftest import DialectServer, MakeRequest
 from tests.servers import Fault
 from tests.servers.faults import IN_THE_TEXT
 from xscore.platform.errors import (
@@ -87,7 +87,7 @@ def test_every_fault_is_proved_here() -> None:
 @pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
 @IS_STREAMED
 async def test_a_fault_raises_its_own_error(
-    spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
+    spoken: DialectServer, judging: MakeRequest, fault: Fault, is_streamed: bool
 ) -> None:
     """Each fault is one request and one error of ours, from the SDK's, with a hint and without key
     or prompt."""
@@ -111,7 +111,7 @@ async def test_a_fault_raises_its_own_error(
 @pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)
 @IS_STREAMED
 async def test_refusal_and_truncation_are_ways_to_finish(
-    spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
+    spoken: DialectServer, judging: MakeRequest, fault: Fault, is_streamed: bool
 ) -> None:
     """A refusal (empty content) or a truncated reply raises nothing and is reported."""
     spoken.server.misbehave(fault)
@@ -123,7 +123,7 @@ async def test_refusal_and_truncation_are_ways_to_finish(
 
 @pytest.mark.parametrize("fault", IN_THE_TEXT, ids=lambda fault: fault.name)
 async def test_what_the_model_wrote_comes_through_as_written(
-    spoken: Spoken, judging: MakeRequest, fault: Fault
+    spoken: DialectServer, judging: MakeRequest, fault: Fault
 ) -> None:
     """Wrong content is the scorer's to repair: the provider neither repairs nor hides it."""
     async with spoken.connected(spoken.server.url) as provider:
@@ -138,7 +138,7 @@ async def test_what_the_model_wrote_comes_through_as_written(
 @IS_STREAMED
 @pytest.mark.parametrize("fault", [Fault.NO_USAGE, Fault.VAST_USAGE], ids=lambda fault: fault.name)
 async def test_missing_usage_is_our_estimate_and_says_so(
-    spoken: Spoken, judging: MakeRequest, is_streamed: bool, fault: Fault
+    spoken: DialectServer, judging: MakeRequest, is_streamed: bool, fault: Fault
 ) -> None:
     """A host without usage, or with one that no call can have, is metered by our estimate, marked
     as one."""
@@ -155,7 +155,7 @@ async def test_missing_usage_is_our_estimate_and_says_so(
     "fault", [Fault.RATE_LIMITED, Fault.OVERLOADED], ids=lambda fault: fault.name
 )
 async def test_retry_after_reaches_the_caller(
-    spoken: Spoken, judging: MakeRequest, fault: Fault
+    spoken: DialectServer, judging: MakeRequest, fault: Fault
 ) -> None:
     """X12: the host's requested wait is on the error; a silent host has none."""
     spoken.server.misbehave(fault, retry_after_s=1.5)
@@ -168,7 +168,7 @@ async def test_retry_after_reaches_the_caller(
 
 
 async def test_a_host_that_is_not_there_was_sent_nothing(
-    spoken: Spoken, judging: MakeRequest
+    spoken: DialectServer, judging: MakeRequest
 ) -> None:
     """A refused connection is distinguished from a broken one: it cannot have been charged."""
     async with spoken.connected("http://127.0.0.1:9" + spoken.server.base_path) as provider:

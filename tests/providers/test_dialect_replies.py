@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from anthropic.types import StopReason
 
-from tests.providers.conftest import Spoken
+from tests.providers.conftest import DialectServer
 from xscore.platform.errors import ConnectionFailed, UnreadableResponse
 from xscore.providers import anthropic, openai
 from xscore.providers.anthropic import AnthropicProvider
@@ -42,7 +42,7 @@ async def _read_stream(
     await provider._read_stream(stream(), CALL, lambda piece: None)
 
 
-async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: Spoken) -> None:
+async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: DialectServer) -> None:
     """Events that are no JSON objects are unreadable; a stream without an end is broken."""
     async with spoken.connected(spoken.server.url) as provider:
         with pytest.raises(UnreadableResponse):

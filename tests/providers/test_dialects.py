@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.providers.conftest import MakeRequest, Spoken
+from tests.providers.conftest import DialectServer, MakeRequest
 from tests.servers import table
 from xscore.platform.errors import AuthenticationFailed
 from xscore.providers.spec import ModelSpec, connect_provider
@@ -18,7 +18,7 @@ from xscore.settings import Settings
 from xscore.settings.load import VENDORS
 
 
-async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeRequest) -> None:
+async def test_a_judging_call_scores_every_id(spoken: DialectServer, judging: MakeRequest) -> None:
     """X05: one call carries a pack and returns a score for each of its ids, with the host's
     usage."""
     spoken.server.score = table({"entity_k1": 92})
@@ -34,7 +34,7 @@ async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeReque
 
 
 async def test_a_judging_call_is_what_the_sdk_would_send(
-    spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    spoken: DialectServer, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the SDK a host gets the same body and headers, except those that name the SDK."""
     monkeypatch.setenv(f"{spoken.name.upper()}_CUSTOM_HEADERS", "X-Team: search\nX-Region: eu")
@@ -55,7 +55,7 @@ async def test_a_judging_call_is_what_the_sdk_would_send(
 
 
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
-    spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    spoken: DialectServer, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the configured key is sent; a local server without one gets a dummy, and none of the
     environment."""
@@ -67,7 +67,9 @@ async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
     assert spoken.server.counts.keys == {"sk-test-1234567890", "none"}
 
 
-async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeRequest) -> None:
+async def test_text_arrives_while_it_is_written(
+    spoken: DialectServer, judging: MakeRequest
+) -> None:
     """X11: an answer streams piece by piece, ends with the host's usage, and is one request."""
     spoken.server.answer = "In `cache.judgments`, by the writer's own thread."
     pieces: list[str] = []
@@ -82,7 +84,7 @@ async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeReq
     assert spoken.server.counts.requests == 1
 
 
-async def test_the_host_lists_its_models(spoken: Spoken) -> None:
+async def test_the_host_lists_its_models(spoken: DialectServer) -> None:
     """`doctor` can list a host's models."""
     spoken.server.models = ("judge-2", "gpt-oss:20b")
     async with spoken.connected(spoken.server.url) as provider:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
-from tests.providers.time_lapse import now, run
+from tests.providers.virtual_time import now, run
 from tests.servers import OpenAIServer
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.attempts import Retrying
@@ -18,7 +18,7 @@ from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
 from xscore.records.calls import Completion, Usage
 
 
-class Purse:
+class RecordedBudget:
     """A budget in memory that records reservations and settlements."""
 
     def __init__(self, cap: str) -> None:
@@ -80,7 +80,7 @@ def test_tokens_are_reserved_at_the_bound_and_refunded(judging: MakeRequest) -> 
 async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest) -> None:
     """A call whose upper bound exceeds the cap is not sent."""
     provider = ScriptedProvider()
-    limited = Limited(provider, budget=Purse("10"), price_of=dollar_a_token)
+    limited = Limited(provider, budget=RecordedBudget("10"), price_of=dollar_a_token)
     with pytest.raises(BudgetExhausted):
         await limited.complete(judging())
     assert provider.requests == []
@@ -88,7 +88,7 @@ async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest)
 
 async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None:
     """The bound is reserved, the actual cost settled, the difference released."""
-    purse = Purse("10000")
+    purse = RecordedBudget("10000")
     completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(
         judging()
     )
@@ -112,7 +112,7 @@ async def test_what_may_have_been_charged_stays_charged(
     judging: MakeRequest, kind: str, is_charged: bool
 ) -> None:
     """A timed-out call stays charged in full; a rejected one costs nothing."""
-    purse = Purse("10000")
+    purse = RecordedBudget("10000")
     with pytest.raises(ProviderError):
         await Limited(_failing(kind), budget=purse, price_of=dollar_a_token).complete(judging())
     assert purse.settled == [purse.reserved[0] if is_charged else 0]
@@ -120,7 +120,7 @@ async def test_what_may_have_been_charged_stays_charged(
 
 async def test_an_abandoned_call_stays_charged(judging: MakeRequest) -> None:
     """A call cancelled in flight is settled at its bound: the host may charge for it."""
-    purse = Purse("10000")
+    purse = RecordedBudget("10000")
     slow = Limited(ScriptedProvider(Script(latency_s=30)), budget=purse, price_of=dollar_a_token)
     call = asyncio.create_task(slow.complete(judging()))
     await asyncio.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.providers.conftest import MakeRequest
 from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
-from tests.servers import Fault, OpenAIBatchServer, Step, Trouble
+from tests.servers import BatchFault, Fault, OpenAIBatchServer, Step
 from xscore.extensions.batch.records import BatchState, RequestOutcome
 from xscore.platform.errors import Overloaded
 
@@ -102,7 +102,7 @@ async def test_the_key_is_cut_out_of_answers(vendor: Vendor, judging: MakeReques
 async def test_a_host_that_stays_down_is_given_up(vendor: Vendor, judging: MakeRequest) -> None:
     """A poll is tried four times, then its failure is raised."""
     seen = await vendor.created(judging, 1)
-    vendor.server.batches.trouble(Step.LOOK, Trouble.FAILED, times=9)
+    vendor.server.batches.trouble(Step.LOOK, BatchFault.FAILED, times=9)
     with pytest.raises(Overloaded):
         await vendor.host.look(seen.vendor_id)
     assert vendor.server.batches.asked[Step.LOOK] == 4

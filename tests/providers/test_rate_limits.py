@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.providers.conftest import Connected, MakeRequest
-from tests.providers.time_lapse import now, run
+from tests.providers.virtual_time import now, run
 from tests.servers import OpenAIServer
 from xscore.providers.limits import Limited
 from xscore.providers.provider import OnText
@@ -246,14 +246,14 @@ def test_a_large_call_is_not_passed_by_small_ones(judging: MakeRequest) -> None:
     """Calls are sent in order of arrival, whatever they reserve."""
     sent: list[int] = []
 
-    class Noting(Host):
+    class RecordingHost(Host):
         async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
             sent.append(request.candidates)
             return await super().complete(request, on_text)
 
     async def story() -> None:
         limited = Limited(
-            Noting(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4
+            RecordingHost(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=4
         )
         sizes = [100, 100, 5_000, 100, 100, 100]
         requests = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.scorer.bench import Code
-from tests.scorer.shapes import real_code
+from tests.scorer.judge_harness import Code
+from tests.scorer.stdlib_candidates import real_code
 
 
 @pytest.fixture

@@ -5,19 +5,19 @@ import asyncio
 
 import pytest
 
-from tests.scorer.bench import (
+from tests.scorer.judge_harness import (
     LONG,
     TURN,
-    Bench,
     Code,
     Failing,
+    JudgeHarness,
     by_length,
     causes,
     have_own_scores,
     oversized,
     settle,
 )
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.platform.errors import CallTimedOut
 from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
@@ -26,7 +26,7 @@ from xscore.scorer.packs import PackProfile
 
 async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
     """X03: ids are random, yet each memory gets its own score, and all are written."""
-    bench = Bench(code, ScriptedProvider(score=by_length))
+    bench = JudgeHarness(code, ScriptedProvider(score=by_length))
     found = await bench.run()
     assert have_own_scores(code, found)
     assert {one.content_hash for one in bench.written} == found.keys()
@@ -43,7 +43,7 @@ async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> No
         await asyncio.sleep(0.002)
         sent_meanwhile.append(len(provider.requests) - before)
 
-    await Bench(code, provider).run(write=slow, concurrency=1)
+    await JudgeHarness(code, provider).run(write=slow, concurrency=1)
     assert len(sent_meanwhile) == len(provider.requests) > 5
     assert set(sent_meanwhile) == {0}
 
@@ -51,7 +51,7 @@ async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> No
 async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
     """X-interrupt: calls in flight settle and are kept; the rest is unjudged as interrupted."""
     provider = ScriptedProvider(Script(latency_s=0.01))
-    bench = Bench(code, provider)
+    bench = JudgeHarness(code, provider)
     judge = bench.judge(concurrency=2)
     found: dict[str, Judgment | Unjudged] = {}
     async for result in judge.judge(TURN, bench.candidates):
@@ -71,7 +71,7 @@ def best_part(memory: ShownMemory, _: str) -> float:
 async def test_an_oversized_memory_is_judged_in_parts(code: Code) -> None:
     """Its score is that of its best part; its parts are written too, and the whole with the last of
     them."""
-    bench = Bench(oversized(code), ScriptedProvider(score=best_part))
+    bench = JudgeHarness(oversized(code), ScriptedProvider(score=best_part))
     found = await bench.run()
     large = candidate("asyncio/large.py", "long", LONG)
     result = found[large.content_hash]
@@ -85,12 +85,12 @@ async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
     """Judged parts are paid for once, even if the whole memory was not finished."""
     large = candidate("asyncio/large.py", "long", LONG)
     only = {large.id: (large, LONG)}
-    first = Bench(only, Failing(CallTimedOut("60 s"), after=2))
+    first = JudgeHarness(only, Failing(CallTimedOut("60 s"), after=2))
     found = await first.run(concurrency=1)
     assert causes(found) == {"provider": 1}
     assert len(first.written) == 2
     known = {one.content_hash: one for one in first.written}
-    again = Bench(only, ScriptedProvider(score=best_part))
+    again = JudgeHarness(only, ScriptedProvider(score=best_part))
     total = len(list(again.judge().requests(TURN, again.candidates)))
     resumed = await again.run(
         known_parts=lambda hashes: {one: known[one] for one in hashes if one in known}
@@ -101,7 +101,7 @@ async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
 
 async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     """Anytime: the most promising pack is sent first, and the prior is stored with the judgment."""
-    bench = Bench(code, ScriptedProvider(score=by_length))
+    bench = JudgeHarness(code, ScriptedProvider(score=by_length))
     last = bench.candidates[-1]
     await bench.run(priors={last.id: 0.8}, concurrency=1)
     sent = bench.provider.requests[0].content[0]  # type: ignore[attr-defined]  # a `ScriptedProvider`
@@ -115,7 +115,7 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
 async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None:
     """X13: calls and tokens of the estimate equal the run's, request by request."""
     provider = ScriptedProvider(score=by_length)
-    bench = Bench(oversized(code), provider, profile=limits)
+    bench = JudgeHarness(oversized(code), provider, profile=limits)
     planned = list(bench.judge().requests(TURN, bench.candidates))
     await bench.run()
     key = str
@@ -125,11 +125,11 @@ async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None
 async def test_one_edit_judges_one_memory(code: Code) -> None:
     """X28: after an edit only the edited memory is sent, and the next task finds all other packs
     unchanged."""
-    bench = Bench(code, ScriptedProvider(score=by_length))
+    bench = JudgeHarness(code, ScriptedProvider(score=by_length))
     whole = [request.content[0] for request in bench.judge().requests(TURN, bench.candidates)]
     made, text = next(iter(code.values()))
     edited = made._replace(content_hash="edited")
-    after = Bench({**code, made.id: (edited, text + "\n    # edited")}, bench.provider)
+    after = JudgeHarness({**code, made.id: (edited, text + "\n    # edited")}, bench.provider)
     (only,) = after.judge().requests(TURN, [edited])
     assert only.candidates == 1 and "# edited" in only.content[0]
     again = [request.content[0] for request in after.judge().requests(TURN, after.candidates)]
@@ -139,7 +139,7 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
 async def test_a_memory_that_left_the_store_is_accounted_for(code: Code) -> None:
     """If another process re-indexes meanwhile, the memory is unjudged, not lost."""
     ghost = candidate("gone.py", "ghost", "x")
-    bench = Bench(code, ScriptedProvider(score=by_length))
+    bench = JudgeHarness(code, ScriptedProvider(score=by_length))
     found = await settle(bench.judge(), [*bench.candidates, ghost])
     assert isinstance(found[ghost.content_hash], Unjudged)
     assert causes(found)["judged"] == len(code)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scorer.bench import (
+from tests.scorer.judge_harness import (
     TURN,
-    Around,
-    Bench,
     Code,
     Failing,
+    JudgeHarness,
+    ProviderWrapper,
     by_length,
     causes,
     ended,
@@ -70,7 +70,7 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
         return TAMPERS[name](text) if request.candidates > 10 else text
 
     provider = ScriptedProvider(score=by_length, tamper=tamper)
-    bench = Bench(code, provider)
+    bench = JudgeHarness(code, provider)
     judge = bench.judge()
     found = await settle(judge, bench.candidates)
     assert have_own_scores(code, found)
@@ -84,7 +84,7 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
     """An unreadable reply is never a zero: some take the whole ladder, then it stops; nothing was
     written."""
     provider = ScriptedProvider(tamper=lambda request, text: "sorry")
-    bench = Bench(code, provider)
+    bench = JudgeHarness(code, provider)
     found = await bench.run(concurrency=2)
     assert causes(found) == {"unreadable": len(code)}
     assert bench.written == []
@@ -105,12 +105,12 @@ async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
     """If the model declines one memory, it is unjudged as refused; its neighbours are judged."""
     poison = max((made for made, _ in code.values()), key=lambda made: len(made.entity))
     script = Script(rules=(ScriptRule(entity=f"*{poison.entity}", refuse=True),))
-    found = await Bench(code, ScriptedProvider(script)).run()
+    found = await JudgeHarness(code, ScriptedProvider(script)).run()
     assert causes(found) == {"refused": 1, "judged": len(code) - 1}
     assert isinstance(found[poison.content_hash], Unjudged)
 
 
-class CutShort(Around):
+class CutShort(ProviderWrapper):
     """Truncates every reply about more than five memories."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -124,26 +124,26 @@ class CutShort(Around):
 async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
     """Complete scores before the cut are kept; the rest is asked in half packs."""
     provider = CutShort(ScriptedProvider(score=by_length))
-    found = await Bench(code, provider).run()
+    found = await JudgeHarness(code, provider).run()
     assert have_own_scores(code, found)
 
 
 async def test_a_prompt_too_long_is_halved(code: Code) -> None:
     """A model with a small context still judges, in smaller packs."""
-    found = await Bench(code, Failing(PromptTooLong("8k"), above=10)).run()
+    found = await JudgeHarness(code, Failing(PromptTooLong("8k"), above=10)).run()
     assert causes(found) == {"judged": len(code)}
 
 
 async def test_a_memory_too_long_alone_is_unjudged(code: Code) -> None:
     """A memory that does not fit even alone is unjudged with that cause."""
-    found = await Bench(code, Failing(PromptTooLong("8k"))).run()
+    found = await JudgeHarness(code, Failing(PromptTooLong("8k"))).run()
     assert causes(found) == {"too_long": len(code)}
 
 
 async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
     """Paid judgments are kept, nothing more is sent, the rest is unjudged for the budget."""
     provider = Failing(BudgetExhausted("cap"), after=3)
-    bench = Bench(code, provider)
+    bench = JudgeHarness(code, provider)
     found = await bench.run(concurrency=1)
     assert provider.calls == 4
     assert set(causes(found)) == {"judged", "budget"}
@@ -157,7 +157,7 @@ async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> N
         CutShort(ScriptedProvider(score=by_length)),
     )
     for provider, is_counted in ((CutShort(whole), False), (again, True)):
-        bench = Bench(code, provider)
+        bench = JudgeHarness(code, provider)
         judge = bench.judge(concurrency=1)
         await settle(judge, bench.candidates)
         assert bool(judge.faults.asked_again) is is_counted
@@ -169,7 +169,7 @@ async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> N
 async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
     """A pack whose call failed after all retries is unjudged; the run continues."""
     provider = Failing(CallTimedOut("60 s"), only=f'name="{alone_of_its_name(code)}"')
-    found = await Bench(code, provider).run()
+    found = await JudgeHarness(code, provider).run()
     lost = causes(found)["provider"]
     assert 0 < lost <= 20
     assert causes(found)["judged"] == len(code) - lost
@@ -179,10 +179,10 @@ async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) 
     """A moderated memory loses only itself; a host that rejects everything is asked only a few
     times."""
     provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
-    found = await Bench(code, provider).run(concurrency=1)
+    found = await JudgeHarness(code, provider).run(concurrency=1)
     assert causes(found) == {"provider": 1, "judged": len(code) - 1}
     nothing = Failing(RequestRejected("400"))
-    bench = Bench(code, nothing)
+    bench = JudgeHarness(code, nothing)
     assert len(list(bench.judge().requests(TURN, bench.candidates))) > GiveUpRule().most_rejected
     assert causes(await bench.run(concurrency=1)) == {"provider": len(code)}
     assert nothing.calls == 1 + GiveUpRule().most_unscored
@@ -196,11 +196,11 @@ async def test_a_store_that_cannot_be_written_ends_the_spending(code: Code) -> N
 
     provider = ScriptedProvider(score=by_length)
     with pytest.raises(StoreError, match="disk full"):
-        await Bench(code, provider).run(write=write, concurrency=2)
+        await JudgeHarness(code, provider).run(write=write, concurrency=2)
     assert len(provider.requests) <= 2
 
 
-class Chaos(Around):
+class Chaos(ProviderWrapper):
     """Does anything that a provider can do."""
 
     def __init__(self, seed: int) -> None:
@@ -237,7 +237,7 @@ class Chaos(Around):
 @pytest.mark.parametrize("seed", range(20))
 async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
     """n in, n out, each once, whatever the provider does; written equals judged."""
-    bench = Bench(oversized(code), Chaos(seed))
+    bench = JudgeHarness(oversized(code), Chaos(seed))
     found = await bench.run(concurrency=8)
     judged = {one.content_hash for one in found.values() if isinstance(one, Judgment)}
     written = {one.content_hash for one in bench.written}

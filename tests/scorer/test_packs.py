@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scorer.shapes import candidate, real_code
+from tests.scorer.stdlib_candidates import candidate, real_code
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.records.memory import Candidate
 from xscore.scorer.packs import (

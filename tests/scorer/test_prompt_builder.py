@@ -1,6 +1,6 @@
 """Drafts: what is sent, and its maximum cost."""
 
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.judgment import JudgeIdentity

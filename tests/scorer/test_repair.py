@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.records.judgment import UnjudgedCause
 from xscore.scorer.repair import (
     CUT_SHORT,

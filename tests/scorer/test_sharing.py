@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.scorer.bench import Around, Bench, Code, by_length, causes, oversized, settle
-from tests.scorer.shapes import real_code
+from tests.scorer.judge_harness import (
+    Code,
+    JudgeHarness,
+    ProviderWrapper,
+    by_length,
+    causes,
+    oversized,
+    settle,
+)
+from tests.scorer.stdlib_candidates import real_code
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredClaims, StoredJudgments
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
@@ -41,7 +49,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
         ]
 
 
-def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
+def sharing(bench: JudgeHarness, commits: GroupCommit, **changes: object) -> ModelJudge:
     """A judge that shares the store."""
     writer = StoredJudgments(commits).writer("t", JUDGE)
     return bench.judge(
@@ -75,13 +83,13 @@ async def test_four_at_once_pay_for_each_candidate_once(
     shared."""
     limits = PackProfile(size=size) if size else PackProfile()
     alone = ScriptedProvider(score=by_length)
-    await Bench(code, alone, profile=limits).run()
+    await JudgeHarness(code, alone, profile=limits).run()
     providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]
     judges = [
-        sharing(Bench(code, provider, profile=limits), commits, concurrency=2)
+        sharing(JudgeHarness(code, provider, profile=limits), commits, concurrency=2)
         for provider, commits in zip(providers, stores, strict=True)
     ]
-    candidates = Bench(code, alone).candidates
+    candidates = JudgeHarness(code, alone).candidates
     found = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
     assert all(causes(one) == {"judged": len(code)} for one in found)
     assert (
@@ -103,18 +111,18 @@ async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> 
     """A pack is always sent unchanged, whichever judge sends it, so that prompt prefixes stay the
     store's."""
     alone = ScriptedProvider(score=by_length)
-    await Bench(code, alone).run()
+    await JudgeHarness(code, alone).run()
     providers = [ScriptedProvider(Script(latency_s=0.005), score=by_length) for _ in range(2)]
     judges = [
-        sharing(Bench(code, provider), commits)
+        sharing(JudgeHarness(code, provider), commits)
         for provider, commits in zip(providers, stores[:2], strict=True)
     ]
-    await asyncio.gather(*(settle(judge, Bench(code, alone).candidates) for judge in judges))
+    await asyncio.gather(*(settle(judge, JudgeHarness(code, alone).candidates) for judge in judges))
     whole = {request.content[0] for request in alone.requests}
     assert {request.content[0] for provider in providers for request in provider.requests} == whole
 
 
-class Broke(Around):
+class OutOfBudget(ProviderWrapper):
     """A provider whose budget ends after some calls."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -124,7 +132,7 @@ class Broke(Around):
         return await super().complete(request, on_text)
 
 
-class Late(Around):
+class TimesOutLate(ProviderWrapper):
     """A provider that times out after the others had time to see its claims."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -134,15 +142,15 @@ class Late(Around):
         raise CallTimedOut("60 s")
 
 
-@pytest.mark.parametrize(("around", "cause"), [(Broke, "budget"), (Late, "provider")])
+@pytest.mark.parametrize(("around", "cause"), [(OutOfBudget, "budget"), (TimesOutLate, "provider")])
 async def test_what_one_gives_up_another_judges(
-    code: Code, stores: Opened, around: type[Around], cause: str
+    code: Code, stores: Opened, around: type[ProviderWrapper], cause: str
 ) -> None:
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
     slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
-    broken = sharing(Bench(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
-    whole = sharing(Bench(code, sound), stores[1])
-    candidates = Bench(code, sound).candidates
+    broken = sharing(JudgeHarness(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
+    whole = sharing(JudgeHarness(code, sound), stores[1])
+    candidates = JudgeHarness(code, sound).candidates
     first, second = await asyncio.gather(settle(broken, candidates), settle(whole, candidates))
     assert causes(first)[cause] > 0
     assert causes(second) == {"judged": len(code)}
@@ -152,9 +160,9 @@ async def test_what_one_gives_up_another_judges(
 async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opened) -> None:
     """A stop ends the wait for others' calls at once, with every candidate accounted for."""
     held = StoredClaims(stores[0], turn_key="t", judge=JUDGE)
-    candidates = Bench(code, ScriptedProvider()).candidates
+    candidates = JudgeHarness(code, ScriptedProvider()).candidates
     await held.claim([[one.content_hash for one in candidates]], at_most=1)
-    judge = sharing(Bench(code, ScriptedProvider()), stores[1])
+    judge = sharing(JudgeHarness(code, ScriptedProvider()), stores[1])
     asyncio.get_running_loop().call_later(0.3, judge.stop, UnjudgedCause.DEADLINE)
     async with asyncio.timeout(30):
         found = await settle(judge, candidates)

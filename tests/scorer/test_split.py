@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment
 from xscore.scorer.repair import PartTally, memory_parts, split_text

@@ -2,7 +2,7 @@
 
 from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.anthropic_server import AnthropicServer
-from tests.servers.batching import Step, Trouble
+from tests.servers.batching import BatchFault, Step
 from tests.servers.faults import Fault
 from tests.servers.judging import Counts
 from tests.servers.loopback import LoopbackServer
@@ -13,6 +13,7 @@ from tests.servers.scoring import ScoringFunction, by_words, table
 __all__ = [
     "AnthropicBatchServer",
     "AnthropicServer",
+    "BatchFault",
     "Counts",
     "Fault",
     "LoopbackServer",
@@ -20,7 +21,6 @@ __all__ = [
     "OpenAIServer",
     "ScoringFunction",
     "Step",
-    "Trouble",
     "by_words",
     "table",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.servers.anthropic_server import AnthropicServer
-from tests.servers.batching import BatchServer, KeptBatch, Outcome, Phase, Step, Trouble
+from tests.servers.batching import BatchFault, BatchServer, Outcome, Phase, Step, StoredBatch
 
 LONGEST_ID = 64
 MOST_REQUESTS = 100_000
@@ -32,7 +32,7 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
         app.router.add_post(PATH + "/{id}/cancel", self.at(Step.CANCEL, self.cancel))
         app.router.add_get(PATH + "/{id}/results", self.at(Step.RESULTS, self._results))
 
-    def struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
+    def struck(self, step: Step, request: web.Request) -> BatchFault | web.Response | None:
         """Refuse a request without a version first."""
         if "anthropic-version" not in request.headers:
             return self.problem(400, "anthropic-version: header is required", None)
@@ -44,7 +44,7 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
         """Return a page; without batches its ends are null."""
         return {"data": data, "has_more": has_more, "first_id": None, "last_id": None, **ends}
 
-    def already_over(self, batch: KeptBatch) -> web.Response:
+    def already_over(self, batch: StoredBatch) -> web.Response:
         """Refuse with 400."""
         return self.problem(400, "The batch has ended.", None)
 
@@ -74,7 +74,7 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
         data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in batch.outcomes)
         return web.Response(body=data, content_type="application/x-jsonl")
 
-    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+    def shown(self, batch: StoredBatch) -> dict[str, Any]:
         """Return a batch; counts move from `processing` only once all is over."""
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         if batch.is_over:

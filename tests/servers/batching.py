@@ -35,7 +35,7 @@ class Step(StrEnum):
     RESULTS = "results"
 
 
-class Trouble(StrEnum):
+class BatchFault(StrEnum):
     """A fault of an operation."""
 
     LOST = "it is done, and the connection closed before its answer"
@@ -65,7 +65,7 @@ class Outcome(Struct, frozen=True):
     reply: dict[str, Any] = field(default_factory=dict)
 
 
-class KeptBatch(Struct):
+class StoredBatch(Struct):
     """One stored batch."""
 
     id: str
@@ -87,7 +87,7 @@ class KeptBatch(Struct):
         return self.phase not in (Phase.WORKING, Phase.CANCELLING)
 
 
-class BatchBook:
+class BatchTable:
     """All batches of one server; attributes may change while it runs."""
 
     def __init__(self) -> None:
@@ -105,30 +105,30 @@ class BatchBook:
         """custom_id -> `expired`, `cancelled`, `errored`, `missing`, or None: it is judged."""
         self.clock: Callable[[], float] = time.time
         self.random = random.Random(6)
-        self.all: dict[str, KeptBatch] = {}
+        self.all: dict[str, StoredBatch] = {}
         self.created = 0
         self.uploaded = 0
         self.asked: Counter[Step] = Counter()
         """How often each operation was requested, faults included."""
         self.ran: Counter[str] = Counter()
         """custom_id -> how often it ran, over all batches."""
-        self._troubles: dict[Step, deque[Trouble]] = {step: deque() for step in Step}
+        self._troubles: dict[Step, deque[BatchFault]] = {step: deque() for step in Step}
 
-    def trouble(self, step: Step, trouble: Trouble, *, times: int = 1) -> None:
+    def trouble(self, step: Step, trouble: BatchFault, *, times: int = 1) -> None:
         """Queue a fault for the next `times` of this operation."""
         self._troubles[step].extend([trouble] * times)
 
-    def strikes(self, step: Step) -> Trouble | None:
+    def strikes(self, step: Step) -> BatchFault | None:
         """Count an operation, and return its fault."""
         self.asked[step] += 1
         return self._troubles[step].popleft() if self._troubles[step] else None
 
     def add(
         self, requests: list[tuple[str, dict[str, Any]]], *, tokens: int, name: str
-    ) -> KeptBatch:
+    ) -> StoredBatch:
         """Store a new batch."""
         self.created += 1
-        batch = KeptBatch(
+        batch = StoredBatch(
             f"{name}_{self.created:04}", self.clock(), deque(requests), len(requests), tokens
         )
         self.all[batch.id] = batch
@@ -150,7 +150,7 @@ class BatchBook:
         )
         return newest[start : start + limit], start + limit < len(newest)
 
-    async def advance(self, batch: KeptBatch, run: Run) -> None:
+    async def advance(self, batch: StoredBatch, run: Run) -> None:
         """Advance a polled batch."""
         if batch.is_over:
             return
@@ -171,12 +171,12 @@ class BatchBook:
             if batch.looks >= self.looks_until_done:
                 self._end(batch, Phase.COMPLETED)
 
-    def cancel(self, batch: KeptBatch) -> None:
+    def cancel(self, batch: StoredBatch) -> None:
         """Cancel a batch, effective at the next poll."""
         if batch.phase is Phase.WORKING:
             batch.phase = Phase.CANCELLING
 
-    async def _run(self, batch: KeptBatch, run: Run, upto: int) -> None:
+    async def _run(self, batch: StoredBatch, run: Run, upto: int) -> None:
         while batch.todo and batch.total - len(batch.todo) < upto:
             custom_id, body = batch.todo.popleft()
             fate = self.fate_of(custom_id)
@@ -190,7 +190,7 @@ class BatchBook:
                 if fate != "missing":
                     batch.outcomes.append(Outcome(custom_id, status=status, reply=reply))
 
-    def _end(self, batch: KeptBatch, phase: Phase) -> None:
+    def _end(self, batch: StoredBatch, phase: Phase) -> None:
         if batch.is_over:
             return
         batch.phase = phase
@@ -214,9 +214,9 @@ class BatchServer(LoopbackServer):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.batches = BatchBook()
+        self.batches = BatchTable()
 
-    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+    def shown(self, batch: StoredBatch) -> dict[str, Any]:
         """Return a batch as the vendor shows it."""
         raise NotImplementedError
 
@@ -226,7 +226,7 @@ class BatchServer(LoopbackServer):
         """Return a page of the list of batches. ends: the ids of its first and last, if any."""
         raise NotImplementedError
 
-    def already_over(self, batch: KeptBatch) -> web.Response:
+    def already_over(self, batch: StoredBatch) -> web.Response:
         """Refuse to cancel a batch that has ended."""
         raise NotImplementedError
 
@@ -243,7 +243,7 @@ class BatchServer(LoopbackServer):
             response = await handler(request)
             if response.status != 200 or struck is None:
                 return response
-            if struck is Trouble.CUT:
+            if struck is BatchFault.CUT:
                 assert isinstance(response.body, bytes)
                 return await cut(request, response.body)
             assert request.transport is not None
@@ -252,14 +252,14 @@ class BatchServer(LoopbackServer):
 
         return answered
 
-    def struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
+    def struck(self, step: Step, request: web.Request) -> BatchFault | web.Response | None:
         """Count an operation; return its refusal, or wrap its answer."""
         if not self._key_fits(request):
             return self._wrong_key()
         trouble = self.batches.strikes(step)
-        if trouble is Trouble.BUSY:
+        if trouble is BatchFault.BUSY:
             return self._by_status(Fault.RATE_LIMITED)
-        return self._by_status(Fault.SERVER_ERROR) if trouble is Trouble.FAILED else trouble
+        return self._by_status(Fault.SERVER_ERROR) if trouble is BatchFault.FAILED else trouble
 
     async def list_batches(self, request: web.Request) -> web.Response:
         """Return a page of the batches, newest first."""

@@ -9,12 +9,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 
 PROTOBUF = "application/x-protobuf"
 
 
-class Collector(Threaded):
+class Collector(ThreadedServer):
     """Serves `/v1/traces`. silent: it accepts requests and never answers."""
 
     def __init__(self, *, silent: bool = False) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 from aiohttp import web
 
 from tests.servers import scoring
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 from xscore.providers.scripted import shown_memories
 
 Reply = dict[str, Any]
 CHARS_PER_TOKEN = 3.6
 
 
-class DecisionServer(Threaded):
+class DecisionServer(ThreadedServer):
     """One server; attributes may change while it runs."""
 
     def __init__(

@@ -104,7 +104,7 @@ class FloodingClaude(Flooding, AnthropicServer):
     """Floods in the Anthropic dialect."""
 
 
-class Saying(LoopbackServer):
+class BadText(LoopbackServer):
     """Puts bad text into its replies, as a mixin for either dialect's server."""
 
     def __init__(self, *, said: str, **settings: Any) -> None:
@@ -124,11 +124,11 @@ class Saying(LoopbackServer):
         return super().envelope(body, content, tally, fault) | {"model": f"model {self.said}"}
 
 
-class SayingOpenAI(Saying, OpenAIServer):
+class BadTextOpenAI(BadText, OpenAIServer):
     """Does so in the OpenAI dialect."""
 
 
-class SayingClaude(Saying, AnthropicServer):
+class BadTextClaude(BadText, AnthropicServer):
     """Does so in the Anthropic dialect."""
 
 

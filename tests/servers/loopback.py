@@ -21,7 +21,7 @@ from tests.servers.anthropic_cache import MarkedPrefixes
 from tests.servers.faults import Fault, Planned
 from tests.servers.judging import Counts, judged
 from tests.servers.prefix_cache import PrefixCache, Tally
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 
 Answer = Callable[[str], str]
 BROKEN_STREAMS = (Fault.CUT, Fault.ERROR_IN_STREAM)
@@ -30,7 +30,7 @@ PATIENCE_S, STEP_S = 30.0, 0.01
 """How long a call is held for others to arrive, and how often they are counted."""
 
 
-class LoopbackServer(Threaded):
+class LoopbackServer(ThreadedServer):
     """One server; attributes may change while it runs."""
 
     base_path: ClassVar[str]

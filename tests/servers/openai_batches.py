@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from tests.servers.batching import BatchServer, KeptBatch, Outcome, Phase, Step
+from tests.servers.batching import BatchServer, Outcome, Phase, Step, StoredBatch
 from tests.servers.openai_server import OpenAIServer
 
 LONGEST_ID = 64
@@ -18,7 +18,7 @@ MOST_REQUESTS = 50_000
 ENDPOINT = "/v1/chat/completions"
 
 
-class KeptFile(Struct):
+class StoredFile(Struct):
     """One uploaded file."""
 
     id: str
@@ -34,7 +34,7 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.files: dict[str, KeptFile] = {}
+        self.files: dict[str, StoredFile] = {}
 
     def add_routes(self, app: web.Application) -> None:
         """Serve files and batches."""
@@ -51,7 +51,7 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         """Return a page; without batches it has no ends."""
         return {"object": "list", "data": data, "has_more": has_more, **ends}
 
-    def already_over(self, batch: KeptBatch) -> web.Response:
+    def already_over(self, batch: StoredBatch) -> web.Response:
         """Refuse with 409."""
         return self.problem(
             409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None
@@ -65,7 +65,7 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
                 400, "A file with the purpose `batch` is wanted.", None, param="purpose"
             )
         book.uploaded += 1
-        kept = KeptFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
+        kept = StoredFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
         self.files[kept.id] = kept
         return web.json_response(_shown_file(kept))
 
@@ -104,7 +104,7 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         batch.failure = failure
         return web.json_response(self.shown(batch))
 
-    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+    def shown(self, batch: StoredBatch) -> dict[str, Any]:
         """Return a batch."""
         answers = sum(map(_is_answer, batch.outcomes))
         has_output = batch.is_over and answers > 0
@@ -131,7 +131,7 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
             },
         }
 
-    def _status(self, batch: KeptBatch) -> str:
+    def _status(self, batch: StoredBatch) -> str:
         if batch.phase is not Phase.WORKING:
             return batch.phase.value
         if not batch.looks:
@@ -181,7 +181,7 @@ def _line(outcome: Outcome) -> dict[str, Any]:
     return shown | {"response": response, "error": None}
 
 
-def _shown_file(file: KeptFile) -> dict[str, Any]:
+def _shown_file(file: StoredFile) -> dict[str, Any]:
     return {
         "id": file.id,
         "object": "file",

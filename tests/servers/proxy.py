@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from tests.servers.threaded import Threaded
+from tests.servers.threaded_server import ThreadedServer
 
 
-class ForwardProxy(Threaded):
+class ForwardProxy(ThreadedServer):
     """One proxy; attributes may change while it runs."""
 
     def __init__(self, target: str) -> None:

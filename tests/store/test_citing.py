@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.store.cited import CODE, decide, refresh, write
+from tests.store.cited_decisions import CODE, decide, refresh, write
 from tests.store.conftest import function
 from xscore.platform import database
 from xscore.platform.errors import UsageError

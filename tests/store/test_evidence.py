@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.cited import CODE, NOW, decide, lines, refresh, write
+from tests.store.cited_decisions import CODE, NOW, decide, lines, refresh, write
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.records.memory import MemoryStatus
 from xscore.store import memory_rows, memory_writer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.statements import facts, list_events
-from tests.store.planted import SECRET
+from tests.store.generated_secrets import SECRET
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.cpu_time import assert_costs, assert_growth
-from tests.store.planted import families, filled
+from tests.store.generated_secrets import families, filled
 from xscore.store.redaction import find_literals, redact
 from xscore.store.secret_rules import secret_rules
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.store.encrypted_stores import HEADER, files_containing
 from tests.store.older_stores import Rows, common_columns, kept_rows, write_older_store
-from tests.store.sealed import HEADER, says
 from xscore.extensions.privacy import encryption
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.database import Migration, Schema
@@ -214,7 +214,7 @@ def test_an_encrypted_store_and_its_copy_stay_encrypted(
         assert database.migration_of(connection) is not None
         count = connection.execute("SELECT count(*) FROM judgment").fetchone()
     copy = tmp_path / "aside-1" / name
-    assert says(tmp_path, "heron") == []
+    assert files_containing(tmp_path, "heron") == []
     assert not copy.read_bytes().startswith(HEADER)
     assert sqlite_drivers.read_note(copy) == sqlite_drivers.read_note(path)
     with closing(database.open_unchecked(copy, keys)) as older:

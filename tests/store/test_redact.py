@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
-from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
+from tests.store.generated_secrets import ASSIGNMENTS, SecretGenerator, provider_keys
 from xscore.store.redaction import find_literals, is_secret_file, redact
 
 SEEDS = range(20)
@@ -14,7 +14,7 @@ SEEDS = range(20)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_provider_key_is_found(seed: int) -> None:
     """Keys in a recognisable form are found bare, quoted and in the middle of a line (P01)."""
-    for name, key in provider_keys(Forge(seed)).items():
+    for name, key in provider_keys(SecretGenerator(seed)).items():
         secret = key.partition("=")[2] if name == "azure_key" else key
         for line in (key, f'x = "{key}"', f"see {key}, please", f"a\n  f({key!r})\nb"):
             found = redact(line)
@@ -46,7 +46,7 @@ def test_every_provider_key_is_found(seed: int) -> None:
 def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
     """Source text writes a line break as two characters; the second is no part of the key behind
     it."""
-    for name, key in provider_keys(Forge(3)).items():
+    for name, key in provider_keys(SecretGenerator(3)).items():
         if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
             found = redact(f'x = "{before}{key}"').text
             assert found.endswith('>"') and key[-12:] not in found, (name, found)
@@ -55,7 +55,7 @@ def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
     """The dashes of `-----END … KEY-----` are no part of a key before or behind them."""
-    forge = Forge(seed)
+    forge = SecretGenerator(seed)
     block, _ = forge.pem("RSA PRIVATE KEY")
     for name, key in provider_keys(forge).items():
         if key not in redact(f" {key} ").text:
@@ -70,7 +70,11 @@ def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
 def test_values_of_secret_names_are_found(form: str) -> None:
     """A literal beside a secret-like name is redacted, in every notation (P01)."""
     for seed in SEEDS:
-        secret = Forge(seed).text(20) if "Authorization" in form else Forge(seed).password()
+        secret = (
+            SecretGenerator(seed).text(20)
+            if "Authorization" in form
+            else SecretGenerator(seed).password()
+        )
         line = form.format(secret)
         found = redact(f"before()\n{line}\nafter()")
         assert secret not in found.text, (line, found.text)
@@ -85,7 +89,7 @@ def test_values_of_secret_names_are_found(form: str) -> None:
 def test_pem_blocks_lose_their_bodies(kind: str) -> None:
     """Whole, indented, escaped into one line, or cut by a window: the body is redacted, the lines
     stay."""
-    block, body = Forge(1).pem(kind)
+    block, body = SecretGenerator(1).pem(kind)
     lines = block.split("\n")
     forms = {
         "whole": f"x = 1\n{block}\ny = 2",
@@ -310,7 +314,7 @@ def test_sentences_about_passwords_are_left_alone(text: str) -> None:
     assert redact(text, prose=True).text == text
 
 
-forged = st.integers(0, 10_000).map(Forge)
+forged = st.integers(0, 10_000).map(SecretGenerator)
 fragment = st.one_of(
     st.text(max_size=30),
     st.sampled_from(

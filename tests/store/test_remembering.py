@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, git
 from tests.statements import decide, facts, list_decisions, list_events, prefer, say
-from tests.store.planted import ASSIGNMENTS, SECRET, Forge, provider_keys
+from tests.store.generated_secrets import ASSIGNMENTS, SECRET, SecretGenerator, provider_keys
 from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -305,7 +305,7 @@ def test_words_and_their_tail_come_apart_again(
     assert memory.source is MemorySource.EXPLICIT
 
 
-FORGE = Forge(17)
+FORGE = SecretGenerator(17)
 SECRETS = [*provider_keys(FORGE).values(), *(form.format(FORGE.password()) for form in ASSIGNMENTS)]
 PARTS = st.one_of(
     st.sampled_from([*SECRETS, "vault", "password=", "token:", "me@example.org"]),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.statements import list_events
 from tests.store.conftest import function, put, said
-from tests.store.played import play
+from tests.store.recorded_turns import record_turn
 from xscore.extensions.learning import audit
 from xscore.extensions.privacy import erasure_plan
 from xscore.platform.errors import StoreDamaged
@@ -164,7 +164,7 @@ def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
 def asked(store: Store) -> Iterator[list[str]]:
     """Collect the executed statements."""
     sent: list[str] = []
-    play(store, "fix the heron")
+    record_turn(store, "fix the heron")
     put(store.connection, said())
     store.connection.set_trace_callback(sent.append)
     yield sent

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from tests.statements import decide, prefer, say
-from tests.store.sealed import says
+from tests.store.encrypted_stores import files_containing
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemorySource
@@ -64,11 +64,11 @@ def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
     removed."""
     identifier = decide(store, "The heron keeps the books").memory.id
     stated_copy.update_copy(source_of(store))
-    assert says(user_dir)
+    assert files_containing(user_dir)
     remove_memory_rows(store.connection, read_removable(store.connection, [identifier]), now=20.0)
     assert stated_copy.is_behind(source_of(store))
     stated_copy.update_copy(source_of(store))
-    assert says(user_dir) == [] and not source_of(store).copy_path.exists()
+    assert files_containing(user_dir) == [] and not source_of(store).copy_path.exists()
 
 
 def test_turns_do_not_make_a_copy_look_behind(store: Store) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import store_file
 from tests.statements import facts
-from tests.store.sealed import opened, sealed
+from tests.store.encrypted_stores import make_encrypted_store, open_store
 from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
 from xscore.platform import encrypted_sqlite, sqlite_drivers
@@ -59,7 +59,7 @@ def refused(root: Path, user_dir: Path, match: str) -> StoreError:
     path = store_file(root)
     before = path.read_bytes()
     for attempt in (
-        lambda: opened(root, user_dir),
+        lambda: open_store(root, user_dir),
         lambda: rebuild.rebuild_store(path.parent, user_data_dir=user_dir),
         lambda: encryption.decrypt_store(path, user_data_dir=user_dir),
     ):
@@ -77,14 +77,14 @@ def test_the_keyring_keeps_the_key_where_there_is_one(
     tmp_path: Path, user_dir: Path, ring: InMemory
 ) -> None:
     """The key is in the keyring and in no file; another store uses the same."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     ((service, account), key), *others = ring.kept.items()
     assert (service, others) == ("xscore", [])
     assert account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
     assert not [
         file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()
     ]
-    sealed(tmp_path / "s", user_dir)
+    make_encrypted_store(tmp_path / "s", user_dir)
     assert len(ring.kept) == 1
     ring.kept.clear()
     refused(tmp_path / "r", user_dir, "the keyring does not have key")
@@ -97,7 +97,7 @@ def test_a_machine_without_a_keyring_keeps_it_in_a_file_of_ones_own(
     """A keyring that refuses or forgets counts as none: the key is in a 0600 file."""
     module = __import__(f"keyring.backends.{backend}", fromlist=["Keyring"])
     keyring.set_keyring(module.Keyring())
-    sealed(tmp_path / "r", user_dir)
+    make_encrypted_store(tmp_path / "r", user_dir)
     file = user_dir / "store.key"
     assert file.stat().st_mode & 0o777 == 0o600
     assert len(bytes.fromhex(file.read_text())) == 32
@@ -107,19 +107,19 @@ def test_a_machine_without_a_keyring_keeps_it_in_a_file_of_ones_own(
 @pytest.mark.usefixtures("in_a_file")
 def test_a_missing_key_is_said_to_be_missing(tmp_path: Path, user_dir: Path) -> None:
     """Nothing is called damaged or rebuilt, and with the key back everything is there."""
-    sealed(tmp_path / "r", user_dir)
+    make_encrypted_store(tmp_path / "r", user_dir)
     file = user_dir / "store.key"
     kept = file.rename(tmp_path / "kept")
     refused(tmp_path / "r", user_dir, "store.key is missing")
     kept.rename(file)
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 5
 
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None:
     """Both keys are named by their ids, and neither is shown."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text("ab" * 32)
     said = refused(
         tmp_path / "r",
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_key_is_not_taken_for_one(
     tmp_path: Path, user_dir: Path, text: str
 ) -> None:
     """Exactly 64 hexadecimal digits, or an error says so."""
-    sealed(tmp_path / "r", user_dir)
+    make_encrypted_store(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text(text)
     refused(tmp_path / "r", user_dir, "is not a key")
 
@@ -145,7 +145,7 @@ def test_a_file_that_is_no_key_is_not_taken_for_one(
 @pytest.mark.usefixtures("in_a_file")
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path, user_dir: Path) -> None:
     """Mode 0644, a link and a pipe are refused, with a remedy."""
-    sealed(tmp_path / "r", user_dir)
+    make_encrypted_store(tmp_path / "r", user_dir)
     file = user_dir / "store.key"
     file.chmod(0o644)
     assert "chmod 600" in refused(tmp_path / "r", user_dir, "others may open it").hint
@@ -166,7 +166,7 @@ def test_a_planted_note_reads_nothing_and_tells_nothing(
     is."""
     (tmp_path / "r").mkdir()
     path = store_file(tmp_path / "r")
-    with opened(tmp_path / "r", user_dir):
+    with open_store(tmp_path / "r", user_dir):
         pass
     note = sqlite_drivers.note_path(path)
     secret = tmp_path / "secret"
@@ -183,7 +183,7 @@ def test_a_planted_note_reads_nothing_and_tells_nothing(
         case "folder":
             note.mkdir()
     with pytest.raises(StoreError) as raised:
-        opened(tmp_path / "r", user_dir)
+        open_store(tmp_path / "r", user_dir)
     assert not isinstance(raised.value, StoreDamaged)
     assert "a secret" not in raised.value.message
 
@@ -193,24 +193,24 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(
     tmp_path: Path, user_dir: Path
 ) -> None:
     """A foreign store is set aside with its marker, and the new one is a normal store."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     other = tmp_path / "other user"
     rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=other)
     assert rebuilt.set_aside_at is not None
     assert sqlite_drivers.note_path(rebuilt.set_aside_at / "memory.db").is_file()
     assert sqlite_drivers.read_note(path) is None
-    opened(tmp_path / "r", other).close()
+    open_store(tmp_path / "r", other).close()
 
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
     """Without its marker the store is reported as encrypted, not damaged; `encrypt` restores the
     marker."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     sqlite_drivers.note_path(path).unlink()
     with pytest.raises(StoreError, match="seems to be encrypted") as raised:
-        opened(tmp_path / "r", user_dir)
+        open_store(tmp_path / "r", user_dir)
     assert not isinstance(raised.value, StoreDamaged)
     assert "`xscore store encrypt`" in raised.value.hint
     encryption.restore_note(path, user_data_dir=user_dir)
-    opened(tmp_path / "r", user_dir).close()
+    open_store(tmp_path / "r", user_dir).close()

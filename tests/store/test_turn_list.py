@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cost_reports.ledger_rows import add_figures
-from tests.store.played import begin, play
+from tests.store.recorded_turns import begin, record_turn
 from xscore.cost_reports.records import ReportQuery
 from xscore.cost_reports.tables import read_call_sums
 from xscore.costs.ledger import calls_of_turn
@@ -36,7 +36,7 @@ def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> 
     here, gone = Turn(task="here", thread="s_1"), Turn(task="gone", thread="s_1")
     begin(store, here, "a", now=2.0, process=process_identity())
     begin(store, gone, "b", now=1.0, process="999999999 1 b nowhere")
-    play(store, "done", now=0.0)
+    record_turn(store, "done", now=0.0)
     found = listed(store, TurnFilter(), now=50_000.0)
     assert [(turn.task, turn.state) for turn in found] == [
         ("here", "running"),
@@ -49,7 +49,10 @@ def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> 
 
 def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
     """Attempts of every stage are counted exactly; one unpriced call leaves the sum unpriced."""
-    priced, unpriced = play(store, "priced", now=1.0), play(store, "unpriced", now=2.0)
+    priced, unpriced = (
+        record_turn(store, "priced", now=1.0),
+        record_turn(store, "unpriced", now=2.0),
+    )
     rows: list[tuple[object, ...]] = [
         ("1", priced, "judge", 1.0, "ok", 1, 0),
         ("2", priced, "primary", 2.0, "timeout", 10**12, 1),
@@ -71,7 +74,7 @@ def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
 def test_the_newest_are_found_by_an_index(store: Store) -> None:
     """No table is read whole, and calls are found by their turn."""
     sent: list[str] = []
-    play(store, "one")
+    record_turn(store, "one")
     store.connection.set_trace_callback(sent.append)
     listed(store, TurnFilter(), now=1.0)
     store.connection.set_trace_callback(None)
@@ -92,7 +95,7 @@ def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
     """By a unique prefix, the full id or `latest`; unknown and ambiguous ones are refused."""
     with pytest.raises(NothingMatched, match="no turn yet"):
         find_turn_id(store.connection, "latest")
-    first, second = play(store, "one", now=1.0), play(store, "two", now=2.0)
+    first, second = record_turn(store, "one", now=1.0), record_turn(store, "two", now=2.0)
     assert find_turn_id(store.connection, first) == first
     assert find_turn_id(store.connection, second[:14]) == second
     assert find_turn_id(store.connection, "latest") == second
@@ -106,8 +109,8 @@ def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
 @pytest.mark.parametrize("body", ["", "{torn", "\x00", "[" * 3_000])
 def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
     """All turns are listed, including the one with a damaged receipt, without its answer."""
-    torn = play(store, "torn", now=1.0)
-    play(store, "whole", now=2.0)
+    torn = record_turn(store, "torn", now=1.0)
+    record_turn(store, "whole", now=2.0)
     store.connection.execute("UPDATE turn SET answer = ''")
     # Damage asks no rule of the schema.
     store.connection.execute("PRAGMA ignore_check_constraints = ON")
@@ -135,7 +138,7 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
 )
 def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
     """An invalid row is left out and counted; the others are listed as before."""
-    torn, whole = play(store, "torn", now=1.0), play(store, "whole", now=2.0)
+    torn, whole = record_turn(store, "torn", now=1.0), record_turn(store, "whole", now=2.0)
     # Damage asks no rule of the schema.
     store.connection.execute("PRAGMA ignore_check_constraints = ON")
     store.connection.execute("DELETE FROM turn_figures")
@@ -163,7 +166,7 @@ def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
 )
 def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
     """Its turn is listed with its other calls, and the invalid call is counted as left out."""
-    turn = play(store, "one")
+    turn = record_turn(store, "one")
     for name in ("1", "2"):
         store.connection.execute(INSERT, (name, turn, "judge", 1.0, "ok", 7, 0))
     store.connection.execute(f"UPDATE call SET {damage} WHERE id = '2'")
@@ -177,7 +180,7 @@ def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
 
 def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
     """A task that is not UTF-8 is shown with replacement marks."""
-    play(store, "one")
+    record_turn(store, "one")
     store.connection.execute("UPDATE turn SET task = CAST(x'66ff' AS TEXT)")
     assert [turn.task for turn in listed(store, TurnFilter(), now=1.0)] == ["f\ufffd"]
 
@@ -187,7 +190,7 @@ def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
 )
 def test_a_call_that_makes_no_sense_is_damage(store: Store, damage: str) -> None:
     """Every attempt of a turn is listed, or damage is named."""
-    turn = play(store, "one")
+    turn = record_turn(store, "one")
     store.connection.execute(INSERT, ("1", turn, "judge", 1.0, "ok", 7, 0))
     store.connection.execute(f"UPDATE call SET {damage}")
     with pytest.raises(StoreDamaged, match="a call is invalid"):

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from tests.statements import list_events
 from tests.store.conftest import function, put
-from tests.store.planted import SECRET
-from tests.store.played import begin, finish, play
+from tests.store.generated_secrets import SECRET
+from tests.store.recorded_turns import begin, finish, record_turn
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import StoreDamaged
@@ -67,7 +67,7 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
 def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
     """An exchange erased while the same is asked again: the paid answer is kept, the question is
     not restored."""
-    play(store, "fix the heron")
+    record_turn(store, "fix the heron")
     (exchange,) = turn_history.exchanges(store.connection, "s_1")
     asked = Turn(task="fix the heron", thread="s_1", file="a.py")
     running = begin(store, asked, "key of fix the heron", now=200.0)
@@ -87,8 +87,8 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
 
 def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
     """A clock set back does not make an older turn the latest, here or in the status."""
-    play(store, "first", now=2_000.0)
-    second = play(store, "second", now=1_000.0)
+    record_turn(store, "first", now=2_000.0)
+    second = record_turn(store, "second", now=1_000.0)
     latest = turn_history.past_turn(store.connection)
     assert latest is not None and latest.turn.id == second
     assert read_store_status(store, Settings()).last_turn == second
@@ -96,17 +96,17 @@ def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
 
 def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Store) -> None:
     """In an older or salvaged store the latest turn is the one with the latest time."""
-    play(store, "first", now=10.0)
-    second = play(store, "second", now=20.0)
+    record_turn(store, "first", now=10.0)
+    second = record_turn(store, "second", now=20.0)
     store.connection.execute("DELETE FROM worktree_meta WHERE key = 'latest_turn'")
     assert turns.latest_turn_id(store.connection) == second
 
 
 def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
     """The same task again updates its exchange; another task adds one."""
-    play(store, "a task", answer="first")
-    play(store, "a task", answer="second", now=200.0)
-    play(store, "another", now=300.0)
+    record_turn(store, "a task", answer="first")
+    record_turn(store, "a task", answer="second", now=200.0)
+    record_turn(store, "another", now=300.0)
     pool = store.pool(thread="s_2")
     texts = store.texts(pool)
     assert sorted(texts.values()) == [
@@ -125,8 +125,8 @@ def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
 def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
     """The session block has only this thread's latest exchanges."""
     for number in range(5):
-        play(store, f"task {number}", now=100.0 + number)
-    play(store, "elsewhere", thread="s_2", now=500.0)
+        record_turn(store, f"task {number}", now=100.0 + number)
+    record_turn(store, "elsewhere", thread="s_2", now=500.0)
     found = turn_history.exchanges(store.connection, "s_1", limit=2)
     assert [memory.text.splitlines()[0] for memory in found] == ["Task: task 4", "Task: task 3"]
 

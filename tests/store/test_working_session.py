@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.store.planted import SECRET
-from tests.store.played import begin, finish, play
+from tests.store.generated_secrets import SECRET
+from tests.store.recorded_turns import begin, finish, record_turn
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -58,7 +58,7 @@ def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
     announced."""
     begun = resume_session(store.connection, branch="main", now=0.0)
     assert (begun.resumed, begun.last_task, begun.last_updated) == (False, "", 0.0)
-    play(store, "mend it", thread=begun.thread, now=10.0)
+    record_turn(store, "mend it", thread=begun.thread, now=10.0)
     soon, later = (
         resume_session(store.connection, branch="main", now=10.0 + after)
         for after in (60.0, IDLE_S + 1)
@@ -196,8 +196,8 @@ def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> Non
 def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     """B02, B11: rebuilt without an exchange, the summary lacks its task, outcome and to-dos."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
-    play(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
-    play(store, "paint it", answer="Painted.", thread=thread, now=2.0)
+    record_turn(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
+    record_turn(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
     assert (
         kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
@@ -216,8 +216,10 @@ def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) ->
     repeats count once."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(60):
-        play(store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number)
-    play(store, "task 59", answer="Did it again.", thread=thread, now=100.0)
+        record_turn(
+            store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number
+        )
+    record_turn(store, "task 59", answer="Did it again.", thread=thread, now=100.0)
     told = session_entries(store.connection, thread)
     assert [told[0].task, told[-1].task, told[-1].outcome] == ["task 0", "task 59", "Did it again."]
     summary = summarise_session(store.connection, thread)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git
-from tests.proof.worktree_world import MAIN, TEXTS, Worktrees, held, index, unsound
-from tests.store.cited import CODE, decide, refresh, write
+from tests.proof.linked_worktrees import MAIN, TEXTS, Worktrees, held, index, unsound
+from tests.store.cited_decisions import CODE, decide, refresh, write
 from xscore.platform.git_folder import working_branch
 from xscore.platform.sqlite_drivers import open_plain
 from xscore.records.memory import MemoryStatus

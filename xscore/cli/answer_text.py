@@ -10,9 +10,9 @@ from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
-from xscore.records.calls import Usage
+from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import READS_AS_ZERO_BELOW, UNRELATED_BELOW, PlacedBy, UnjudgedCause
-from xscore.records.receipt import Answer, Latency, Selected, StageUsage
+from xscore.records.receipt import Answer, Latency, Selected
 
 MISSES_SHOWN = 3
 BEST_SHOWN = 5
@@ -376,14 +376,7 @@ def render_cost_line(answer: Answer) -> str:
     unpriced.
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
-    all_stages = (
-        answer.probe_usage,
-        answer.embed_usage,
-        answer.judge_usage,
-        answer.reason_usage,
-        answer.primary_usage,
-    )
-    spent = sum(filter(None, all_stages), StageUsage())
+    spent = answer.spent()
     if answer.judge.by_model or spent.calls:
         failed = spent.attempts - spent.calls
         parts.append(
@@ -407,7 +400,7 @@ def render_cost_line(answer: Answer) -> str:
 
 def _assumption(answer: Answer) -> str:
     assumed = {answer.judge.assumed_price}
-    if answer.primary and answer.primary_usage and answer.primary_usage.attempts:
+    if answer.primary and answer.spent(Stage.PRIMARY).attempts:
         assumed.add(answer.primary.assumed_price)
     words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
     return f" ({', '.join(words)})" if words else ""

@@ -27,6 +27,8 @@ from xscore.platform.figures import (
     format_time,
 )
 from xscore.platform.text import counted, ellipsize
+from xscore.records.calls import Stage
+from xscore.records.receipt import Latency
 
 MAX_BUCKETS = 50
 MODELS = 5
@@ -34,18 +36,8 @@ MODELS = 5
 FASTEST_S = 0.001
 """Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
-STAGES = (
-    "index",
-    "pool",
-    "cache",
-    "judge",
-    "select",
-    "primary",
-    "total",
-    "probe",
-    "embed",
-    "reason",
-)
+STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
+"""In the order of the plot: the parts of a turn, then kinds of calls that are no part of one."""
 ZERO = Decimal(0)
 
 

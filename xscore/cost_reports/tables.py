@@ -196,7 +196,7 @@ def join_calls_to_turns(
         pl.coalesce("turn_command", made_by).alias("command"),
         pl.concat_str("provider", "model", separator=":").alias("model"),
         pl.when(pl.col("stage") == str(Stage.EMBED))
-        .then(pl.lit("embeddings"))
+        .then(pl.lit(Stage.EMBED.operation))
         .otherwise(pl.col("provider").replace_strict(_WIRES, default=_CHAT, return_dtype=pl.String))
         .alias("wire"),
         *(pl.col(name).cast(pl.Int128) for name in COST_COLUMNS),

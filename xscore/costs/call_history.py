@@ -21,14 +21,10 @@ from xscore.providers.hosts import is_loopback
 from xscore.records.calls import RateLimits, Stage
 from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 
-ASSUMED_LATENCY_S = {
-    Stage.JUDGE: 2.0,
-    Stage.PRIMARY: 15.0,
-    Stage.PROBE: 2.0,
-    Stage.EMBED: 1.0,
-    Stage.REASON: 2.0,
-}
+ASSUMED_LATENCY_S = 2.0
 """Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
+ASSUMED_LATENCY_OF_STAGE_S = {Stage.PRIMARY: 15.0, Stage.EMBED: 1.0}
+"""The same for stages whose calls are much longer or shorter."""
 LOOPBACK_FACTOR = 5.0
 """A model on this machine is assumed to take this many times as long."""
 LATEST_CALLS = 1_000
@@ -143,7 +139,8 @@ def typical_latency_s(
         ]
     if taken_s:
         return median(taken_s)
-    return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
+    assumed_s = ASSUMED_LATENCY_OF_STAGE_S.get(stage, ASSUMED_LATENCY_S)
+    return assumed_s * LOOPBACK_FACTOR if is_loopback(host) else assumed_s
 
 
 def is_timed(

@@ -281,6 +281,11 @@ class UsageTotals(Struct):
         )
         self.stages[call.stage] = self.spent(call.stage) + one
 
+    @property
+    def has_sent(self) -> bool:
+        """Whether any call was tried."""
+        return any(spent.attempts for spent in self.stages.values())
+
     def spent(self, stage: Stage) -> StageUsage:
         """Return the sum of one stage."""
         return self.stages.get(stage, StageUsage())

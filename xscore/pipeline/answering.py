@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.parts import PipelineParts
-from xscore.platform.errors import CallTimedOut, UnreadableResponse
+from xscore.pipeline.turn_stages import Answered, Opened
+from xscore.platform.errors import (
+    BudgetExhausted,
+    CallTimedOut,
+    UnreadableResponse,
+    XscoreError,
+)
+from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.text import join_sentences
 from xscore.prompts.answer import (
     SessionContext,
     answer_request,
@@ -25,7 +33,6 @@ from xscore.store.turn_history import exchanges
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
-    from xscore.pipeline.turn import TurnRun
 
 
 def typical_answer_s(parts: PipelineParts) -> float:
@@ -38,19 +45,36 @@ def typical_answer_s(parts: PipelineParts) -> float:
 
 
 async def ask_primary(
-    run: "TurnRun", resources: "TurnResources", bundle: Bundle
-) -> tuple[str, list[str]]:
-    """Make the call within the deadline, stream it to the observer, and return the answer with its
-    warnings.
+    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+) -> Answered:
+    """Make the answering call; what stops or fails it is part of what is returned."""
+    try:
+        return await _ask_within_deadline(parts, opened, resources, bundle)
+    except asyncio.CancelledError:
+        # Ctrl-C while the answer was streamed: what was judged and chosen stands, so it is taken
+        # back, and the receipt names the interruption.
+        take_back_cancellation()
+        return Answered(interrupted=True)
+    except BudgetExhausted as error:  # it was not sent
+        return Answered(refused=error.message)
+    except XscoreError as error:
+        warning = join_sentences(f"the answering call failed: {error.message}", error.hint)
+        return Answered(failed=True, warnings=(warning,))
 
-    Raises a leaf of ProviderError.
+
+async def _ask_within_deadline(
+    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+) -> Answered:
+    """Make the call within the deadline and stream it to the observer.
+
+    Raises a leaf of ProviderError, and BudgetExhausted.
     """
-    parts, turn, checkpoint = run.parts, run.opened.turn, run.opened.checkpoint
+    turn, checkpoint = opened.turn, opened.checkpoint
     assert parts.answerer is not None
     provider = resources.answering_provider()
     conversation = _conversation(parts, turn, checkpoint)
     try:
-        async with asyncio.timeout(run.deadline.left_s()):
+        async with asyncio.timeout(resources.deadline.left_s()):
             await import_sdk(parts.answerer.provider)
             request = answer_request(
                 turn,
@@ -75,7 +99,8 @@ async def ask_primary(
         )
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known = shown | {*(checkpoint.memory_ids if checkpoint else ())}
-    return completion.text, _answer_warnings(completion.text, completion.finish, known)
+    warnings = _answer_warnings(completion.text, completion.finish, known)
+    return Answered(completion.text, warnings=tuple(warnings))
 
 
 def _conversation(

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from math import ceil
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline.pool import Pool, ThreadPlan, known_judgments, stored_reasons
-from xscore.platform.text import counted
+from xscore.pipeline.turn_stages import Judged
+from xscore.platform.text import counted, join_sentences
 from xscore.records.judgment import (
     JudgeIdentity,
     Judgment,
@@ -32,9 +32,6 @@ from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
 from xscore.store.store import Store
 from xscore.store.turns import Wording, shown_in_turn, wordings_of_thread
-
-if TYPE_CHECKING:
-    from xscore.pipeline.turn import TurnRun
 
 JUDGED_AGAIN = 0.19
 """Share of the pool that a follow-up judges again, beside what was kept and nearly kept."""
@@ -179,28 +176,27 @@ def likely_memories(
     return set(islice(in_order, max(len(shown), ceil(JUDGED_AGAIN * len(priors)))))
 
 
-def take_earlier(run: "TurnRun") -> None:
+def with_earlier(judged: Judged, turn: Turn) -> Judged:
     """Use earlier judgments for what a cap or the deadline left unjudged, and warn about it."""
-    pool, turn = run.opened.pool, run.opened.turn
-    spare = pool.thread.spare if pool.thread else {}
-    taken: list[Outcome] = []
+    spare = judged.pool.thread.spare if judged.pool.thread else {}
+    outcomes: list[Outcome] = []
     left_by: list[UnjudgedCause] = []
-    for one in run.outcomes:
-        lost = (
-            one.result if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY else None
-        )
-        if lost and (earlier := spare.get(one.candidate.content_hash)):
-            left_by.append(lost.cause)
-            taken.append(Outcome(one.candidate, earlier, Origin.CARRIED))
+    for outcome in judged.outcomes:
+        absent = outcome.result
+        earlier = spare.get(outcome.candidate.content_hash)
+        if earlier and isinstance(absent, Unjudged) and absent.cause in LEFT_BY:
+            left_by.append(absent.cause)
+            outcomes.append(Outcome(outcome.candidate, earlier, Origin.CARRIED))
         else:
-            taken.append(one)
-    run.outcomes, run.left_by = tuple(taken), tuple(left_by)
+            outcomes.append(outcome)
+    warnings = list(judged.warnings)
     for cause, number in Counter(left_by).items():
         what = counted(number, "memory keeps", "memories keep")
-        run.warn(
-            f"{LEFT_BY[cause]}: {what} the judgment of an earlier wording",
-            f"`xscore continue {turn.id}` judges them.",
-        )
+        warning = f"{LEFT_BY[cause]}: {what} the judgment of an earlier wording"
+        warnings.append(join_sentences(warning, f"`xscore continue {turn.id}` judges them."))
+    return replace(
+        judged, outcomes=tuple(outcomes), left_by=tuple(left_by), warnings=tuple(warnings)
+    )
 
 
 def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: int) -> CarriedOver:

@@ -9,15 +9,15 @@ them.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import resolve_conflicts
-from xscore.pipeline.judge_description import Scale
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import PipelineParts, TurnOptions
+from xscore.pipeline.turn_stages import Opened, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
+from xscore.platform.text import join_sentences
 from xscore.prompts.bundle_parts import (
     RANKED_BY_WORDS,
     BesideMemories,
@@ -32,24 +32,29 @@ from xscore.records.turn import Scope
 from xscore.store import evidence, memory_rows
 from xscore.store.store import Store
 
-if TYPE_CHECKING:
-    from xscore.pipeline.turn import TurnRun
-
+NEAREST_BY_WORDS = 5
+"""How many memories are named where words alone ranked and none reached the threshold."""
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 
 
-def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
+def build_bundle(
+    parts: PipelineParts,
+    options: TurnOptions,
+    opened: Opened,
+    ranking: Ranking,
+    reasons: Mapping[str, str],
+) -> Bundle:
     """Render the kept memories within the token budget, name those that came near, and warn of what
     does not fit.
 
-    nearest: how many memories to name, however far below the threshold, if none was kept.
+    reasons: by content hash.
     """
     from xscore.prompts.bundle import render_bundle
 
-    assert run.ranking is not None
-    parts, selection, turn, reasons = run.parts, run.ranking.selection, run.opened.turn, run.reasons
-    form = run.options.bundle or "xml"
+    selection, turn = ranking.selection, opened.turn
+    form = options.bundle or "xml"
+    nearest = NEAREST_BY_WORDS if ranking.by_words and not selection.kept else 0
     settings, now = parts.settings.bundle, parts.clock()
     authority = {str(layer): share for layer, share in settings.authority.items()}
     shown = [entry.candidate.id for entry in selection.kept]
@@ -63,29 +68,31 @@ def build_bundle(run: "TurnRun", *, nearest: int) -> Bundle:
     entries = _without_near_duplicates(
         without_conflicts(kept, authority=authority, now=now), authority
     )
-    budget = run.options.max_tokens or settings.max_tokens
+    budget = options.max_tokens or settings.max_tokens
     bundle = render_bundle(
         _with_details(parts.store, entries, turn.scope),
         form=form,
         max_tokens=budget,
-        settings=replace(settings, ceilings=dict(run.opened.routing.plan.ceilings)),
+        settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
         now=now,
         beside=replace(
             _repository_context(parts) if form == "memory" else BesideMemories(),
             task=turn.task,
-            remark=RANKED_BY_WORDS if run.ranked_by or parts.judge.scale is Scale.WORDS else "",
-            near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
+            remark=RANKED_BY_WORDS if ranking.by_words else "",
+            near=_near(selection, memories, reasons, nearest=nearest),
             failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
             decisions=_passed(selection, memories, Kind.DECISION, now=now),
         ),
     )
-    if lost := len(bundle.left_out):
-        run.warn(
-            f"{lost} of {len(kept)} chosen memories do not fit into {budget:,} tokens and are only"
-            " named",
-            "Raise bundle.max_tokens (`context --max-tokens`) to show them.",
-        )
-    return bundle
+    lost = len(bundle.left_out)
+    if not lost:
+        return bundle
+    warning = join_sentences(
+        f"{lost} of {len(kept)} chosen memories do not fit into {budget:,} tokens and are only"
+        " named",
+        "Raise bundle.max_tokens (`context --max-tokens`) to show them.",
+    )
+    return replace(bundle, warnings=(warning,))
 
 
 def _near(

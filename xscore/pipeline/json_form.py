@@ -12,11 +12,11 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from xscore.records.calls import Stage
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
 
 SCHEMA = 1
-STAGES = ("judge", "primary", "probe", "embed", "reason")
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -105,10 +105,9 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     if answer.bundle is None:
         del body["bundle"]
     usage: dict[str, Json] = {}
-    for name in STAGES:
-        del body[f"{name}_usage"]
-        stage: StageUsage | None = getattr(answer, f"{name}_usage")
-        usage[name] = stage_usage_json(stage) if stage else None
+    for stage in Stage:
+        spent = answer.usage.get(stage)
+        usage[str(stage)] = None if spent is None else stage_usage_json(spent)
     body["usage"] = usage
     body["latency_s"] = body.pop("latency")
     return body

@@ -8,9 +8,10 @@ judged; Ctrl-C ends the turn without a receipt.
 from collections.abc import Sequence
 from heapq import nlargest
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import PooledTurn
+from xscore.pipeline.turn_clock import Deadline
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import (
     UNRELATED_BELOW,
@@ -26,9 +27,6 @@ from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.store.memory_rows import stale_memory_ids
 from xscore.store.term_vectors import TERM_EMBEDDER
-
-if TYPE_CHECKING:
-    from xscore.pipeline.turn import TurnRun
 
 
 def lexical_outcomes(
@@ -52,11 +50,12 @@ def lexical_outcomes(
     return tuple(Outcome.from_judgments(candidates, judge.judge_all(turn, candidates)))
 
 
-def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
+def judge_by_words(
+    parts: PipelineParts, asked: PooledTurn, deadline: Deadline
+) -> tuple[Outcome, ...]:
     """Judge the whole pool of a turn, and report it once."""
-    began, parts, pool = monotonic(), run.parts, run.opened.pool
+    began, pool = monotonic(), asked.pool
     candidates = pool.candidates
-    deadline = run.resources.deadline if run.resources else run.deadline
     if not deadline.judging_left_s():
         from xscore.pipeline.live_judging import STOP_DETAILS
 
@@ -70,9 +69,7 @@ def judge_by_words(run: "TurnRun") -> tuple[Outcome, ...]:
             for candidate in candidates
         )
     least = parts.settings.judge.reasons_from
-    outcomes = lexical_outcomes(
-        parts, run.opened.turn, candidates, terms=pool.terms, reasons_from=least
-    )
+    outcomes = lexical_outcomes(parts, asked.turn, candidates, terms=pool.terms, reasons_from=least)
     related = [
         (judgment.score, judgment.content_hash, candidate)
         for candidate, judgment, _ in outcomes

@@ -102,7 +102,7 @@ async def judge_question(
     ):
         from xscore.pipeline.turn_judging import draw_again
 
-        settled, _ = await draw_again(parts, resources, prepared, settled)
+        settled, _ = await draw_again(parts, parts.judge, resources, prepared, settled)
     return replace(settled, warnings=(*judge.warnings(), *settled.warnings))
 
 

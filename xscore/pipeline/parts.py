@@ -27,8 +27,8 @@ from xscore.settings import Settings
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.judge_description import JudgeDescription
-    from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_stages import Ranking
     from xscore.store.store import Store
 
 

@@ -21,13 +21,13 @@ from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import (
     Pool,
-    PooledTurn,
     known_or_taken_over,
     narrow_to_scope,
     pool_among,
     refuse_empty_scope,
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
+from xscore.pipeline.turn_stages import Opened
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
@@ -53,15 +53,6 @@ INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
 start."""
 
 
-class OpenedTurn(PooledTurn, frozen=True):
-    """A prepared turn; nothing has been sent."""
-
-    index: IndexReport
-    routing: Routing
-    session: SessionInfo
-    checkpoint: Checkpoint | None
-
-
 def index_until(deadline: Deadline) -> float | None:
     """Return when the index must stop (`time.monotonic`), so that there is time to judge what it
     has read."""
@@ -80,7 +71,7 @@ def open_turn(
     judged: AbstractSet[str] = frozenset(),
     exchanges: bool = True,
     index_until: float | None = None,
-) -> OpenedTurn:
+) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
     takes_up: the turn will run and continues the branch's session; else the session is unchanged.
@@ -122,7 +113,8 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, judge)
-    return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+    warnings = _opening_warnings(routing.layers, report)
+    return Opened(ready, key, pool, report, routing, session, checkpoint, warnings)
 
 
 def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
@@ -218,16 +210,17 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
             )
 
 
-def opening_warnings(opened: OpenedTurn) -> list[str]:
+def _opening_warnings(layers: Sequence[LayerReport], index: IndexReport) -> tuple[str, ...]:
     """Return a warning for each layer that is left out, and one if the deadline left files that are
     in no memory."""
-    unread = [one for one in opened.routing.layers if one.problem]
-    warnings = [f"the {one.layer} layer took no part: {one.problem}" for one in unread]
-    left, seen = opened.index.files_left, opened.index.files.seen
-    if left:
-        count = f"{left:,} of {left + seen:,} files left"
-        warnings.insert(0, f"the index is still being built: {count}. `xscore index` finishes it.")
-    return warnings
+    warnings: list[str] = []
+    if left := index.files_left:
+        count = f"{left:,} of {left + index.files.seen:,} files left"
+        warnings.append(f"the index is still being built: {count}. `xscore index` finishes it.")
+    for layer in layers:
+        if layer.problem:
+            warnings.append(f"the {layer.layer} layer took no part: {layer.problem}")
+    return tuple(warnings)
 
 
 _TASK_WORDS: Mapping[TaskType, str] = {

@@ -12,16 +12,17 @@ from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline import receipt
 from xscore.pipeline.boosts import BoostRules, boost
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
+from xscore.platform.text import join_sentences
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
     Judgment,
+    Origin,
     Outcome,
     PlacedBy,
     Ranked,
@@ -203,11 +204,6 @@ def aim_of(turn: Turn) -> "TaskAim":
     return composition.aim_of(turn, about_tests=is_about_tests(replace(turn, task=first_line)))
 
 
-def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
-    """Sort the best first; equal scores by raw score, lexical prior, id."""
-    return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
-
-
 def _without(some: Sequence[Ranked], ids: AbstractSet[str]) -> int:
     return sum(each.candidate.id not in ids for each in some) if ids else len(some)
 
@@ -243,15 +239,52 @@ def _within(
     return sorted(kept + over_quota[:free], key=by_rank), over_quota[free:], beyond
 
 
-class Ranking(Struct, frozen=True):
-    """Every judged candidate with its boosts, and what was kept of them."""
+def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated: bool) -> Ranking:
+    """Rank a turn by its judgments, or by words where its judge's host failed.
 
-    ranked: tuple[Ranked, ...]
-    selection: Selection
+    isolated: words never stand in, since an evaluation measures one judge.
+    """
+    instead = None
+    # An earlier judgment, carried over, says more than words.
+    if judged.nothing_judged and not judged.left_by and not isolated:
+        from xscore.pipeline.words_instead import words_instead  # most turns are judged
 
-    def in_order(self) -> list[Ranked]:
-        """All judged candidates, best first, with the selection's tie-breaks."""
-        return sorted(self.ranked, key=by_rank)
+        instead = words_instead(parts, judged)
+    if instead is None:
+        return rank(parts, judged.outcomes, opened.turn)
+    from xscore.pipeline.judging_by_words import lexical_outcomes
+
+    # What the judge failed with is a warning already; it is not said twice.
+    why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
+    way_on = f"`xscore continue {opened.turn.id}` has the model judge."
+    ranking = rank(
+        parts,
+        lexical_outcomes(parts, opened.turn, judged.pool.candidates),
+        opened.turn,
+        thresholds=Thresholds(parts.settings.selection.lexical_threshold),
+        by_words=True,
+    )
+    # The receipt still says what the model left unjudged, and why.
+    unjudged = unjudged_pairs(judged.outcomes)
+    return replace(
+        ranking,
+        selection=replace(ranking.selection, unjudged=unjudged),
+        ranked_by="lexical",
+        unjudged_exit=instead.exit_code,
+        warnings=(join_sentences(f"{why}the lexical judge ranked instead", way_on),),
+    )
+
+
+def unjudged_pairs(outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, Unjudged], ...]:
+    """Return the candidates without a judgment."""
+    none = Origin.UNJUDGED  # compared first: a fifth of the time of asking each for its type
+    return tuple(
+        [
+            (candidate, absent)
+            for candidate, absent, origin in outcomes
+            if origin is none and isinstance(absent, Unjudged)
+        ]
+    )
 
 
 def rank(
@@ -271,7 +304,7 @@ def rank(
     """
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
-    unjudged, settings = receipt.unjudged_pairs(outcomes), parts.settings.selection
+    unjudged, settings = unjudged_pairs(outcomes), parts.settings.selection
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
     if not by_words:
@@ -283,6 +316,7 @@ def rank(
             about_tests=is_about_tests(turn),
         )
         return Ranking(ranked, selection)
+    # The lexical judge's own turn, or words in a model's place.
     from xscore.pipeline import composition  # a model's turn needs none of it
 
     ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
@@ -294,7 +328,7 @@ def rank(
         aim=aim_of(turn),
         texts=lambda ids: {id_: memory.text for id_, memory in parts.store.memories(ids).items()},
     )
-    return Ranking(ranked, selection)
+    return Ranking(ranked, selection, by_words=True)
 
 
 def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ cached turn pays nothing. Where no chat model can be asked the receipt says why.
 model may see less in a memory than the judge did, and its reason then says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from xscore.pipeline.fusion import reason_of
 from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.turn_stages import Judged, Opened, Ranking, Reasons
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.prompts.fences import shorten_middle
@@ -33,7 +34,6 @@ from xscore.scorer.repair import MemoryPart, PackPrompt
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
-    from xscore.pipeline.turn import TurnRun
 
 MOST_ASKED = 25
 """Memories of one call, the best first: the usual K of 15, and the ten that came nearest."""
@@ -63,53 +63,56 @@ def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
     return found
 
 
-async def give_reasons(run: "TurnRun") -> None:
+async def give_reasons(
+    parts: PipelineParts,
+    opened: Opened,
+    judged: Judged,
+    ranking: Ranking,
+    stored: Mapping[str, str],
+    *,
+    resources: "TurnResources | None",
+) -> Reasons:
     """Ask for the reasons that chosen memories of a turn lack, and store them.
 
-    Raises StoreError.
+    stored: by content hash. Raises StoreError.
     """
-    assert run.ranking is not None
-    chosen, parts = run.ranking.selection, run.parts
-    near = [one for one in chosen.near_misses if chosen.came_near(one)]
-    without = [one for one in (*chosen.kept, *near) if not reason_of(one, run.reasons)][:MOST_ASKED]
+    chosen = ranking.selection
+    near = [ranked for ranked in chosen.near_misses if chosen.came_near(ranked)]
+    without = [ranked for ranked in (*chosen.kept, *near) if not reason_of(ranked, stored)]
+    without = without[:MOST_ASKED]
     if not without:
-        return
-    if run.resources is None or not run.opened.pool.misses or run.interrupted:
-        run.reasons_account = ReasonsAccount(
-            absent="none were given when these memories were judged"
-        )
-        return
+        return Reasons(stored)
+    if resources is None or not opened.pool.misses or judged.interrupted:
+        absent = "none were given when these memories were judged"
+        return Reasons(stored, ReasonsAccount(absent=absent))
     import asyncio  # a cached turn needs no event loop
 
-    absent, found, spec = "", dict[str, str](), None
+    absent, new, spec, interrupted = "", dict[str, str](), None, False
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
         if spec is None:
             absent = NO_MODEL
         else:
-            async with asyncio.timeout(min(WITHIN_S, run.resources.deadline.judging_left_s())):
-                found = await _asked(
-                    parts, run.resources, run.opened.turn, spec, [one.candidate for one in without]
-                )
+            candidates = [ranked.candidate for ranked in without]
+            async with asyncio.timeout(min(WITHIN_S, resources.deadline.judging_left_s())):
+                new = await _asked(parts, resources, opened.turn, spec, candidates)
     except TimeoutError:
         absent = "there was no time left to ask for them"
     except asyncio.CancelledError:
-        absent, run.interrupted = "the turn was stopped before they were given", True
+        # Taken back here: the ranking stands, and only the stages that would send are left out.
+        absent, interrupted = "the turn was stopped before they were given", True
         take_back_cancellation()
     except StoreError:
         raise
     except XscoreError as error:
         absent = f"the call failed: {error.message}"
-    for connection in parts.store.connections_of_a_turn() if found else ():
-        add_reasons(
-            connection, (run.opened.key, judge_key(parts.judge.identity), FIRST_DRAW), found
-        )
-    run.reasons = {**run.reasons, **found}
-    if not absent and any(not reason_of(one, run.reasons) for one in chosen.kept):
+    for connection in parts.store.connections_of_a_turn() if new else ():
+        add_reasons(connection, (opened.key, judge_key(judged.judge), FIRST_DRAW), new)
+    by_hash = {**stored, **new}
+    if not absent and any(not reason_of(ranked, by_hash) for ranked in chosen.kept):
         absent = f"{spec} gave none for some memories"
-    run.reasons_account = ReasonsAccount(
-        str(spec or ""), len(without) if spec else 0, len(found), absent
-    )
+    asked = len(without) if spec else 0
+    return Reasons(by_hash, ReasonsAccount(str(spec or ""), asked, len(new), absent), interrupted)
 
 
 async def _asked(

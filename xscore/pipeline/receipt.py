@@ -6,7 +6,7 @@ things went wrong, the exit code names the one that matters most to a caller; th
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,10 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline.judge_description import Scale
+from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import stored_reasons
+from xscore.pipeline.ranking import unjudged_pairs
+from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
@@ -28,7 +31,6 @@ from xscore.records.judgment import (
     Outcome,
     Ranked,
     Selection,
-    Unjudged,
     UnjudgedCause,
 )
 from xscore.records.memory import Candidate
@@ -41,6 +43,7 @@ from xscore.records.receipt import (
     Coverage,
     Expected,
     JudgeInfo,
+    Latency,
     PrimaryInfo,
     ScoredBy,
     ScoreLine,
@@ -54,9 +57,7 @@ from xscore.records.receipt import (
 from xscore.store.memory_rows import stale_memory_ids
 
 if TYPE_CHECKING:
-    from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
-    from xscore.pipeline.turn import TurnRun
 
 UNJUDGED_SHOWN = 20
 
@@ -65,16 +66,18 @@ def judge_shares(
     outcomes: Sequence[Outcome],
     origins: Counter[Origin],
     judge: JudgeIdentity,
-    taken_over: Mapping[str, JudgeIdentity],
+    by_fallback: Mapping[str, JudgeIdentity],
 ) -> tuple[ScoredBy, ...]:
-    """Count what each judge scored, the turn's own first. taken_over: content hash -> who else
+    """Count what each judge scored, the turn's own first. by_fallback: content hash -> who else
     scored it."""
     counts = {judge: Counter[Origin]()}
     others = (
-        [one for one in outcomes if one.candidate.content_hash in taken_over] if taken_over else []
+        [one for one in outcomes if one.candidate.content_hash in by_fallback]
+        if by_fallback
+        else []
     )
     for one in others:
-        counts.setdefault(taken_over[one.candidate.content_hash], Counter())[one.origin] += 1
+        counts.setdefault(by_fallback[one.candidate.content_hash], Counter())[one.origin] += 1
     counts[judge] = origins - sum(counts.values(), Counter())
     return tuple(
         ScoredBy(
@@ -163,46 +166,49 @@ def score_lines(
         yield line(one, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
 
-def unjudged_pairs(outcomes: Sequence[Outcome]) -> tuple[tuple[Candidate, Unjudged], ...]:
-    """Return the candidates without a judgment."""
-    none = Origin.UNJUDGED  # compared first: a fifth of the time of asking each for its type
-    return tuple(
-        [
-            (one, lost)
-            for one, lost, origin in outcomes
-            if origin is none and isinstance(lost, Unjudged)
-        ]
-    )
-
-
-def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
+def find_reasons(
+    parts: PipelineParts, turn_key: str, judged: Judged, shown: Sequence[Ranked]
+) -> Mapping[str, str]:
     """Return the stored reasons of candidates not judged in this turn, by content hash."""
-    if run.ranked_by:
-        return {}
-    pool, parts = run.opened.pool, run.parts
+    pool = judged.pool
     # What was judged just now has its reason.
     hashes = ((one.candidate.content_hash, one.origin) for one in shown)
     stored = [
         one for one, origin in hashes if origin is not Origin.JUDGED or one in pool.judged_this_turn
     ]
-    judges = dict.fromkeys((parts.judge.identity, *run.taken_over.values()))
-    found = stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
+    judges = dict.fromkeys((judged.judge, *judged.by_fallback.values()))
+    found = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
         return found
     from xscore.pipeline.carrying import carried_reasons
 
-    return {**carried_reasons(pool, parts.store, judge_key(parts.judge.identity), stored), **found}
+    return {**carried_reasons(pool, parts.store, judge_key(judged.judge), stored), **found}
 
 
-def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
-    """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
-    parts, opened, resources = run.parts, run.opened, run.resources
+def make_receipt(
+    parts: PipelineParts,
+    options: TurnOptions,
+    stages: TurnStages,
+    resources: "TurnResources | None",
+    latency: Latency,
+) -> Answer:
+    """Return the whole receipt. Raises BrokenReceipt if it does not add up.
+
+    resources: what the turn spent through; None: nothing could be spent.
+    """
+    opened, judged, ranking, answered = (
+        stages.opened,
+        stages.judged,
+        stages.ranking,
+        stages.answered,
+    )
     chosen = ranking.selection
-    kept, near_misses = _shown_memories(run, chosen)
-    origins = Counter([one.origin for one in run.outcomes])
+    kept, near_misses = _shown_memories(parts, stages)
+    origins = Counter([one.origin for one in judged.outcomes])
     ends = (Origin.JUDGED, Origin.CACHED, Origin.CARRIED, Origin.UNJUDGED)
     coverage = Coverage(len(opened.pool.candidates), *map(origins.__getitem__, ends))
-    answerer = parts.answerer if run.options.answer else None
+    answerer = parts.answerer if options.answer else None
+    assumed_price = _price_assumption(parts) if resources else _no_price
     return Answer(
         turn_id=opened.turn.id,
         continues=opened.turn.continues,
@@ -213,43 +219,39 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         threshold=chosen.thresholds.default,
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
-        judge=_judge_info(run),
+        judge=_judge_info(parts, stages, assumed_price),
         primary=PrimaryInfo(
-            answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host)
+            answerer.provider, answerer.model, assumed_price(answerer.model, answerer.host)
         )
         if answerer
         else None,
-        partial=coverage.unjudged > 0 or bool(run.left_by) or opened.index.files_left > 0,
-        warnings=_all_warnings(run),
+        partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
+        warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
         selected=kept,
         near_misses=near_misses,
-        answer=run.answer_text,
-        bundle=_shown_bundle(run),
-        judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
-        primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
-        probe_usage=_stage_usage(resources, Stage.PROBE),
-        embed_usage=_stage_usage(resources, Stage.EMBED),
-        reason_usage=_stage_usage(resources, Stage.REASON),
+        answer=answered.text,
+        bundle=_shown_bundle(options, stages),
+        usage=_usage_by_stage(resources, answers=answerer is not None),
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
-        latency=run.stopwatch.latency(since=run.options.waits_from),
-        reasons=run.reasons_account,
-        carried_over=_carried_over(run, coverage),
-        second_draws=_count_second_draws(run),
+        latency=latency,
+        reasons=stages.reasons.account,
+        carried_over=_carried_over(stages, coverage),
+        second_draws=_count_second_draws(judged),
         kept_out=opened.index.files.excluded.by_reason,
         files_left=opened.index.files_left,
-        ranked_by=run.ranked_by,
-        judges=judge_shares(run.outcomes, origins, parts.judge.identity, run.taken_over),
-        exit_code=_exit_code(coverage, run, ranking),
+        ranked_by=ranking.ranked_by,
+        judges=judge_shares(judged.outcomes, origins, judged.judge, judged.by_fallback),
+        exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
 
 
 def _shown_memories(
-    run: "TurnRun", chosen: Selection
+    parts: PipelineParts, stages: TurnStages
 ) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
-    parts = run.parts
+    chosen = stages.ranking.selection
     nameless = [
         entry.candidate.id
         for entry in (*chosen.kept, *chosen.near_misses)
@@ -263,10 +265,10 @@ def _shown_memories(
     stale = stale_memory_ids(parts.store.connection)
 
     def show(one: Ranked, *, below_threshold: bool) -> Selected:
-        wording = run.opened.pool.wording_of(one)
+        wording = stages.judged.pool.wording_of(one)
         return to_selected(
             one,
-            run.reasons,
+            stages.reasons.by_hash,
             threshold=chosen.thresholds.of(one.candidate),
             below_threshold=below_threshold,
             titles=titles,
@@ -283,72 +285,95 @@ def _shown_memories(
     )
 
 
-def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:
-    if not coverage.carried and run.opened.pool.thread is None:
+def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
+    judged = stages.judged
+    if not coverage.carried and judged.pool.thread is None:
         return CarriedOver()
     from xscore.pipeline.carrying import carried_over
 
-    return carried_over(run.opened.pool, run.outcomes, run.opened.turn, left=len(run.left_by))
+    return carried_over(judged.pool, judged.outcomes, stages.opened.turn, left=len(judged.left_by))
 
 
-def _count_second_draws(run: "TurnRun") -> SecondDraws:
-    if not run.parts.judge.identity.is_decision:
+def _count_second_draws(judged: Judged) -> SecondDraws:
+    if not judged.judge.is_decision:
         return SecondDraws()
     twice = {
-        one.content_hash for _, one, _ in run.outcomes if isinstance(one, Judgment) and one.draws
+        result.content_hash
+        for _, result, _ in judged.outcomes
+        if isinstance(result, Judgment) and result.draws
     }
-    return replace(run.second_draws, cached=len(twice) - run.second_draws.drawn)
+    return replace(judged.second_draws, cached=len(twice) - judged.second_draws.drawn)
 
 
-def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
-    said = list(run.warnings)
-    if not run.options.isolated and (
-        run.refused or (run.ranking and run.ranking.selection.unjudged)
-    ):
+def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -> tuple[str, ...]:
+    """Return the warnings of all stages, in their order, each once."""
+    opened, judged, answered = stages.opened, stages.judged, stages.answered
+    warnings = [
+        *parts.warnings,
+        *opened.warnings,
+        *judged.warnings,
+        *stages.ranking.warnings,
+        *(stages.bundle.warnings if stages.bundle else ()),
+        *answered.warnings,
+    ]
+    if not isolated and (answered.refused or stages.ranking.selection.unjudged):
         from xscore.pipeline.turn_estimate import how_to_continue
 
-        said += how_to_continue(run)
-    return tuple(dict.fromkeys(said))
+        warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
+    return tuple(dict.fromkeys(warnings))
 
 
-def _shown_bundle(run: "TurnRun") -> str | None:
+def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
     """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged.
 
     None: it is not shown.
     """
-    if run.bundle is None or not (run.options.bundle or run.answer_text is None):
+    bundle, checkpoint = stages.bundle, stages.opened.checkpoint
+    if bundle is None or not (options.bundle or stages.answered.text is None):
         return None
-    if run.opened.checkpoint is None or run.options.bundle == "json":
-        return run.bundle.text
+    if checkpoint is None or options.bundle == "json":
+        return bundle.text
     from xscore.prompts.answer import checkpoint_block, render_checkpoint
 
-    before = checkpoint_block(render_checkpoint(run.opened.checkpoint))
-    return f"{before}\n\n{run.bundle.text}"
+    before = checkpoint_block(render_checkpoint(checkpoint))
+    return f"{before}\n\n{bundle.text}"
 
 
-def _exit_code(coverage: Coverage, run: "TurnRun", ranking: "Ranking") -> int:
-    causes = {absent.cause for _, absent in ranking.selection.unjudged} | set(run.left_by)
+def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
+    """Return the exit code: of several ends, the one that matters most to a caller."""
+    judged, ranking, answered = stages.judged, stages.ranking, stages.answered
+    causes = {absent.cause for _, absent in ranking.selection.unjudged} | set(judged.left_by)
+    nothing_judged = judged.nothing_judged and not judged.left_by
+    files_left = stages.opened.index.files_left > 0
+    # Nothing reached the threshold, and that is all the user gets; words say little by that.
+    says_little = wants_answer or ranking.by_words
+    is_left_open = ranking.is_empty and answered.text is None and says_little
     ends = (
-        (run.interrupted, ExitCode.INTERRUPTED),
-        (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
-        (coverage.unjudged > 0 and run.nothing_judged and not run.left_by, run.unjudged_exit),
-        (run.primary_failed, ExitCode.NO_ANSWER),
-        (
-            coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0,
-            ExitCode.PARTLY,
-        ),
-        (run.is_left_open, ExitCode.PARTLY),
+        (stages.interrupted, ExitCode.INTERRUPTED),
+        (bool(answered.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
+        (coverage.unjudged > 0 and nothing_judged, ranking.unjudged_exit),
+        (answered.failed, ExitCode.NO_ANSWER),
+        (coverage.unjudged > 0 or bool(judged.left_by) or files_left, ExitCode.PARTLY),
+        (is_left_open, ExitCode.PARTLY),
     )
     return next((code for holds, code in ends if holds), ExitCode.DONE)
 
 
-def _stage_usage(resources: "TurnResources | None", stage: Stage) -> StageUsage | None:
-    spent = resources.usage.spent(stage) if resources else StageUsage()
-    return spent if spent.attempts else None
+def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:
+    """Return what each stage cost. answers: a model could have answered."""
+    if resources is None:
+        return {Stage.JUDGE: StageUsage()}
+    # These two stand in a receipt even if they made no call: that they cost nothing is a figure.
+    usage = {Stage.JUDGE: StageUsage()}
+    if answers:
+        usage[Stage.PRIMARY] = StageUsage()
+    return usage | resources.usage.stages
 
 
-def _judge_info(run: "TurnRun") -> JudgeInfo:
-    parts, identity = run.parts, run.parts.judge.identity
+def _judge_info(
+    parts: PipelineParts, stages: TurnStages, assumed_price: Callable[[str, str], str]
+) -> JudgeInfo:
+    identity = stages.judged.judge
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -356,18 +381,21 @@ def _judge_info(run: "TurnRun") -> JudgeInfo:
         prompt_version=identity.prompt_version,
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
-        saw=shown_turn_parts(run.opened.turn, sees=parts.settings.judge.sees),
-        assumed_price=_assumed_price(run, identity.model, identity.host),
+        saw=shown_turn_parts(stages.opened.turn, sees=parts.settings.judge.sees),
+        assumed_price=assumed_price(identity.model, identity.host),
     )
 
 
-def _assumed_price(run: "TurnRun", model: str, host: str) -> str:
-    """Return what is assumed of the calls of this turn; empty if it could make none."""
-    if run.resources is None:
-        return ""
-    from xscore.providers.prices import assumed_price
+def _price_assumption(parts: PipelineParts) -> Callable[[str, str], str]:
+    """Return what says, of a model and its host, which price is assumed of its calls."""
+    from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
 
-    return assumed_price(model, host, run.parts.settings.provider.price)
+    return lambda model, host: assumed_price(model, host, parts.settings.provider.price)
+
+
+def _no_price(model: str, host: str) -> str:
+    """Assume nothing: the turn could make no call."""
+    return ""
 
 
 _EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))

@@ -9,7 +9,6 @@ of use.
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,27 +16,29 @@ from xscore.extension import implementations
 from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.receipt import find_reasons, score_lines
+from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
-from xscore.records.receipt import Answer
+from xscore.records.receipt import Answer, TurnFigures
 from xscore.store import turns
 
-if TYPE_CHECKING:
-    from xscore.pipeline.ranking import Ranking
-    from xscore.pipeline.turn import TurnRun
 
-
-def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str, ...]:
-    """Save a turn, of an evaluation only its receipt; return a warning if its use could not be
-    counted.
+def save_turn(
+    parts: PipelineParts,
+    answer: Answer,
+    selection: Selection,
+    figures: TurnFigures,
+    *,
+    isolated: bool,
+) -> tuple[str, ...]:
+    """Save a turn, of an evaluation (`isolated`) only its receipt; return a warning if its use
+    could not be counted.
 
     Raises StoreError.
     """
-    assert run.figures is not None
-    parts, isolated = run.parts, run.options.isolated
     rejected = {
         "below_threshold": selection.below_threshold,
         "over_quota": selection.over_quota,
@@ -49,7 +50,7 @@ def save_turn(run: "TurnRun", answer: Answer, selection: Selection) -> tuple[str
         state=_state(answer),
         receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
         answer=answer.answer,
-        figures=run.figures,
+        figures=figures,
         verdict=turns.SelectionOutcome(
             tuple(entry.candidate.id for entry in selection.kept), rejected
         ),
@@ -135,14 +136,16 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
         )
 
 
-def write_scores(run: "TurnRun", finished: Answer, ranking: "Ranking") -> Answer:
+def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: TurnStages) -> Answer:
     """Write `--all-scores`; if that fails, warn in the receipt, since the turn was paid for."""
-    assert run.options.all_scores is not None
-    ranked = [] if run.ranked_by else ranking.in_order()
-    lines = score_lines(run.outcomes, ranked, find_reasons(run, ranked))
+    judged, ranking = stages.judged, stages.ranking
+    # Words that ranked in the judge's place are no scores of its own.
+    ranked = [] if ranking.ranked_by else ranking.in_order()
+    reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
+    lines = score_lines(judged.outcomes, ranked, reasons)
     text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
     try:
-        write_atomically(run.options.all_scores, text.encode())
+        write_atomically(path, text.encode())
     except UsageError as error:
         warnings = (*finished.warnings, f"--all-scores: {error.message}")
         return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)

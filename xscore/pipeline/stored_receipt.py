@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from xscore.platform.errors import BrokenReceipt, StoreDamaged
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, StageUsage
 
 _HINT = "`--json` shows what is there of it; the store's other turns are as they were."
@@ -35,10 +36,12 @@ def read_receipt(text: str) -> Answer:
     Raises StoreDamaged, which names what is missing or wrong.
     """
     body = receipt_body(text)
+    values = _as_record(body)
+    values["usage"] = _usage_by_stage(body.get("usage"))
     try:
-        return msgspec.convert(_as_record(body), Answer)
+        return msgspec.convert(values, Answer)
     except msgspec.ValidationError as error:
-        raise StoreDamaged(f"the receipt is incomplete: {_fault(error)}", hint=_HINT) from error
+        raise _incomplete(_fault(error)) from error
     except BrokenReceipt as error:
         raise StoreDamaged(f"the receipt is damaged: {error.message}", hint=_HINT) from error
 
@@ -54,23 +57,51 @@ def _as_record(body: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in body.items()
         if name not in {"usage", "latency_s", "exit_code"}
     }
-    usage = body.get("usage")
-    for stage, spent in usage.items() if isinstance(usage, dict) else ():
-        own = StageUsage.__struct_fields__
-        values[f"{stage}_usage"] = spent
-        if isinstance(spent, dict):
-            tokens = {name: value for name, value in spent.items() if name not in own}
-            values[f"{stage}_usage"] = {**spent, "usage": tokens}
     if "latency_s" in body:
         values["latency"] = body["latency_s"]
     return {**values, "bundle": None}
 
 
-def _fault(error: msgspec.ValidationError) -> str:
-    """Name what is missing or wrong by the names of `docs/reference/json.md`."""
+def _usage_by_stage(usage: object) -> dict[Stage, StageUsage]:
+    """Read what each stage cost. A stage that a later version added is ignored."""
+    if not isinstance(usage, dict) or usage.get(Stage.JUDGE) is None:
+        raise _incomplete("it lacks usage.judge")
+    by_stage: dict[Stage, StageUsage] = {}
+    for stage in Stage:
+        spent = usage.get(stage)
+        if spent is None:
+            continue
+        # One at a time: of a mapping, the error of the whole receipt would not name the key.
+        try:
+            by_stage[stage] = msgspec.convert(_as_stage_usage(spent), StageUsage)
+        except msgspec.ValidationError as error:
+            raise _incomplete(_fault(error, within=f"usage.{stage}")) from error
+    return by_stage
+
+
+def _as_stage_usage(spent: object) -> object:
+    """Put the tokens, which the JSON has beside the calls and dollars, into a record of theirs."""
+    if not isinstance(spent, dict):
+        return spent
+    own = StageUsage.__struct_fields__
+    tokens = {name: value for name, value in spent.items() if name not in own}
+    return {**spent, "usage": tokens}
+
+
+def _incomplete(fault: str) -> StoreDamaged:
+    return StoreDamaged(f"the receipt is incomplete: {fault}", hint=_HINT)
+
+
+def _fault(error: msgspec.ValidationError, *, within: str = "") -> str:
+    """Name what is missing or wrong by the names of `docs/reference/json.md`.
+
+    within: the name of the part that was read.
+    """
     what, _, place = str(error).partition(" - at `$")
     missing = re.fullmatch("Object missing required field `(.+)`", what)
-    parts = [part for part in (place.rstrip("`").strip("."), missing and missing[1]) if part]
-    name = re.sub(r"^(\w+)_usage(\.usage)?", r"usage.\1", ".".join(parts).replace("[...]", ""))
-    name = re.sub("^latency", "latency_s", name)
+    inside = place.rstrip("`").strip(".")
+    if within:
+        inside = re.sub(r"^usage(\.|$)", "", inside)
+    parts = [part for part in (within, inside, missing and missing[1]) if part]
+    name = re.sub("^latency", "latency_s", ".".join(parts).replace("[...]", ""))
     return f"it lacks {name}" if missing else f"{name}: {what[:1].lower()}{what[1:]}"

@@ -1,11 +1,12 @@
 """One turn, stage by stage: index, pool, cache, judge, boosts, selection, bundle, answer, receipt.
 
-The order of this file is the order of the turn. It names no concrete provider or judge. Ctrl-C
-arrives as a cancellation, is taken back here, and ends in a receipt like any other end.
+The order of this file is the order of the turn. Each stage takes the records of the stages before
+it and returns its own (`turn_stages`); only this file holds them. It names no concrete provider or
+judge. Ctrl-C arrives as a cancellation, is taken back in the stage that awaits, and ends in a
+receipt like any other end.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -14,369 +15,357 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
-from xscore.pipeline.prepare import OpenedTurn, index_until, open_turn, opening_warnings
-from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.prepare import index_until, open_turn
+from xscore.pipeline.ranking import rank_turn
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
-from xscore.platform.event_loop import ensure_event_loop, take_back_cancellation
+from xscore.pipeline.turn_stages import (
+    Answered,
+    Judged,
+    Opened,
+    Ranking,
+    Reasons,
+    StagesSoFar,
+    TurnStages,
+)
+from xscore.platform.errors import StoreError, XscoreError
+from xscore.platform.event_loop import ensure_event_loop
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
-from xscore.records.events import JudgeEstimate, Kept
-from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, UnjudgedCause
+from xscore.records.events import Kept
 from xscore.records.memory import Layer
-from xscore.records.receipt import Answer, ReasonsAccount, SecondDraws, TurnFigures
+from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
-    from xscore.pipeline.turn_judging import WordsInstead
     from xscore.prompts.bundle_parts import Bundle
-
-NEAREST_BY_WORDS = 5
-"""How many memories are named where words alone ranked and none reached the threshold."""
 
 
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     if options.all_scores is not None:
         check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
-    stopwatch = Stopwatch()
-    began = stopwatch.started if options.started is None else options.started
-    deadline = Deadline.of(began, parts.settings.budget.deadline_s)
-    if options.isolated:
-        turn = replace(turn, fresh=True, thread="", follows_latest=False)
-    opened = open_turn(
-        parts,
-        turn,
-        stopwatch,
-        takes_up=not options.isolated,
-        judged=options.judged,
-        exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
-        index_until=index_until(deadline),
-    )
-    answers = options.answer and parts.answerer is not None
-    if parts.observer.can_confirm:
-        from xscore.pipeline.turn_estimate import confirm_cost
-
-        confirm_cost(parts, opened, answers=answers)
-    opened = _begin_turn(parts, opened, options)
-    run = TurnRun(
-        parts, opened, options, stopwatch, deadline, [*parts.warnings, *opening_warnings(opened)]
-    )
-    if answers or (opened.pool.misses and parts.judge.paid):
-        # Most fully cached turns spend nothing.
-        from xscore.pipeline.turn_estimate import announce_budget
-
-        run.warnings += announce_budget(run)
+    setup = _TurnSetup.of(parts, options)
+    opened = _open(setup, turn)
+    # From here on the turn's row says `running`, until its receipt or `abandon_turn` ends it. A
+    # turn that was declined or could not be opened leaves no row.
+    opened = _begin(setup, opened)
     try:
-        finished = await run.go()
+        finished = await _run_stages(setup, opened)
     except BaseException as error:
-        if isinstance(error, XscoreError):
-            from xscore.pipeline.turn_judging import receipt_of_failed
-
-            error.receipt = receipt_of_failed(run)
         turns.abandon_turn(parts.store.connection, opened.turn.id)
-        await run.close(error=error)
+        await _tell_listener(setup, opened, error=error)
         raise
-    warning = await run.close(exit_code=finished.exit_code)
-    return replace(finished, warnings=(*finished.warnings, warning)) if warning else finished
+    warning = await _tell_listener(setup, opened, finished=finished)
+    answer = finished.answer
+    return replace(answer, warnings=(*answer.warnings, warning)) if warning else answer
 
 
-def _begin_turn(parts: PipelineParts, opened: OpenedTurn, options: TurnOptions) -> OpenedTurn:
-    start = turns.TurnStart(
-        turn_key=opened.key,
-        judge=judge_key(parts.judge.identity),
-        judge_name=str(parts.judge.spec),
-        primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
-        process=process_identity(),
-        command=options.command,
-        isolated=options.isolated,
-    )
-    turn_id = turns.begin_turn(parts.store.connection, opened.turn, start, now=parts.clock())
-    return replace(opened, turn=replace(opened.turn, id=turn_id))
-
-
-class TurnRun(Struct):
-    """One running turn: what its stages hand on."""
+class _TurnSetup(Struct, frozen=True):
+    """What a turn runs with, from its first stage to its last."""
 
     parts: PipelineParts
-    opened: OpenedTurn
     options: TurnOptions
     stopwatch: Stopwatch
     deadline: Deadline
-    warnings: list[str]
-    resources: "TurnResources | None" = None
-    """None: nothing may be spent."""
-    forecast: JudgeEstimate | None = None
-    """Of a model's judging, before it began."""
-    outcomes: tuple[Outcome, ...] = ()
-    left_by: tuple[UnjudgedCause, ...] = ()
-    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline
-    came first."""
-    taken_over: dict[str, JudgeIdentity] = {}
-    """Content hash -> who judged it in the judge's place."""
-    ranking: Ranking | None = None
-    no_judge: str = ""
-    """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
-    ranked_by: str = ""
-    """`lexical` where the judge's host failed; see `Answer.ranked_by`."""
-    unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
-    """How the turn ends if nothing was judged."""
-    second_draws: SecondDraws = SecondDraws()
-    reasons: Mapping[str, str] = {}
-    """Reasons of the kept and near memories that their judgments do not hold, by content hash."""
-    reasons_account: ReasonsAccount = ReasonsAccount()
-    bundle: "Bundle | None" = None
-    answer_text: str | None = None
-    interrupted: bool = False
-    primary_failed: bool = False
-    refused: str = ""
-    """Why a cap had no room for the answering call; empty if it had."""
-    unkept: StoreError | None = None
-    """Why something could not be stored although there is an answer."""
-    figures: TurnFigures | None = None
+
+    @classmethod
+    def of(cls, parts: PipelineParts, options: TurnOptions) -> "_TurnSetup":
+        """Start the clock; the deadline may count from an earlier moment."""
+        stopwatch = Stopwatch()
+        began = stopwatch.started if options.started is None else options.started
+        return cls(parts, options, stopwatch, Deadline.of(began, parts.settings.budget.deadline_s))
 
     @property
     def wants_answer(self) -> bool:
         """Whether it ends with an answering call."""
         return self.options.answer and self.parts.answerer is not None
 
-    async def go(self) -> Answer:
-        """Run all stages. Raises StoreError only if there is no answer to return."""
-        with self._answer_comes_first():
-            async with AsyncExitStack() as stack:
-                await self._open_resources(stack)
-                await self._judge()
-                if self.opened.pool.thread is not None:
-                    from xscore.pipeline.carrying import take_earlier
 
-                    take_earlier(self)
-                self._rank()
-                asks = (
-                    self.parts.judge.identity.is_decision
-                    and self.parts.settings.judge.reason_model != "none"
-                )
-                if asks and not (self.ranked_by or self.options.isolated):
-                    from xscore.pipeline.reasons import give_reasons
+class _Finished(Struct, frozen=True):
+    """A turn that ended with a receipt."""
 
-                    await give_reasons(self)
-                self._build_bundle()
-                await self._call_primary()
-        assert self.ranking is not None
-        finished = receipt.make_receipt(self, self.ranking)
-        if self.options.deliver is not None:
-            self.options.deliver(finished)
-        with self._answer_comes_first():
-            ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
-            scores = [
-                entry.score
-                for entry in ranked
-                if not others or entry.candidate.content_hash not in others
-            ]
-            self.figures = receipt.turn_figures(
-                finished,
-                scores,
-                command=self.options.command,
-                forecast=self.forecast,
-                threshold=self.parts.judge.thresholds.default if self.ranked_by else None,
-            )
-            said = save_turn(self, finished, self.ranking.selection)
-            finished = replace(finished, warnings=(*finished.warnings, *said))
-        if self.unkept is not None:
-            warning = join_sentences(
-                f"this turn could not be saved: {self.unkept.message}", self.unkept.hint
-            )
-            return replace(
-                finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code
-            )
-        return write_scores(self, finished, self.ranking) if self.options.all_scores else finished
+    answer: Answer
+    figures: TurnFigures
 
-    async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
-        """Tell the listener, if there is one, and return its warning."""
-        if self.parts.listener is None:
-            return ""
-        closed = ClosedTurn(
-            turn=self.opened.turn,
-            command=self.options.command,
-            stopwatch=self.stopwatch,
-            connection=self.parts.store.connection,
-            now=self.parts.clock(),
-            figures=None if error else self.figures,
-            exit_code=exit_code,
-            error=error,
-        )
-        await ensure_event_loop()
-        return await self.parts.listener(closed)
 
-    @contextmanager
-    def _answer_comes_first(self) -> Iterator[None]:
-        """Return an answer that was paid for although it cannot be stored, for example on a full
-        disk."""
+async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
+    """Run all stages. Raises StoreError only if there is no answer to return."""
+    resources: TurnResources | None = None
+    judged: Judged | None = None
+    ranking: Ranking | None = None
+    reasons, bundle, answered = Reasons(), None, Answered()
+    unsaved: StoreError | None = None
+    try:
         try:
-            yield
+            async with AsyncExitStack() as stack:
+                resources = await _open_resources(setup, opened, stack)
+                judged = await _judge(setup, opened, resources)
+                ranking = _rank(setup, opened, judged)
+                reasons = await _give_reasons(setup, opened, judged, ranking, resources)
+                bundle = _build_bundle(setup, opened, ranking, reasons)
+                stages = TurnStages(opened, judged, ranking, reasons, bundle)
+                answered = await _answer(setup, stages, resources)
+                stages = replace(stages, answered=answered)
         except StoreError as error:
-            if self.answer_text is None:
+            # Closing the resources failed, for example on a full disk. An answer that was paid for
+            # is returned all the same; without one there is nothing to return.
+            if answered.text is None:
                 raise
-            self.unkept = error
+            unsaved = error
+        return _finish(setup, stages, resources, unsaved)
+    except XscoreError as error:
+        # A stage that failed returned nothing, and its resources are closed by now: whatever it
+        # bought is committed, so this receipt reads it from the store.
+        if resources is not None and resources.usage.has_sent:
+            from xscore.pipeline.failed_turn import receipt_of_failed
 
-    async def _open_resources(self, stack: AsyncExitStack) -> None:
-        """Open the resources only if something may be spent: not for a cached turn, a replay, or
-        words alone."""
-        judge = self.parts.judge
-        is_replay = self.parts.settings.judge.replay and judge.paid
-        judges = self.opened.pool.misses and judge.needs_resources and not is_replay
-        if judges or self.wants_answer:
-            self.resources = await stack.enter_async_context(
-                self.parts.open_resources(self.opened.turn.id)
+            so_far = StagesSoFar(opened, judged, ranking, reasons, bundle, answered)
+            latency = setup.stopwatch.latency(since=setup.options.waits_from)
+            error.receipt = receipt_of_failed(
+                setup.parts, setup.options, so_far, resources, latency
             )
-            self.resources.deadline = self.deadline
-            if self.wants_answer and self.deadline.at != inf:
-                from xscore.pipeline.answering import typical_answer_s
+        raise
 
-                self.resources.deadline = self.deadline.with_answer(typical_answer_s(self.parts))
 
-    async def _judge(self) -> None:
-        opened, parts = self.opened, self.parts
-        parts.observer.stage("judge")
-        with self.stopwatch.stage("judge"):
-            if not opened.pool.misses:
-                with gc_paused():
-                    self.outcomes = tuple(filter(None, opened.pool.known_outcomes(opened.turn)))
-                return
-            if not parts.judge.needs_resources:
-                # A model's turn needs none of it.
-                from xscore.pipeline.judging_by_words import judge_by_words
+def _open(setup: _TurnSetup, turn: Turn) -> Opened:
+    """Prepare the turn, and have a costly one confirmed; nothing is sent."""
+    parts, options = setup.parts, setup.options
+    if options.isolated:
+        turn = replace(turn, fresh=True, thread="", follows_latest=False)
+    opened = open_turn(
+        parts,
+        turn,
+        setup.stopwatch,
+        takes_up=not options.isolated,
+        judged=options.judged,
+        exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
+        index_until=index_until(setup.deadline),
+    )
+    if parts.observer.can_confirm:
+        from xscore.pipeline.turn_estimate import confirm_cost
 
-                with gc_paused():
-                    self.outcomes = judge_by_words(self)
-                return
+        confirm_cost(parts, opened, answers=setup.wants_answer)
+    # Most fully cached turns spend nothing.
+    if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
+        return opened
+    from xscore.pipeline.turn_estimate import announce_budget
+
+    warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
+    return replace(opened, warnings=(*opened.warnings, *warnings))
+
+
+def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
+    """Write the turn's row, and return the turn with its id."""
+    parts, answerer = setup.parts, setup.parts.answerer
+    start = turns.TurnStart(
+        turn_key=opened.key,
+        judge=judge_key(parts.judge.identity),
+        judge_name=str(parts.judge.spec),
+        primary=f"{answerer.provider}:{answerer.model}" if answerer else "",
+        process=process_identity(),
+        command=setup.options.command,
+        isolated=setup.options.isolated,
+    )
+    turn_id = turns.begin_turn(parts.store.connection, opened.turn, start, now=parts.clock())
+    return replace(opened, turn=replace(opened.turn, id=turn_id))
+
+
+async def _open_resources(
+    setup: _TurnSetup, opened: Opened, stack: AsyncExitStack
+) -> "TurnResources | None":
+    """Open the resources only if something may be spent: not for a cached turn, a replay, or words
+    alone."""
+    parts, judge = setup.parts, setup.parts.judge
+    is_replay = parts.settings.judge.replay and judge.paid
+    judges = opened.pool.misses and judge.needs_resources and not is_replay
+    if not (judges or setup.wants_answer):
+        return None
+    resources = await stack.enter_async_context(parts.open_resources(opened.turn.id))
+    resources.deadline = setup.deadline
+    if setup.wants_answer and setup.deadline.at != inf:
+        from xscore.pipeline.answering import typical_answer_s
+
+        resources.deadline = setup.deadline.with_answer(typical_answer_s(parts))
+    return resources
+
+
+async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | None") -> Judged:
+    """Judge what the cache lacks, by model or by words."""
+    parts, pool = setup.parts, opened.pool
+    parts.observer.stage("judge")
+    with setup.stopwatch.stage("judge"):
+        if not pool.misses:
+            with gc_paused():
+                outcomes = tuple(filter(None, pool.known_outcomes(opened.turn)))
+            judged = Judged(outcomes=outcomes, pool=pool, judge=parts.judge.identity)
+        elif not parts.judge.needs_resources:
+            # A model's turn needs none of it.
+            from xscore.pipeline.judging_by_words import judge_by_words
+
+            deadline = resources.deadline if resources else setup.deadline
+            with gc_paused():
+                outcomes = judge_by_words(parts, opened, deadline)
+            judged = Judged(outcomes=outcomes, pool=pool, judge=parts.judge.identity)
+        else:
             # A turn that is all cached needs none of it.
             from xscore.pipeline.turn_judging import judge_missing
 
-            await judge_missing(self)
+            judged = await judge_missing(parts, opened, resources, isolated=setup.options.isolated)
+    if judged.pool.thread is None:
+        return judged
+    from xscore.pipeline.carrying import with_earlier
 
-    def _rank(self) -> None:
-        parts, turn, outcomes, thresholds = (
-            self.parts,
-            self.opened.turn,
-            self.outcomes,
-            self.parts.judge.thresholds,
+    return with_earlier(judged, opened.turn)
+
+
+def _rank(setup: _TurnSetup, opened: Opened, judged: Judged) -> Ranking:
+    """Boost and select, and show what was kept."""
+    parts, options = setup.parts, setup.options
+    parts.observer.stage("select")
+    with gc_paused(), setup.stopwatch.stage("select"):
+        ranking = rank_turn(parts, opened, judged, isolated=options.isolated)
+    parts.observer.on(Kept(ranking.selection.kept))
+    if options.ranked is not None:
+        options.ranked(opened.turn, ranking)
+    return ranking
+
+
+async def _give_reasons(
+    setup: _TurnSetup,
+    opened: Opened,
+    judged: Judged,
+    ranking: Ranking,
+    resources: "TurnResources | None",
+) -> Reasons:
+    """Look up the reasons of what was chosen; a decision model gives none, so a chat model may."""
+    parts, chosen = setup.parts, ranking.selection
+    if ranking.ranked_by:
+        return Reasons()
+    with gc_paused(), setup.stopwatch.stage("select"):
+        shown = (*chosen.kept, *chosen.near_misses)
+        stored = receipt.find_reasons(parts, opened.key, judged, shown)
+    has_model = parts.settings.judge.reason_model != "none"
+    if not (judged.judge.is_decision and has_model) or setup.options.isolated:
+        return Reasons(stored)
+    from xscore.pipeline.reasons import give_reasons
+
+    return await give_reasons(parts, opened, judged, ranking, stored, resources=resources)
+
+
+def _build_bundle(
+    setup: _TurnSetup, opened: Opened, ranking: Ranking, reasons: Reasons
+) -> "Bundle | None":
+    """Render the bundle if anyone will see it."""
+    if not (setup.options.answer or setup.options.bundle):
+        return None
+    from xscore.pipeline.fusion import build_bundle
+
+    with setup.stopwatch.stage("select"):
+        return build_bundle(setup.parts, setup.options, opened, ranking, reasons.by_hash)
+
+
+async def _answer(
+    setup: _TurnSetup, stages: TurnStages, resources: "TurnResources | None"
+) -> Answered:
+    """Call the answering model, unless there is nothing to answer from."""
+    judged, ranking, bundle = stages.judged, stages.ranking, stages.bundle
+    if resources is None or bundle is None or not setup.wants_answer:
+        return Answered()
+    is_unread = stages.opened.index.files_left and not judged.outcomes
+    if stages.interrupted or judged.nothing_judged or is_unread:
+        return Answered()
+    if ranking.is_empty and not setup.options.answer_anyway:
+        warning = "no memory reached the threshold, so no model was asked"
+        return Answered(warnings=(join_sentences(warning, "--answer-anyway asks it."),))
+    warnings: tuple[str, ...] = ()
+    if not ranking.selection.kept:
+        warnings = ("nothing was chosen, so the answer is based on the task alone",)
+    from xscore.pipeline.answering import ask_primary
+
+    setup.parts.observer.stage("primary")
+    with setup.stopwatch.stage("primary"):
+        answered = await ask_primary(setup.parts, stages.opened, resources, bundle)
+    return replace(answered, warnings=(*warnings, *answered.warnings))
+
+
+def _finish(
+    setup: _TurnSetup,
+    stages: TurnStages,
+    resources: "TurnResources | None",
+    unsaved: StoreError | None,
+) -> _Finished:
+    """Make the receipt, show it, and save it.
+
+    unsaved: what could not be stored so far although there is an answer. Raises StoreError if the
+    turn has no answer and cannot be saved.
+    """
+    parts, options = setup.parts, setup.options
+    latency = setup.stopwatch.latency(since=options.waits_from)
+    answer = receipt.make_receipt(parts, options, stages, resources, latency)
+    # Shown before it is saved: a reader waits for the answer, not for the disk.
+    if options.deliver is not None:
+        options.deliver(answer)
+    figures = _figures(setup, stages, answer)
+    try:
+        warnings = save_turn(
+            parts, answer, stages.ranking.selection, figures, isolated=options.isolated
         )
-        parts.observer.stage("select")
-        with gc_paused(), self.stopwatch.stage("select"):
-            if instead := self._words_instead():
-                from xscore.pipeline.judging_by_words import lexical_outcomes
+        answer = replace(answer, warnings=(*answer.warnings, *warnings))
+    except StoreError as error:
+        if answer.answer is None:
+            raise
+        unsaved = error
+    if unsaved is not None:
+        warning = join_sentences(f"this turn could not be saved: {unsaved.message}", unsaved.hint)
+        warnings = (*answer.warnings, warning)
+        answer = replace(answer, warnings=warnings, exit_code=unsaved.exit_code)
+    elif options.all_scores is not None:
+        answer = write_scores(parts, options.all_scores, answer, stages)
+    return _Finished(answer, figures)
 
-                self.ranked_by, self.unjudged_exit = "lexical", instead.exit_code
-                thresholds = Thresholds(parts.settings.selection.lexical_threshold)
-                # What the judge failed with is a warning already; it is not said twice.
-                why = "" if self.no_judge else f"{instead.why}, so no model judged: "
-                way_on = f"`xscore continue {turn.id}` has the model judge."
-                self.warn(f"{why}the lexical judge ranked instead", way_on)
-                outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
-            self.ranking = rank(
-                parts, outcomes, turn, thresholds=thresholds, by_words=self._ranked_by_words
-            )
-            if self.ranked_by:
-                unjudged = receipt.unjudged_pairs(self.outcomes)
-                self.ranking = replace(
-                    self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged)
-                )
-            chosen = self.ranking.selection
-            self.reasons = receipt.find_reasons(self, (*chosen.kept, *chosen.near_misses))
-        self.parts.observer.on(Kept(chosen.kept))
-        if self.options.ranked is not None:
-            self.options.ranked(turn, self.ranking)
 
-    def _words_instead(self) -> "WordsInstead | None":
-        if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
-            return None
-        from xscore.pipeline.turn_judging import words_instead
+def _figures(setup: _TurnSetup, stages: TurnStages, answer: Answer) -> TurnFigures:
+    """Return what reports count of the turn: scores of its own judge alone."""
+    judged, ranking = stages.judged, stages.ranking
+    by_words = bool(ranking.ranked_by)
+    scores = [
+        ranked.score
+        for ranked in (() if by_words else ranking.ranked)
+        if ranked.candidate.content_hash not in judged.by_fallback
+    ]
+    return receipt.turn_figures(
+        answer,
+        scores,
+        command=setup.options.command,
+        forecast=judged.forecast,
+        threshold=setup.parts.judge.thresholds.default if by_words else None,
+    )
 
-        return words_instead(self)
 
-    @property
-    def found_nothing(self) -> bool:
-        """Whether there are memories and none reached the threshold; a model's may be kept below it
-        on request."""
-        if not self.outcomes or self.ranking is None:
-            return False
-        chosen = self.ranking.selection
-        return not (chosen.has_passed if self._ranked_by_words else chosen.kept)
-
-    @property
-    def is_left_open(self) -> bool:
-        """Whether it ends without what was wanted of it: an answer, or by words, which say little,
-        a memory."""
-        return (
-            self.found_nothing
-            and self.answer_text is None
-            and (self._ranked_by_words or self.wants_answer)
-        )
-
-    @property
-    def _ranked_by_words(self) -> bool:
-        return self.parts.judge.scale is Scale.WORDS or bool(self.ranked_by)
-
-    @property
-    def nothing_judged(self) -> bool:
-        """Whether nothing was judged under this wording."""
-        judged = (one for one in self.outcomes if isinstance(one.result, Judgment))
-        return bool(self.outcomes) and all(self.opened.pool.wording_of(one) for one in judged)
-
-    def _build_bundle(self) -> None:
-        """Render the bundle if anyone will see it."""
-        if not (self.options.answer or self.options.bundle):
-            return
-        from xscore.pipeline.fusion import build_bundle
-
-        with self.stopwatch.stage("select"):
-            self.bundle = build_bundle(
-                self, nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0
-            )
-
-    async def _call_primary(self) -> None:
-        """Call the answering model, unless there is nothing to answer from."""
-        if self.resources is None or self.bundle is None or not self.wants_answer:
-            return
-        if (
-            self.interrupted
-            or self.nothing_judged
-            or (self.opened.index.files_left and not self.outcomes)
-        ):
-            return
-        if self.found_nothing and not self.options.answer_anyway:
-            self.warn(
-                "no memory reached the threshold, so no model was asked", "--answer-anyway asks it."
-            )
-            return
-        if self.ranking is not None and not self.ranking.selection.kept:
-            self.warn("nothing was chosen, so the answer is based on the task alone")
-        import asyncio
-
-        from xscore.pipeline.answering import ask_primary
-
-        self.parts.observer.stage("primary")
-        with self.stopwatch.stage("primary"):
-            try:
-                self.answer_text, said = await ask_primary(self, self.resources, self.bundle)
-            except asyncio.CancelledError:
-                self.interrupted = True
-                take_back_cancellation()
-                return
-            except BudgetExhausted as error:  # it was not sent
-                self.refused = error.message
-                return
-            except XscoreError as error:
-                self.primary_failed = True
-                self.warn(f"the answering call failed: {error.message}", error.hint)
-                return
-        self.warnings += said
-
-    def warn(self, message: str, hint: str = "") -> None:
-        """Add a warning to the receipt."""
-        self.warnings.append(join_sentences(message, hint))
+async def _tell_listener(
+    setup: _TurnSetup,
+    opened: Opened,
+    *,
+    finished: _Finished | None = None,
+    error: BaseException | None = None,
+) -> str:
+    """Tell the listener that the turn has ended, if there is one, and return its warning."""
+    parts = setup.parts
+    if parts.listener is None:
+        return ""
+    closed = ClosedTurn(
+        turn=opened.turn,
+        command=setup.options.command,
+        stopwatch=setup.stopwatch,
+        connection=parts.store.connection,
+        now=parts.clock(),
+        figures=finished.figures if finished else None,
+        exit_code=finished.answer.exit_code if finished else 0,
+        error=error,
+    )
+    await ensure_event_loop()
+    return await parts.listener(closed)

@@ -8,7 +8,6 @@ cap is suggested by the forecast, for which no prompt is drafted, and is therefo
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Decimal
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -25,8 +24,9 @@ from xscore.pipeline.factories import (
 from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
-from xscore.pipeline.prepare import OpenedTurn, open_turn, with_thread_plan
+from xscore.pipeline.prepare import open_turn, with_thread_plan
 from xscore.pipeline.turn_clock import Stopwatch
+from xscore.pipeline.turn_stages import Judged, Opened
 from xscore.platform.clock import day_of
 from xscore.platform.errors import NoUsableModel, UsageError
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
@@ -34,15 +34,12 @@ from xscore.providers.prices import PriceList
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.calls import Answerer, Usage
 from xscore.records.events import JudgeEstimate
-from xscore.records.judgment import Unjudged, UnjudgedCause
+from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.reports import CapLeft, Estimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings
-
-if TYPE_CHECKING:
-    from xscore.pipeline.turn import TurnRun
 
 ANSWER_FRAME_TOKENS = 1_500
 """Tokens of the answer prompt beside the bundle: instructions, task, current file."""
@@ -52,7 +49,7 @@ FORECAST_MARGIN = 2
 """Suggested cap as a multiple of the forecast, since a first forecast is off by up to a quarter."""
 
 
-def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:
+def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None:
     """Ask before a turn whose estimate is above the limit. Raises UsageError when the user
     declines.
 
@@ -92,7 +89,7 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     return replace(found, ways=(*first, *_other_ways(parts, opened))) if first else found
 
 
-def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstimate]:
+def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]:
     """Estimate the same candidates through each other wire, with what its own cache lacks, and by
     words.
 
@@ -118,7 +115,7 @@ def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstim
         yield forecast_judging(by_words, opened.turn, pool)
 
 
-def estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
+def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> Estimate:
     """Estimate a prepared turn under the caps. answers: it ends with a call to the answering
     model."""
     judging = estimate_judging(parts.judge, opened.turn, opened.pool)
@@ -172,18 +169,20 @@ def lacks_key(spec: ModelSpec, settings: Settings) -> bool:
     return spec.provider == LEXICAL != parse_model_spec(settings.judge.model).provider
 
 
-def announce_budget(run: "TurnRun") -> list[str]:
+def announce_budget(
+    parts: PipelineParts, opened: Opened, *, answers: bool, isolated: bool
+) -> list[str]:
     """Warn, before anything is sent, which models no cap can limit, or what will not fit under one.
 
     Notify the observer and return the warning for the receipt. An isolated turn is one of a list,
     which reports its own cap: only models that no cap can limit are returned.
     """
-    if run.options.isolated:
-        return uncapped_judge(run.parts)
-    said = _over_budget(run.parts, run.opened, answers=run.wants_answer)
-    for message in said:
-        run.parts.observer.note(message)
-    return said
+    if isolated:
+        return uncapped_judge(parts)
+    warnings = _over_budget(parts, opened, answers=answers)
+    for warning in warnings:
+        parts.observer.note(warning)
+    return warnings
 
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
@@ -194,7 +193,7 @@ def uncapped_judge(parts: PipelineParts) -> list[str]:
     return list(_without_price(parts, judges=judges, answers=False))
 
 
-def _over_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> list[str]:
+def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list[str]:
     judges = parts.judge.paid and bool(opened.pool.misses) and not parts.settings.judge.replay
     if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
@@ -223,35 +222,40 @@ def _over_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> 
     ]
 
 
-def how_to_continue(run: "TurnRun") -> list[str]:
+def how_to_continue(
+    parts: PipelineParts, opened: Opened, judged: Judged, *, refused: str
+) -> list[str]:
     """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of
-    it."""
-    parts, opened = run.parts, run.opened
+    it.
+
+    refused: why a cap had no room for the answering call; empty if it had.
+    """
     unjudged = [
-        (one.candidate, one.result) for one in run.outcomes if isinstance(one.result, Unjudged)
+        (one.candidate, one.result) for one in judged.outcomes if isinstance(one.result, Unjudged)
     ]
-    why = run.refused or next(
+    why = refused or next(
         (result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), ""
     )
     tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
     if tightest is None:
         return []
-    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if run.refused else [])]
-    command = _continue_hint(parts, opened, [candidate for candidate, _ in unjudged], tightest)
+    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if refused else [])]
+    rest = [candidate for candidate, _ in unjudged]
+    enough = _enough_usd(parts, opened, rest, judged.judge)
+    command = _continue_hint(parts, opened, enough, tightest, has_rest=bool(rest))
     return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
 
 
 def _continue_hint(
-    parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate], cap: CapLeft
+    parts: PipelineParts, opened: Opened, enough: Decimal | None, cap: CapLeft, *, has_rest: bool
 ) -> str:
-    enough = _enough_usd(parts, opened, rest)
     command = f"`xscore continue {opened.turn.id}`"
     if cap.of == "turn" and enough is not None:
         whole = (
             "the rest and the answer"
-            if rest and parts.answerer
+            if has_rest and parts.answerer
             else "the rest"
-            if rest
+            if has_rest
             else "the answer"
         )
         return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {whole}."
@@ -265,12 +269,13 @@ def _continue_hint(
 
 
 def _enough_usd(
-    parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]
+    parts: PipelineParts, opened: Opened, rest: Sequence[Candidate], judged_by: JudgeIdentity
 ) -> Decimal | None:
     """Return a cap that the rest and the answer fit under, given that each call needs room for its
     upper bound."""
     judge, dearest, judging = parts.judge, Decimal(0), Decimal(0)
     if rest and judge.paid:
+        judge = replace(judge, identity=judged_by)
         work = forecast_judging(judge, opened.turn, replace(opened.pool, misses=tuple(rest)))
         builder = prompt_builder(judge)
         packs, model = builder.profile, builder.model

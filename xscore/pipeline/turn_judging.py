@@ -12,9 +12,6 @@ refused, or gave unreadable replies. It works within the same deadline and caps,
 stored under its own name, never the judge's. Word scores have a scale of their own, so they rank
 the whole pool or nothing. Trade-off: two models that judge one turn may score a little differently,
 and the receipt can only say who judged how many.
-
-A turn that ends in an error after it has called a model has a receipt as well, of what the store
-has of it.
 """
 
 from collections.abc import Sequence
@@ -27,35 +24,22 @@ from msgspec.structs import replace
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
-from xscore.pipeline.judge_description import JudgeDescription, Scale
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
-from xscore.pipeline.ranking import boosted, rank
-from xscore.pipeline.receipt import make_receipt
+from xscore.pipeline.ranking import boosted
 from xscore.pipeline.resources import TurnResources
-from xscore.platform.errors import (
-    AuthenticationFailed,
-    CallTimedOut,
-    ConnectionFailed,
-    ExitCode,
-    NoUsableModel,
-    Overloaded,
-    ProviderError,
-    QuotaExhausted,
-    RateLimited,
-    StoreError,
-    TlsFailed,
-    Unreachable,
-    UnreadableResponse,
-    XscoreError,
-)
-from xscore.platform.text import counted
+from xscore.pipeline.turn_stages import Judged, Opened
+from xscore.pipeline.words_instead import FAILURES, WHY_WORDS_RANK
+from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, XscoreError
+from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL
-from xscore.records.calls import Stage
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
+    JudgeIdentity,
     Judgment,
     Origin,
     Outcome,
@@ -63,97 +47,156 @@ from xscore.records.judgment import (
     UnjudgedCause,
 )
 from xscore.records.memory import Candidate
-from xscore.records.receipt import Answer, SecondDraws
+from xscore.records.receipt import SecondDraws
 from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
-    from xscore.pipeline.turn import TurnRun
     from xscore.scorer.judge import Judge
 
 FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
 """Announce judging that will take this long, or cost this much."""
 
 
-async def judge_missing(run: "TurnRun") -> None:
-    """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by those
-    that take over."""
-    parts, resources = run.parts, run.resources
+async def judge_missing(
+    parts: PipelineParts, opened: Opened, resources: TurnResources | None, *, isolated: bool
+) -> Judged:
+    """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by the
+    fallback models.
+
+    isolated: no other model judges in the judge's place, since an evaluation measures one judge.
+    Raises StoreError, and what opening the judge raises if nothing is cached and nothing may judge
+    in its place.
+    """
     if resources is None:
-        run.outcomes = await _judge_within(run, NoJudge(UnjudgedCause.REPLAY), run.opened)
-        return
-    judge = await _open_judge(run, resources)
-    run.outcomes = await _judge_within(run, judge, run.opened)
-    if not isinstance(judge, NoJudge) and judge.identity.is_decision:
-        once = JudgedPool(run.outcomes, run.interrupted)
-        drawn, run.second_draws = await draw_again(run.parts, resources, run.opened, once)
-        run.outcomes, run.interrupted = drawn.outcomes, drawn.interrupted
-        run.warnings += drawn.warnings
-    await _take_over(run)
-    lost = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
-    if UnjudgedCause.DEADLINE in lost and (why := resources.why_unanswered()):
-        run.warnings.append(why)
-    _remember_host(run, parts.judge)
-    if not isinstance(judge, NoJudge):
-        run.warnings += (*judge.warnings(), *resources.spending.warnings())
+        replay = NoJudge(UnjudgedCause.REPLAY)
+        return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
+    first = await _open_first(parts, opened, resources, isolated=isolated)
+    # Ctrl-C during any of these steps is taken back where it arrives (`live_judging`), and the step
+    # returns what it has: `judged` holds all that was paid for at every moment. The steps after it
+    # send nothing more, since an interruption is among the causes that end all judging.
+    judged = await _judge_first(parts, resources, first)
+    if not isinstance(first.judge, NoJudge) and judged.judge.is_decision:
+        judged = await _judge_near_twice(parts, resources, first, judged)
+    if not isolated:
+        judged = await _judge_by_fallback(parts, opened, resources, judged)
+    return _with_remarks(parts, resources, first, judged)
 
 
-async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJudge":
+class _FirstJudge(Struct, frozen=True):
+    """The turn's judge, or why it has none, once its host was asked for the first time."""
+
+    judge: "Judge | NoJudge"
+    described: JudgeDescription
+    """With the name under which the host answered."""
+    asked: PooledTurn
+    """What it judges."""
+    forecast: JudgeEstimate | None = None
+    """See `Judged.forecast`."""
+    no_judge: str = ""
+    """See `Judged.no_judge`."""
+    warnings: tuple[str, ...] = ()
+
+
+async def _open_first(
+    parts: PipelineParts, opened: Opened, resources: TurnResources, *, isolated: bool
+) -> _FirstJudge:
     """Open the judge; probe its host first if needed.
 
-    A host that fails is an error only if nothing is cached and no other judge of `judge.fallback`
-    may take over.
+    A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
-    opened, parts = run.opened, run.parts
-    forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
-    run.forecast = forecast if parts.judge.paid else None
+    described, pool = parts.judge, opened.pool
+    forecast = forecast_judging(described, opened.turn, pool)
     if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
         parts.observer.on(forecast)
+    of_model = forecast if described.paid else None
     try:
-        judge = await open_judge(parts.judge, resources, opened)
+        judge = await open_judge(described, resources, opened)
     except (ProviderError, NoUsableModel) as error:
-        if len(opened.pool.misses) == len(opened.pool.candidates) and not _can_go_on(run, error):
+        can_go_on = not isolated and _can_go_on(parts, error)
+        if len(pool.misses) == len(pool.candidates) and not can_go_on:
             raise
-        run.no_judge = error.kind
-        run.warn(f"the judge could not be asked: {error.message}", error.hint)
-        return NoJudge(UnjudgedCause.PROVIDER, error.message)
-    if (
-        parts.judge.stored
-        and not isinstance(judge, NoJudge)
-        and judge.identity != parts.judge.identity
-    ):
-        # the turn names the judge that its first contact found to answer under the name it was
-        # asked by
-        run.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
-        # Its thread was told by another.
-        run.opened = replace(opened, pool=replace(opened.pool, thread=None))
-        turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
-    return judge
+        absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
+        warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
+        return _FirstJudge(absent, described, opened, of_model, error.kind, (warning,))
+    if not described.stored or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
+        return _FirstJudge(judge, described, opened, of_model)
+    # The first contact found which model answers under the name that the settings gave it. The
+    # turn's row names it at once, so that a killed turn is continued with the judge that judged.
+    turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
+    # What its thread has was judged by another, so nothing of it is carried over.
+    asked = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
+    return _FirstJudge(judge, replace(described, identity=judge.identity), asked, of_model)
 
 
-async def _judge_within(
-    run: "TurnRun", judge: "Judge | NoJudge", asked: PooledTurn
-) -> tuple[Outcome, ...]:
-    leaders = run.parts.settings.selection.top_k
-    judged = await judge_pool(asked, judge, run.resources, run.parts.observer, leaders=leaders)
-    run.interrupted = judged.interrupted
-    return judged.outcomes
+async def _judge_first(
+    parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
+) -> Judged:
+    leaders = parts.settings.selection.top_k
+    once = await judge_pool(first.asked, first.judge, resources, parts.observer, leaders=leaders)
+    return Judged(
+        outcomes=once.outcomes,
+        pool=first.asked.pool,
+        judge=first.described.identity,
+        interrupted=once.interrupted,
+        forecast=first.forecast,
+        no_judge=first.no_judge,
+        warnings=first.warnings,
+    )
 
 
-def _remember_host(run: "TurnRun", judge: JudgeDescription) -> None:
+async def _judge_near_twice(
+    parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
+) -> Judged:
+    once = JudgedPool(judged.outcomes, judged.interrupted)
+    drawn, counts = await draw_again(parts, first.described, resources, first.asked, once)
+    return replace(
+        judged,
+        outcomes=drawn.outcomes,
+        interrupted=drawn.interrupted,
+        second_draws=counts,
+        warnings=(*judged.warnings, *drawn.warnings),
+    )
+
+
+def _with_remarks(
+    parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
+) -> Judged:
+    """Add what the calls of the whole stage have shown."""
+    causes = {
+        outcome.result.cause for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)
+    }
+    warnings = list(judged.warnings)
+    if UnjudgedCause.DEADLINE in causes and (why := resources.why_unanswered()):
+        warnings.append(why)
+    warnings += _remember_host(parts.judge)
+    if not isinstance(first.judge, NoJudge):
+        warnings += (*first.judge.warnings(), *resources.spending.warnings())
+    failures = frozenset(resources.usage.failures)
+    return replace(judged, failures=failures, warnings=tuple(warnings))
+
+
+def _remember_host(judge: JudgeDescription) -> list[str]:
     """Store what replies have shown of a judge's host, or warn: it can be probed again."""
     try:
         remember_host(judge)
     except StoreError as error:  # the judgments are worth more
-        run.warn(f"what the host can do was not remembered: {error.message}", error.hint)
+        warning = f"what the host can do was not remembered: {error.message}"
+        return [join_sentences(warning, error.hint)]
+    return []
 
 
 async def draw_again(
-    parts: PipelineParts, resources: TurnResources, asked: PooledTurn, once: JudgedPool
+    parts: PipelineParts,
+    described: JudgeDescription,
+    resources: TurnResources,
+    asked: PooledTurn,
+    once: JudgedPool,
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
 
-    What gets no second one keeps its first. Raises StoreError.
+    described: of the judge that gave the first scores. What gets no second score keeps its first.
+    Raises StoreError.
     """
     near, beyond = _near_threshold(parts, asked.turn, once.outcomes)
     if not near:
@@ -164,7 +207,7 @@ async def draw_again(
     again = PooledTurn(asked.turn, asked.key, pool_among(near, near, {}))
     judge: Judge | NoJudge
     try:
-        judge = await open_judge(parts.judge, resources, again, sample=SECOND_DRAW)
+        judge = await open_judge(described, resources, again, sample=SECOND_DRAW)
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     judged = await judge_pool(again, judge, resources)
@@ -218,174 +261,121 @@ def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
     return (f"{what} judged once instead of twice: {lost[0].detail or lost[0].cause.value}",)
 
 
-FAILURES = frozenset({
-    UnjudgedCause.PROVIDER, UnjudgedCause.REFUSED, UnjudgedCause.UNREADABLE, UnjudgedCause.TOO_LONG
-})  # fmt: skip
-"""Causes that another judge may avoid. A cap, a deadline or Ctrl-C stops every judge."""
-OFFLINE = (ConnectionFailed.kind, Unreachable.kind, TlsFailed.kind, CallTimedOut.kind)
-"""Kinds of errors that mean the host was not reached."""
-WHY_WORDS_RANK: dict[str, str] = {
-    **dict.fromkeys(OFFLINE, "could not be reached"),
-    Overloaded.kind: "is overloaded",
-    RateLimited.kind: "takes no more calls for now",
-    UnreadableResponse.kind: "gives no reply that can be read",
-    NoUsableModel.kind: "gives no usable score",
-    QuotaExhausted.kind: "has no credit left for this account",
-    AuthenticationFailed.kind: "does not accept the key",
-}
-"""Kinds of errors after which words rank, and what they say of the host. An unknown model and a
-refused request are mistakes in the settings: a ranking would hide them."""
+def _fallback_models(parts: PipelineParts) -> list[str]:
+    """Return the models that may judge in the judge's place, in order."""
+    return [name for name in parts.settings.judge.fallback if name != LEXICAL]
 
 
-def _fallback_models(run: "TurnRun") -> list[str]:
-    """Return the models that may take over, in order; none in an evaluation, which measures one
-    judge."""
-    return (
-        []
-        if run.options.isolated
-        else [name for name in run.parts.settings.judge.fallback if name != LEXICAL]
-    )
-
-
-def _can_go_on(run: "TurnRun", error: XscoreError) -> bool:
+def _can_go_on(parts: PipelineParts, error: XscoreError) -> bool:
     """Return whether the turn has another judge after this error of the first one, or words to rank
     by."""
-    words = LEXICAL in run.parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
-    return not run.options.isolated and (words or bool(_fallback_models(run)))
+    words = LEXICAL in parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
+    return words or bool(_fallback_models(parts))
 
 
-async def _take_over(run: "TurnRun") -> None:
+async def _judge_by_fallback(
+    parts: PipelineParts, opened: Opened, resources: TurnResources, judged: Judged
+) -> Judged:
     """Have each model of the chain judge what those before it left, and put its outcomes in their
     place."""
-    for name in _fallback_models(run):
+    for name in _fallback_models(parts):
         left = tuple(
-            one.candidate
-            for one in run.outcomes
-            if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
+            outcome.candidate
+            for outcome in judged.outcomes
+            if isinstance(outcome.result, Unjudged) and outcome.result.cause in FAILURES
         )
-        if not left or run.interrupted:
-            return
+        if not left or judged.interrupted:
+            return judged
         try:
-            found = await _judge_by(run, name, left)
+            fallback = await _open_fallback(
+                parts, opened, resources, name, left=left, first=judged.judge
+            )
+            if fallback is None:  # it is the judge itself
+                continue
+            if fallback.stopped:
+                # No time is left: what the first judge left keeps its causes.
+                interrupted = fallback.stopped is UnjudgedCause.INTERRUPTED
+                return replace(judged, interrupted=interrupted)
+            judged = await _with_fallback(parts, resources, fallback, judged)
         except StoreError:  # what is paid for could not be kept, so no other model is asked
             raise
         except XscoreError as error:  # the next of the chain may do better
-            run.warn(f"`{name}` could not take over: {error.message}", error.hint)
-            continue
-        if found is None:
-            return
-        settled = {one.candidate.id: one for one in found}
-        run.outcomes = tuple(settled.get(one.candidate.id, one) for one in run.outcomes)
+            warning = join_sentences(f"`{name}` could not take over: {error.message}", error.hint)
+            judged = replace(judged, warnings=(*judged.warnings, warning))
+    return judged
 
 
-async def _judge_by(
-    run: "TurnRun", name: str, left: tuple[Candidate, ...]
-) -> Sequence[Outcome] | None:
-    """Judge them by another model; what it judged before is known.
+class _Fallback(Struct, frozen=True):
+    """A model that judges in the judge's place."""
 
-    None: no time is left. Raises what opening does.
+    described: JudgeDescription
+    judge: "Judge | NoJudge"
+    asked: PooledTurn
+
+    @property
+    def stopped(self) -> UnjudgedCause | None:
+        """What came before it could be opened: the deadline, or Ctrl-C.
+
+        None where it knows all from earlier turns, and was not opened for that reason.
+        """
+        if isinstance(self.judge, NoJudge) and self.asked.pool.misses:
+            return self.judge.cause
+        return None
+
+
+async def _open_fallback(
+    parts: PipelineParts,
+    opened: Opened,
+    resources: TurnResources,
+    name: str,
+    *,
+    left: tuple[Candidate, ...],
+    first: JudgeIdentity,
+) -> _Fallback | None:
+    """Open another model for what is left; what it judged before is known.
+
+    None: it is the first judge. Raises what opening does.
     """
-    parts, opened, resources = run.parts, run.opened, run.resources
-    assert resources is not None
     settings = settings_judged_by(name, parts.settings)
     spec, _ = choose_judge(settings)
     described = describe_judge(spec, settings, store=parts.store)
-    if described.identity == parts.judge.identity:
-        return ()
+    if described.identity == first:
+        return None
     known = known_judgments(parts.store, opened.key, judge_key(described.identity))
-    asked = PooledTurn(opened.turn, opened.key, pool_among(opened.pool.all_candidates, left, known))
-    where = f"`{spec}` at {described.identity.host}"
+    pool = pool_among(opened.pool.all_candidates, left, known)
+    asked = PooledTurn(opened.turn, opened.key, pool)
     them = "it" if len(left) == 1 else "them"
     parts.observer.note(
-        f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges"
-        f" {them}"
+        f"the judge could not judge {counted(len(left), 'memory', 'memories')};"
+        f" `{spec}` at {described.identity.host} judges {them}"
     )
-    judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
-    identity = described.identity
-    if asked.pool.misses:
-        judge = await open_judge(described, resources, asked)
-        # There is no time left: what the first judge left keeps its causes.
-        if isinstance(judge, NoJudge):
-            run.interrupted = run.interrupted or judge.cause is UnjudgedCause.INTERRUPTED
-            return None
-        identity = judge.identity
-    found = await _judge_within(run, judge, asked)
-    for one in found:
-        if isinstance(one.result, Judgment):
-            run.taken_over[one.candidate.content_hash] = (
-                identity if one.origin is Origin.JUDGED else described.identity
-            )
+    if not pool.misses:
+        return _Fallback(described, NoJudge(UnjudgedCause.PROVIDER), asked)
+    return _Fallback(described, await open_judge(described, resources, asked), asked)
+
+
+async def _with_fallback(
+    parts: PipelineParts, resources: TurnResources, fallback: _Fallback, judged: Judged
+) -> Judged:
+    """Return the outcomes with those of another model in the place of what the judge left."""
+    judge, described = fallback.judge, fallback.described
+    leaders = parts.settings.selection.top_k
+    rest = await judge_pool(fallback.asked, judge, resources, parts.observer, leaders=leaders)
+    known_as = described.identity
+    new_as = known_as if isinstance(judge, NoJudge) else judge.identity
+    by_fallback = dict(judged.by_fallback)
+    outcomes = {outcome.candidate.id: outcome for outcome in rest.outcomes}
+    for outcome in rest.outcomes:
+        if isinstance(outcome.result, Judgment):
+            is_new = outcome.origin is Origin.JUDGED
+            by_fallback[outcome.candidate.content_hash] = new_as if is_new else known_as
+    warnings = list(judged.warnings)
     if not isinstance(judge, NoJudge):
-        run.warnings += judge.warnings()
-        _remember_host(run, described)
-    return found
-
-
-class WordsInstead(Struct, frozen=True):
-    """That words rank a turn which no model judged."""
-
-    why: str
-    exit_code: ExitCode
-    """Partly done if the host may answer the next time; as before the ranking, if someone has to
-    mend something."""
-
-
-def words_instead(run: "TurnRun") -> WordsInstead | None:
-    """Return why no model judged anything, if words should rank this turn instead."""
-    judge = run.parts.judge
-    if (
-        run.options.isolated
-        or judge.scale is Scale.WORDS
-        or LEXICAL not in run.parts.settings.judge.fallback
-    ):
-        return None
-    causes = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
-    if causes == {UnjudgedCause.DEADLINE}:
-        return WordsInstead("the deadline came before anything was judged", ExitCode.PARTLY)
-    if not causes <= FAILURES:
-        return None
-    kinds = set(run.resources.usage.failures) if run.resources else set[str]()
-    if run.no_judge:
-        kinds = {run.no_judge}
-    elif UnjudgedCause.UNREADABLE in causes:
-        kinds.add(NoUsableModel.kind)
-    # the last of these says most: a refused key rather than a call before it that was not answered
-    telling = [kind for kind in WHY_WORDS_RANK if kind in kinds]
-    if not telling:
-        return None
-    exit_code = ExitCode.PARTLY if telling[-1] in OFFLINE else ExitCode.NOTHING_JUDGED
-    return WordsInstead(f"{judge.identity.host} {WHY_WORDS_RANK[telling[-1]]}", exit_code)
-
-
-def receipt_of_failed(run: "TurnRun") -> Answer | None:
-    """Return the receipt; candidates without a stored judgment are unjudged.
-
-    None: nothing was sent, or no store.
-    """
-    if run.resources is None or not any(
-        run.resources.usage.spent(stage).attempts for stage in Stage
-    ):
-        return None
-    try:
-        run.outcomes = run.outcomes or _stored_outcomes(run)
-        return make_receipt(run, run.ranking or rank(run.parts, run.outcomes, run.opened.turn))
-    except XscoreError:
-        return None
-
-
-def _stored_outcomes(run: "TurnRun") -> tuple[Outcome, ...]:
-    pool, parts = run.opened.pool, run.parts
-    found = known_judgments(parts.store, run.opened.key, judge_key(parts.judge.identity))
-    ended = "the turn ended before it was judged"
-    outcomes = []
-    for one in pool.candidates:
-        hash_ = one.content_hash
-        if hash_ in found:
-            outcomes.append(
-                Outcome(one, found[hash_], Origin.CACHED if hash_ in pool.known else Origin.JUDGED)
-            )
-        else:
-            outcomes.append(
-                Outcome(one, Unjudged(hash_, UnjudgedCause.PROVIDER, ended), Origin.UNJUDGED)
-            )
-    return tuple(outcomes)
+        warnings += (*judge.warnings(), *_remember_host(described))
+    return replace(
+        judged,
+        outcomes=tuple(outcomes.get(outcome.candidate.id, outcome) for outcome in judged.outcomes),
+        interrupted=rest.interrupted,
+        by_fallback=by_fallback,
+        warnings=tuple(warnings),
+    )

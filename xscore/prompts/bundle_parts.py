@@ -133,6 +133,8 @@ class Bundle(Struct, frozen=True):
     """Estimated; at most the budget."""
     merged: tuple[str, ...] = ()
     """Selected memories represented by another one: near duplicates, settled conflicts."""
+    warnings: tuple[str, ...] = ()
+    """For the receipt."""
 
     @property
     def citable(self) -> tuple[str, ...]:

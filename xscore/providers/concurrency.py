@@ -17,7 +17,6 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited
 from xscore.platform.figures import format_wait
@@ -81,7 +80,8 @@ class AdaptiveConcurrency:
         self.limit: int = start if ceiling is None else min(start, ceiling)
         self.in_flight: int = 0
         self._ceiling, self._host, self._jitter = ceiling, host, jitter
-        self._changed = asyncio.Event()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        """Calls that wait for a slot, the first to come first; some have gone since."""
         self._ticket = self._last_before_shrink = self._probe = 0
         self._is_slow_start = True
         self._answers, self._was_full = 0, False
@@ -115,16 +115,8 @@ class AdaptiveConcurrency:
         if self._first_at is None:
             self._first_at = _now()
             self._note("start")
-        while not self._has_room():
-            self._changed.clear()
-            opens_at = [
-                at
-                for at in (self._closed_until, self._first_at + FIRST_CALLS_S)
-                if at and at > _now()
-            ]
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(min(opens_at, default=None)):
-                    await self._changed.wait()
+        while self._free_slots() < 1:
+            await self._wait_for_change(self._first_at + FIRST_CALLS_S)
         self._ticket += 1
         self.in_flight += 1
         self._was_full = self._was_full or self.in_flight >= self.limit
@@ -132,14 +124,49 @@ class AdaptiveConcurrency:
             self._probe = self._ticket
         return self._ticket
 
-    def _has_room(self) -> bool:
+    def _free_slots(self) -> int:
+        """Return how many calls may start now. Raises the error with which the gate gave up."""
         if self._final_error is not None:
             raise self._give_up_error(self._final_error)
-        may_pass = self._closed_until is None or (not self._probe and _now() >= self._closed_until)
         is_there = self._is_heard or _now() >= (self._first_at or 0.0) + FIRST_CALLS_S
-        return may_pass and self.in_flight < (
-            self.limit if is_there else min(self.limit, self._first_calls)
-        )
+        limit = self.limit if is_there else min(self.limit, self._first_calls)
+        free = limit - self.in_flight
+        if self._closed_until is None:
+            return free
+        may_probe = not self._probe and _now() >= self._closed_until
+        return min(free, 1) if may_probe else 0
+
+    async def _wait_for_change(self, first_calls_until: float) -> None:
+        """Wait until `_wake` chooses this call, or until a time at which the gate may open."""
+        opens_at = [
+            at for at in (self._closed_until, first_calls_until) if at is not None and at > _now()
+        ]
+        chosen = asyncio.get_running_loop().create_future()
+        self._waiting.append(chosen)
+        try:
+            async with asyncio.timeout_at(min(opens_at, default=None)):
+                await chosen
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            # It may have been the one that was to start, or the only one that watches the clock.
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
+        """Wake as many calls as may start, and one at least: it waits for the gate to open.
+
+        Waking all of thousands for each slot would take time by the square.
+        """
+        if self._final_error is not None:
+            number = len(self._waiting)
+        else:
+            number = max(1, self._free_slots())
+        while self._waiting and number > 0:
+            chosen = self._waiting.popleft()
+            if not chosen.done():
+                chosen.set_result(None)
+                number -= 1
 
     def answered(self, ticket: int) -> None:
         """Return the ticket of a call that the host answered."""
@@ -202,7 +229,7 @@ class AdaptiveConcurrency:
 
     def _give_back(self) -> None:
         self.in_flight -= 1
-        self._changed.set()
+        self._wake()
 
     def _has_too_many_refusals(self) -> bool:
         return self._window_refusals > SHRINK_SHARE * self._window_size

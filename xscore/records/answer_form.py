@@ -4,7 +4,6 @@ The command line has a layout of its own, with lines of code. Trade-off: memorie
 quoted; the texts are in `context(...).bundle`.
 """
 
-from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -47,16 +46,7 @@ def receipt_line(answer: "Answer") -> str:
     coverage, judge = answer.coverage, answer.judge
     counts = {name: getattr(coverage, name) for name in ("judged", "cached", "carried", "unjudged")}
     how = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    stages = (
-        answer.judge_usage,
-        answer.primary_usage,
-        answer.probe_usage,
-        answer.embed_usage,
-        answer.reason_usage,
-    )
-    costs = [stage.cost_usd for stage in stages if stage is not None]
-    paid = [cost for cost in costs if cost is not None]
-    dollars = format_dollars(sum(paid, Decimal(0)) if len(paid) == len(costs) else None)
+    dollars = format_dollars(answer.spent().cost_usd)
     kept = f"{len(answer.selected)} of {counted(coverage.candidates, 'memory', 'memories')} kept"
     took = format_seconds(answer.latency.total)
     return (

@@ -9,7 +9,10 @@ from msgspec import Meta, Struct, field
 
 
 class Stage(StrEnum):
-    """What a call is for."""
+    """What a call is for.
+
+    A new member is in every sum: the ledger, the caps, receipts and reports go through all stages.
+    """
 
     JUDGE = "judge"
     PRIMARY = "primary"
@@ -17,6 +20,11 @@ class Stage(StrEnum):
     EMBED = "embed"
     REASON = "reason"
     """Reasons for what a decision model chose, by a chat model."""
+
+    @property
+    def operation(self) -> str:
+        """What the field calls such a call: `embeddings` or `chat`."""
+        return "embeddings" if self is Stage.EMBED else "chat"
 
 
 class Answerer(Struct, frozen=True):

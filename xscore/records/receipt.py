@@ -4,13 +4,14 @@ as a list line.
 `docs/reference/json.md` describes its public form.
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from xscore.platform.errors import BrokenReceipt
-from xscore.records.calls import Traffic, Usage
+from xscore.records.calls import Stage, Traffic, Usage
 from xscore.records.judgment import SCORE_TOLERANCE, Boost, score_text
 from xscore.records.turn import Routing, Scope, SessionInfo
 
@@ -259,15 +260,11 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Its text; None: no model answered."""
     bundle: str | None
     """The chosen memories as text: of `context` always, of `ask` only without an answer."""
-    judge_usage: StageUsage
-    """What judging cost."""
-    primary_usage: StageUsage | None
-    """What the answering call cost; None: there was none."""
+    usage: Mapping[Stage, StageUsage]
+    """What each stage cost: judging always, answering where a model could answer, any other stage
+    if it made a call."""
     latency: Latency
     """Seconds by stage."""
-    probe_usage: StageUsage | None = None
-    embed_usage: StageUsage | None = None
-    reason_usage: StageUsage | None = None
     routing: Routing | None = None
     traffic: Traffic = field(default_factory=Traffic)
     session: SessionInfo | None = None
@@ -292,6 +289,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     receipt."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
+
+    def spent(self, *stages: Stage) -> StageUsage:
+        """Add up these stages; with none named, all of them."""
+        totals = StageUsage()
+        for stage, usage in self.usage.items():
+            if not stages or stage in stages:
+                totals += usage
+        return totals
 
     def __str__(self) -> str:
         from xscore.records.answer_form import answer_text

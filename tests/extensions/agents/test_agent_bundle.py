@@ -7,8 +7,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from tests.invisible_text import UNSEEN
 from tests.receipts import ANSWER, CHOSEN
-from tests.unseen import UNSEEN
 from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, render_agent_bundle
 from xscore.records.receipt import Coverage, Selected, UnjudgedAccount
 

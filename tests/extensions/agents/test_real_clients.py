@@ -19,7 +19,7 @@ from aiohttp import web
 
 from tests.conftest import MakeRepo
 from tests.extensions.agents.mcp_client import FILES, TASK
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 
 CODEX_CONFIG = """
 model_provider = "loopback"
@@ -46,7 +46,7 @@ FOUND = (
 """The hook's first line, its best place, and what the MCP server says of its tool."""
 
 
-class ModelHost(Threaded):
+class ModelHost(ThreadedServer):
     """Answers all three vendors' streams."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th
 call of the vendor.
 
-`Zygote` is a process of its own that has imported everything and forks one child for each life, so
-that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
+`ForkServer` is a process of its own that has imported everything and forks one child for each run,
+so that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
 anything. Nothing of the program is replaced: commits are seen by a trace of the connection, calls
 by what stands around them.
 """
@@ -22,7 +22,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tests.extensions.batch.bureau import settings_at
+from tests.extensions.batch.batch_vendor import settings_at
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.machine import advance_job, batch_host_of_job
 from xscore.extensions.batch.records import BatchResult, VendorBatch
@@ -45,7 +45,7 @@ HEAVY = (
 """What a life would import: a second or two each time."""
 
 
-class Life(Struct, frozen=True, kw_only=True):
+class JobRun(Struct, frozen=True, kw_only=True):
     """One run of a job, and where it ends."""
 
     root: str
@@ -101,7 +101,7 @@ def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
     return host
 
 
-async def live(life: Life) -> None:
+async def live(life: JobRun) -> None:
     """Take a job to its end, a minute between two passes."""
     os.environ["HOME"] = life.home
     settings = settings_at(life.vendor, life.url, batch=life.batch)
@@ -150,7 +150,7 @@ def _watch(connection: sqlite3.Connection, *, before: int, after: int) -> None:
     connection.set_trace_callback(seen)
 
 
-class Zygote:
+class ForkServer:
     """A context manager: the process that forks lives."""
 
     def __enter__(self) -> Self:
@@ -173,7 +173,7 @@ class Zygote:
         """Let it end."""
         self._process.communicate()
 
-    def run(self, life: Life) -> bool:
+    def run(self, life: JobRun) -> bool:
         """Live once; whether it died where it was to."""
         assert self._process.stdin is not None and self._process.stdout is not None
         print(json.dumps(asdict(life)), file=self._process.stdin, flush=True)
@@ -187,7 +187,7 @@ def main() -> None:
     for name in HEAVY:
         import_module(name)
     for line in sys.stdin:
-        life = Life(**json.loads(line))
+        life = JobRun(**json.loads(line))
         child = os.fork()
         if not child:
             asyncio.run(live(life))

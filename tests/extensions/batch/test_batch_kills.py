@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import store_dir
-from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions
-from tests.extensions.batch.dying_batch import Life, Zygote
-from tests.servers.batching import BatchBook
+from tests.extensions.batch.batch_vendor import BatchVendor, judgments, questions, run_vendor
+from tests.extensions.batch.dying_batch import ForkServer, JobRun
+from tests.servers.batching import BatchTable
 from tests.servers.faults import Fault
 from tests.waiting import rows
 
@@ -29,25 +29,25 @@ MOST = 400
 
 
 @pytest.fixture(params=["openai", pytest.param("anthropic", marks=pytest.mark.nightly)])
-def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
+def batch_vendor(request: pytest.FixtureRequest) -> Iterator[BatchVendor]:
     """A vendor whose replies to whole packs of one question always omit a memory."""
-    with bureau(request.param, batch={"max_requests": 2}) as running:
+    with run_vendor(request.param, batch={"max_requests": 2}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
+def fork_server() -> Iterator[ForkServer]:
     """The forking process."""
-    with Zygote() as running:
+    with ForkServer() as running:
         yield running
 
 
-class Scene(Struct, frozen=True):
+class PlannedJob(Struct, frozen=True):
     """A planned, unsent job that can be restored any number of times."""
 
-    office: Bureau
+    batch_vendor: BatchVendor
     root: Path
-    life: Life
+    life: JobRun
     kept: Path
 
     def begin(self) -> None:
@@ -55,16 +55,16 @@ class Scene(Struct, frozen=True):
         store = store_dir(self.root)
         shutil.rmtree(store)
         shutil.copytree(self.kept, store)
-        server = self.office.server
-        server.batches = BatchBook()
-        server.batches.clock = lambda: self.office.now + 10 * AN_HOUR
+        server = self.batch_vendor.server
+        server.batches = BatchTable()
+        server.batches.clock = lambda: self.batch_vendor.now + 10 * AN_HOUR
         server.reset()
         getattr(server, "files", {}).clear()
         server.misbehave(Fault.MISSING_ID, times=100_000, when=_is_whole_pack_of_the_first)
 
     def end(self) -> dict[str, Any]:
         """Return everything at the end of the job."""
-        book = self.office.book
+        book = self.batch_vendor.book
         return {
             "judgments": judgments(self.root),
             "ledger": sorted(rows(self.root, f"SELECT {LEDGER} FROM call")),
@@ -95,28 +95,28 @@ def _is_whole_pack_of_the_first(body: dict[str, Any]) -> bool:
     return "review 0:" in text and text.count("<memory id=") > 10
 
 
-async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
+async def scene_of(batch_vendor: BatchVendor, root: Path, kept: Path) -> PlannedJob:
     """Plan a job of three questions and save the store."""
-    job = await office.submit(root, questions(3))
+    job = await batch_vendor.submit(root, questions(3))
     shutil.copytree(store_dir(root), kept)
-    home, url = os.environ["HOME"], office.server.url
-    life = Life(
+    home, url = os.environ["HOME"], batch_vendor.server.url
+    life = JobRun(
         root=str(root),
         home=home,
-        vendor=office.vendor,
+        vendor=batch_vendor.name,
         url=url,
         job=job,
-        now=office.now,
-        batch=office.batch,
+        now=batch_vendor.now,
+        batch=batch_vendor.batch,
     )
-    return Scene(office, root, life, kept)
+    return PlannedJob(batch_vendor, root, life, kept)
 
 
-def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
+def deaths(scene: PlannedJob, fork_server: ForkServer, where: str, when: str) -> int:
     """Die at the n-th step, continue in another process, compare; return the number of deaths
     before one survived."""
     scene.begin()
-    assert not zygote.run(scene.life)
+    assert not fork_server.run(scene.life)
     undisturbed = scene.end()
     assert undisturbed["ran"] == [1] * len(undisturbed["ledger"]) and not undisturbed["aside"]
     assert [line[4] for line in undisturbed["requests"]] == ["answered"] * 4 and not undisturbed[
@@ -124,10 +124,14 @@ def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
     ]
     for n in range(1, MOST):
         scene.begin()
-        has_died = zygote.run(replace(scene.life, where=where, when=when, n=n))
+        has_died = fork_server.run(replace(scene.life, where=where, when=when, n=n))
         if not has_died:
             return n
-        assert not zygote.run(replace(scene.life, now=scene.life.now + AN_HOUR)), (where, when, n)
+        assert not fork_server.run(replace(scene.life, now=scene.life.now + AN_HOUR)), (
+            where,
+            when,
+            n,
+        )
         assert scene.end() == undisturbed, (where, when, n)
     return MOST
 
@@ -136,9 +140,14 @@ def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(("where", "when"), PLACES)
 async def test_no_death_leaves_anything_behind(
-    shop: Path, office: Bureau, zygote: Zygote, tmp_path: Path, where: str, when: str
+    shop: Path,
+    batch_vendor: BatchVendor,
+    fork_server: ForkServer,
+    tmp_path: Path,
+    where: str,
+    when: str,
 ) -> None:
     """A process may die before or after any commit and any call: the resumed result is the same."""
-    scene = await scene_of(office, shop, tmp_path / "kept")
-    lives = deaths(scene, zygote, where, when)
+    scene = await scene_of(batch_vendor, shop, tmp_path / "kept")
+    lives = deaths(scene, fork_server, where, when)
     assert 10 < lives < MOST

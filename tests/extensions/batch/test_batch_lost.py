@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import SCORES, Bureau, bureau, questions
-from tests.servers.batching import BatchBook, Step, Trouble
+from tests.extensions.batch.batch_vendor import SCORES, BatchVendor, questions, run_vendor
+from tests.servers.batching import BatchFault, BatchTable, Step
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -22,7 +22,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import JudgeModel
 
 
-class Withholding(OpenAIBatchServer):
+class ChangesResults(OpenAIBatchServer):
     """A vendor that changes its results."""
 
     garble: Callable[[bytes], bytes] = staticmethod(lambda data: data)
@@ -37,27 +37,27 @@ class Withholding(OpenAIBatchServer):
 class Plain(OpenAIServer):
     """A host for live calls only."""
 
-    batches = BatchBook()
+    batches = BatchTable()
 
 
 @pytest.fixture
-def office() -> Iterator[Bureau]:
+def batch_vendor() -> Iterator[BatchVendor]:
     """That vendor."""
-    with Withholding(score=table(SCORES)) as server:
-        yield Bureau("openai", server)
+    with ChangesResults(score=table(SCORES)) as server:
+        yield BatchVendor("openai", server)
 
 
-def garble(office: Bureau, how: Callable[[bytes], bytes]) -> None:
+def garble(batch_vendor: BatchVendor, how: Callable[[bytes], bytes]) -> None:
     """Change the results."""
-    assert isinstance(office.server, Withholding)
-    office.server.garble = how
+    assert isinstance(batch_vendor.server, ChangesResults)
+    batch_vendor.server.garble = how
 
 
-async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
+async def passes(shop: Path, batch_vendor: BatchVendor, job: str, count: int) -> JobStatus:
     """Take a job N passes further."""
     for _ in range(count - 1):
-        await office.advance(shop, job)
-    return await office.advance(shop, job)
+        await batch_vendor.advance(shop, job)
+    return await batch_vendor.advance(shop, job)
 
 
 @pytest.mark.parametrize(
@@ -65,40 +65,42 @@ async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
     [pytest.param(b"", marks=pytest.mark.verify), b"<html>\n<body>welcome</body>\n</html>\n"],
 )
 async def test_results_that_cannot_be_read_are_not_bought_again(
-    shop: Path, office: Bureau, body: bytes
+    shop: Path, batch_vendor: BatchVendor, body: bytes
 ) -> None:
     """An empty or malformed success changes nothing, however often; once read, the batch was paid
     once."""
-    job = await office.submit(shop, questions(2))
-    garble(office, lambda data: body)
-    there = await passes(shop, office, job, 3)
-    assert there.sent == 2 and there.batches[0].state == "ended" and office.book.created == 1
+    job = await batch_vendor.submit(shop, questions(2))
+    garble(batch_vendor, lambda data: body)
+    there = await passes(shop, batch_vendor, job, 3)
+    assert there.sent == 2 and there.batches[0].state == "ended" and batch_vendor.book.created == 1
     assert "cannot be read" in there.problem and "--forget" in there.problem
-    garble(office, lambda data: data)
-    done = await office.finish(shop, job)
-    assert done.judged == done.asked and sum(office.book.ran.values()) == 2
+    garble(batch_vendor, lambda data: data)
+    done = await batch_vendor.finish(shop, job)
+    assert done.judged == done.asked and sum(batch_vendor.book.ran.values()) == 2
 
 
 async def test_what_was_run_and_never_comes_is_charged_and_sent_again(
-    shop: Path, office: Bureau
+    shop: Path, batch_vendor: BatchVendor
 ) -> None:
     """The rest is recorded; a request missing twice is in the ledger and is sent again."""
-    job = await office.submit(shop, questions(3))
+    job = await batch_vendor.submit(shop, questions(3))
     garble(
-        office,
+        batch_vendor,
         lambda data: b"".join(
             line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line
         ),
     )
-    there = await passes(shop, office, job, 2)
+    there = await passes(shop, batch_vendor, job, 2)
     assert (there.sent, there.answered, there.batches[0].state) == (1, 2, "ended")
-    done = await office.finish(shop, job)
+    done = await batch_vendor.finish(shop, job)
     assert done.judged == done.asked and [one.requests for one in done.batches] == [3, 1]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(3,)]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
 
 
-async def test_a_reply_that_is_none_is_asked_again_whole(shop: Path, office: Bureau) -> None:
+async def test_a_reply_that_is_none_is_asked_again_whole(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """A success whose body is a list is no refusal: it is not split, and it is charged."""
 
     def listed(data: bytes) -> bytes:
@@ -108,23 +110,23 @@ async def test_a_reply_that_is_none_is_asked_again_whole(shop: Path, office: Bur
                 line["response"]["body"] = []
         return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
-    job = await office.submit(shop, questions(2))
-    garble(office, listed)
-    done = await office.finish(shop, job)
+    job = await batch_vendor.submit(shop, questions(2))
+    garble(batch_vendor, listed)
+    done = await batch_vendor.finish(shop, job)
     assert done.judged == done.asked and [one.requests for one in done.batches] == [2, 1]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
 
 
-async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau) -> None:
+async def test_a_batch_that_vanished_can_be_given_up(shop: Path, batch_vendor: BatchVendor) -> None:
     """A batch unknown to the vendor is ended by a cancel with --forget and charged at its
     reservation."""
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
-    office.book.all.clear()
-    there = await office.advance(shop, job)
+    job = await batch_vendor.submit(shop, questions(2))
+    await batch_vendor.advance(shop, job)
+    batch_vendor.book.all.clear()
+    there = await batch_vendor.advance(shop, job)
     assert there.is_pending and f"cancel {job} --forget" in there.problem
-    office.stop(shop, job)
-    done = await office.advance(shop, job, forget=True)
+    batch_vendor.stop(shop, job)
+    done = await batch_vendor.advance(shop, job, forget=True)
     assert (
         not done.is_pending
         and done.unjudged == {"interrupted": done.asked}
@@ -133,14 +135,16 @@ async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau)
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
 
 
-async def test_forgetting_leaves_what_the_vendor_is_still_at(shop: Path, office: Bureau) -> None:
+async def test_forgetting_leaves_what_the_vendor_is_still_at(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """A batch under way is not given up because the cancel failed."""
-    office.book.looks_until_done = 9
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
-    office.stop(shop, job)
-    office.book.trouble(Step.CANCEL, Trouble.FAILED, times=9)
-    there = await office.advance(shop, job, forget=True)
+    batch_vendor.book.looks_until_done = 9
+    job = await batch_vendor.submit(shop, questions(2))
+    await batch_vendor.advance(shop, job)
+    batch_vendor.stop(shop, job)
+    batch_vendor.book.trouble(Step.CANCEL, BatchFault.FAILED, times=9)
+    there = await batch_vendor.advance(shop, job, forget=True)
     assert there.sent == 2 and there.batches[0].state == "created"
 
 
@@ -148,9 +152,9 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
     """A batch that was never created releases its dollars, leaves nothing waiting, and ends without
     the host."""
     with Plain(score=table(SCORES)) as plain:
-        office = Bureau("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
-        job = await office.submit(shop, questions(2))
-        there = await office.advance(shop, job)
+        batch_vendor = BatchVendor("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
+        job = await batch_vendor.submit(shop, questions(2))
+        there = await batch_vendor.advance(shop, job)
         assert (
             there.planned == 2
             and not there.sent
@@ -158,35 +162,35 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
             and "no Batch API" in there.problem
         )
         asked = plain.counts.requests
-        office.stop(shop, job)
-        done = await office.advance(shop, job)
+        batch_vendor.stop(shop, job)
+        done = await batch_vendor.advance(shop, job)
         assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
 
 
 async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
     """Each request is charged its equal share of the reservation, and no more than that in all."""
-    with bureau("openai") as office:
-        job = await office.submit(shop, questions(1))
-        async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+    with run_vendor("openai") as batch_vendor:
+        job = await batch_vendor.submit(shop, questions(1))
+        async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
             connection = pipeline.store.connection
             known = job_rows.read_job(connection, job)
             recipe = replace(
                 known.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com"
             )
             known = replace(known, recipe=recipe, max_usd=Decimal(1))
-            ledger = BatchLedger.of(known, office.settings)
+            ledger = BatchLedger.of(known, batch_vendor.settings)
             batch = Batch(
                 job=job,
                 number=1,
                 mark="xs_1_1",
                 state="ended",
-                marked_at=office.now,
+                marked_at=batch_vendor.now,
                 requests=4,
                 bytes=1,
                 input_tokens=40,
             )
             with connection:
-                assert ledger.reserve(connection, batch.mark, Decimal("0.40"), now=office.now)
+                assert ledger.reserve(connection, batch.mark, Decimal("0.40"), now=batch_vendor.now)
                 ledger.enter_unread(connection, batch, [(0, 0)])
                 ledger.enter_unread(connection, batch, [(1, 0), (2, 0)])
         assert rows(shop, "SELECT amount FROM reservation") == [(10**11,)]
@@ -196,40 +200,40 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
 @pytest.mark.verify
 async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
     """Our batch is recognised although its results begin with an unknown id."""
-    with bureau("anthropic") as office:
-        office.book.trouble(Step.CREATE, Trouble.LOST)
-        job = await office.submit(shop, questions(2))
-        await office.advance(shop, job)
-        batch = next(iter(office.book.all.values()))
+    with run_vendor("anthropic") as batch_vendor:
+        batch_vendor.book.trouble(Step.CREATE, BatchFault.LOST)
+        job = await batch_vendor.submit(shop, questions(2))
+        await batch_vendor.advance(shop, job)
+        batch = next(iter(batch_vendor.book.all.values()))
         while not batch.is_over:
-            await office.advance(shop, job)
-            office.now += 20.0
+            await batch_vendor.advance(shop, job)
+            batch_vendor.now += 20.0
         batch.outcomes.insert(0, type(batch.outcomes[0])("nobody-sent-this", unrun="expired"))
-        done = await office.finish(shop, job)
-        assert done.judged == done.asked and office.book.created == 1
+        done = await batch_vendor.finish(shop, job)
+        assert done.judged == done.asked and batch_vendor.book.created == 1
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor: str) -> None:
     """A batch whose create was not answered after a long upload is not created again while it may
     still appear."""
-    with bureau(vendor) as office:
-        book = office.book
+    with run_vendor(vendor) as batch_vendor:
+        book = batch_vendor.book
         strikes, slow = book.strikes, Step.UPLOAD if vendor == "openai" else Step.CREATE
 
-        def listed_late(step: Step) -> Trouble | None:
+        def listed_late(step: Step) -> BatchFault | None:
             if step is slow:
-                office.now += 100.0
+                batch_vendor.now += 100.0
             return strikes(step)
 
         book.strikes = listed_late  # type: ignore[method-assign]  # this book answers late
-        book.trouble(Step.CREATE, Trouble.LOST)
-        job = await office.submit(shop, questions(2))
-        await office.advance(shop, job)
+        book.trouble(Step.CREATE, BatchFault.LOST)
+        job = await batch_vendor.submit(shop, questions(2))
+        await batch_vendor.advance(shop, job)
         unlisted = dict(book.all)
         book.all.clear()
-        there = await office.advance(shop, job)
+        there = await batch_vendor.advance(shop, job)
         assert (there.sent, there.batches[0].state, book.created) == (2, "marked", 1)
         book.all.update(unlisted)
-        done = await office.finish(shop, job)
+        done = await batch_vendor.finish(shop, job)
         assert done.judged == done.asked and book.created == 1

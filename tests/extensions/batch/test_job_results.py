@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import Bureau, office, questions
+from tests.extensions.batch.batch_vendor import BatchVendor, batch_vendor, questions
 from tests.servers.faults import Fault
 from tests.waiting import rows
 from xscore.extensions.batch import job_rows
@@ -13,52 +13,52 @@ from xscore.extensions.batch.results import RankedList, settings_of_job, write_j
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
 
-__all__ = ["office"]
+__all__ = ["batch_vendor"]
 
 
-async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:
+async def results(root: Path, batch_vendor: BatchVendor, job: str, out: Path) -> RankedList:
     """Write the results."""
-    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(root, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         return await write_job_results(
             pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out
         )
 
 
 async def test_a_file_that_is_gone_blocks_nothing(
-    shop: Path, office: Bureau, tmp_path: Path
+    shop: Path, batch_vendor: BatchVendor, tmp_path: Path
 ) -> None:
     """A question asked from a file deleted since is still ranked."""
     (shop / "note.txt").write_text("for a while\n")
     asked = QuestionList(
         tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest"
     )
-    job = await office.submit(shop, asked)
+    job = await batch_vendor.submit(shop, asked)
     (shop / "note.txt").unlink()
-    done = await office.finish(shop, job)
-    found = await results(shop, office, job, tmp_path / "found.jsonl")
+    done = await batch_vendor.finish(shop, job)
+    found = await results(shop, batch_vendor, job, tmp_path / "found.jsonl")
     assert done.judged == done.asked > 0 and found.coverage.judged == done.judged and found.rows
 
 
 async def test_what_was_known_before_is_not_counted_as_judged(
-    shop: Path, office: Bureau, tmp_path: Path
+    shop: Path, batch_vendor: BatchVendor, tmp_path: Path
 ) -> None:
     """A job that lost most of its requests has judged the rest only; the counts add up to the
     candidates."""
-    office.judge = {"pack_size": 1}
-    before = await office.finish(shop, await office.submit(shop, questions(1)))
+    batch_vendor.judge = {"pack_size": 1}
+    before = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
     new = "".join(
         f"def later_{at}(amount: int) -> int:\n    return amount + {at}\n\n\n"
         for at in range(before.judged)
     )
     (shop / "shop" / "later.py").write_text(new)
-    office.server.misbehave(
+    batch_vendor.server.misbehave(
         Fault.REFUSAL,
         times=1_000,
         when=lambda body: "later_" in json.dumps(body) and "later_0" not in json.dumps(body),
     )
-    job = await office.submit(shop, questions(1))
-    done = await office.finish(shop, job)
-    found = (await results(shop, office, job, tmp_path / "found.jsonl")).coverage
+    job = await batch_vendor.submit(shop, questions(1))
+    done = await batch_vendor.finish(shop, job)
+    found = (await results(shop, batch_vendor, job, tmp_path / "found.jsonl")).coverage
     assert 0 < done.judged < done.asked
     assert (found.judged, found.cached) == (done.judged, before.judged)
     assert found.candidates == found.judged + found.cached + found.carried + found.unjudged
@@ -66,20 +66,20 @@ async def test_what_was_known_before_is_not_counted_as_judged(
 
 
 async def test_a_judge_of_decisions_is_asked_by_chat_prompts(
-    shop: Path, office: Bureau, tmp_path: Path
+    shop: Path, batch_vendor: BatchVendor, tmp_path: Path
 ) -> None:
     """The Batch API has no decisions: the job completes by chat, and the same list again costs
     nothing."""
-    office.judge = {"wire": "decisions"}
-    job = await office.submit(shop, questions(2))
-    done = await office.finish(shop, job)
+    batch_vendor.judge = {"wire": "decisions"}
+    job = await batch_vendor.submit(shop, questions(2))
+    done = await batch_vendor.finish(shop, job)
     assert done.judged == done.asked == done.candidates > 0
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         found = job_rows.read_job(pipeline.store.connection, job)
     async with Pipeline.open(
-        shop, settings_of_job(found, office.settings), clock=office.clock
+        shop, settings_of_job(found, batch_vendor.settings), clock=batch_vendor.clock
     ) as pipeline:
         ranked = await write_job_results(pipeline.parts, found, tmp_path / "found.jsonl")
     assert ranked.coverage.judged == done.judged and ranked.rows
-    again = await office.submit(shop, questions(2))
-    assert (await office.advance(shop, again)).asked == 0
+    again = await batch_vendor.submit(shop, questions(2))
+    assert (await batch_vendor.advance(shop, again)).asked == 0

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.extensions.batch.bureau import Bureau, judgments, office, questions
+from tests.extensions.batch.batch_vendor import BatchVendor, batch_vendor, judgments, questions
 from tests.statements import say
 from tests.waiting import rows
 from xscore.extensions.batch import job_rows
@@ -12,39 +12,39 @@ from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 
-__all__ = ["office"]
+__all__ = ["batch_vendor"]
 
 WORDS = "the heron password of the wholesaler is kept in the blue ledger"
 
 
-async def remember(root: Path, office: Bureau) -> str:
+async def remember(root: Path, batch_vendor: BatchVendor) -> str:
     """Remember something about the project; return its id."""
-    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(root, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         return say(pipeline.store, WORDS).memory.id
 
 
-async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
+async def erase(root: Path, batch_vendor: BatchVendor, identifier: str) -> erasure.Erasure:
     """Erase a memory and verify it."""
-    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(root, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         wording = erasure.erased_lines(pipeline.store, [identifier])
-        done = erasure.erase_memories(pipeline.store, [identifier], now=office.now)
+        done = erasure.erase_memories(pipeline.store, [identifier], now=batch_vendor.now)
         assert wording and verify_erasure(pipeline.store, wording).holds
         return done
 
 
 async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(
-    shop: Path, office: Bureau
+    shop: Path, batch_vendor: BatchVendor
 ) -> None:
     """The memory is erased while the batch runs: all others are judged, it has neither score nor
     reason."""
-    identifier = await remember(shop, office)
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
+    identifier = await remember(shop, batch_vendor)
+    job = await batch_vendor.submit(shop, questions(2))
+    await batch_vendor.advance(shop, job)
     ((content,),) = rows(shop, "SELECT content_hash FROM memory WHERE id = ?", identifier)
     assert content in str(rows(shop, "SELECT pieces FROM job_ask"))
-    await erase(shop, office, identifier)
+    await erase(shop, batch_vendor, identifier)
     assert content not in str(rows(shop, "SELECT pieces FROM job_ask"))
-    standing = await office.finish(shop, job)
+    standing = await batch_vendor.finish(shop, job)
     assert not standing.is_pending
     assert rows(shop, "SELECT count(*) FROM content WHERE hash IN (?, '')", content) == [(0,)]
     assert rows(shop, "SELECT count(*) FROM reason WHERE instr(text, 'heron')") == [(0,)]
@@ -52,51 +52,51 @@ async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(
 
 
 async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(
-    shop: Path, office: Bureau
+    shop: Path, batch_vendor: BatchVendor
 ) -> None:
     """Erased before the upload: the vendor never receives it, and the job still ends."""
-    identifier = await remember(shop, office)
-    job = await office.submit(shop, questions(2))
-    await erase(shop, office, identifier)
-    standing = await office.finish(shop, job)
+    identifier = await remember(shop, batch_vendor)
+    job = await batch_vendor.submit(shop, questions(2))
+    await erase(shop, batch_vendor, identifier)
+    standing = await batch_vendor.finish(shop, job)
     assert not standing.is_pending and len(judgments(shop)) == standing.candidates - 2
-    assert "heron" not in str(getattr(office.server, "files", ""))
+    assert "heron" not in str(getattr(batch_vendor.server, "files", ""))
 
 
 async def test_a_question_that_says_it_is_blanked_and_never_asked(
-    shop: Path, office: Bureau
+    shop: Path, batch_vendor: BatchVendor
 ) -> None:
     """Its text and name are erased, its planned requests are lost, and the others are judged."""
-    identifier = await remember(shop, office)
+    identifier = await remember(shop, batch_vendor)
     asked = QuestionList(
         (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
     )
-    job = await office.submit(shop, asked)
-    done = await erase(shop, office, identifier)
+    job = await batch_vendor.submit(shop, asked)
+    done = await erase(shop, batch_vendor, identifier)
     assert done.questions == 1
     assert rows(shop, "SELECT name, context FROM job_question WHERE number = 1") == [("", "{}")]
-    standing = await office.finish(shop, job)
+    standing = await batch_vendor.finish(shop, job)
     assert not standing.is_pending and standing.lost
     assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [
         (0,)
     ]
-    assert "heron" not in str(getattr(office.server, "files", ""))
+    assert "heron" not in str(getattr(batch_vendor.server, "files", ""))
 
 
 async def test_results_are_written_after_an_erasure(
-    shop: Path, office: Bureau, tmp_path: Path
+    shop: Path, batch_vendor: BatchVendor, tmp_path: Path
 ) -> None:
     """The erased question is left out, what its memory lost has a cause, and all others are
     ranked."""
-    identifier = await remember(shop, office)
+    identifier = await remember(shop, batch_vendor)
     asked = QuestionList(
         (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
     )
-    job = await office.submit(shop, asked)
-    await erase(shop, office, identifier)
-    standing = await office.finish(shop, job)
+    job = await batch_vendor.submit(shop, asked)
+    await erase(shop, batch_vendor, identifier)
+    standing = await batch_vendor.finish(shop, job)
     assert set(standing.unjudged) == {"interrupted", "unreadable"}
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         found = await write_job_results(
             pipeline.parts,
             job_rows.read_job(pipeline.store.connection, job),

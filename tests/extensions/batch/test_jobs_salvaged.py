@@ -5,14 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.conftest import store_file
-from tests.extensions.batch.bureau import Bureau, judgments, office, questions
+from tests.extensions.batch.batch_vendor import BatchVendor, batch_vendor, judgments, questions
 from tests.waiting import rows
 from xscore.extensions.recovery.rebuild import rebuild_store
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root, user_data_dir
 
-__all__ = ["office"]
+__all__ = ["batch_vendor"]
 
 
 def rebuild(root: Path) -> SalvageReport:
@@ -29,11 +29,13 @@ def spoil(root: Path, sql: str) -> None:
         plain.commit()
 
 
-async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: Bureau) -> None:
+async def test_a_job_in_flight_is_collected_after_a_rebuild(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """Rows of job, questions, prompts, requests and batches are kept, and the results equal an
     intact store's."""
-    job = await office.submit(shop, questions(3))
-    await office.advance(shop, job)
+    job = await batch_vendor.submit(shop, questions(3))
+    await batch_vendor.advance(shop, job)
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
     found = rebuild(shop)
     assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (
@@ -43,32 +45,36 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: 
     )
     assert (found.rejected_rows, found.at_vendors) == (0, [])
     assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
-    standing = await office.finish(shop, job)
+    standing = await batch_vendor.finish(shop, job)
     assert standing.judged == standing.candidates == len(judgments(shop)) and standing.lost == 0
-    assert set(office.book.ran.values()) == {1}
+    assert set(batch_vendor.book.ran.values()) == {1}
 
 
-async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, office: Bureau) -> None:
+async def test_a_prompt_that_cannot_be_believed_is_not_read_by(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """Ids are derived from a prompt's name: if it changed, replies match nothing, and no score is
     wrong."""
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
+    job = await batch_vendor.submit(shop, questions(2))
+    await batch_vendor.advance(shop, job)
     spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")
     found = rebuild(shop)
     assert found.rejected_rows >= 1 and found.kept["prompts of jobs"] == 0
-    standing = await office.finish(shop, job)
+    standing = await batch_vendor.finish(shop, job)
     assert not standing.is_pending and not judgments(shop)
 
 
-async def test_a_request_whose_batch_is_lost_is_planned_again(shop: Path, office: Bureau) -> None:
+async def test_a_request_whose_batch_is_lost_is_planned_again(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """Otherwise it would wait for ever for an unknown batch."""
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
+    job = await batch_vendor.submit(shop, questions(2))
+    await batch_vendor.advance(shop, job)
     spoil(shop, "UPDATE batch SET state = 'created', requests = 'many'")
     found = rebuild(shop)
     assert found.kept["batches"] == 0
     assert rows(shop, "SELECT DISTINCT state, batch FROM job_request") == [("planned", 0)]
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+    async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         await pipeline.index()  # as the command does: code is not salvaged
-    standing = await office.finish(shop, job)
+    standing = await batch_vendor.finish(shop, job)
     assert standing.judged == standing.candidates

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import SCORES, questions
-from tests.extensions.batch.lists import QUESTIONS, judged, judging
+from tests.extensions.batch.batch_vendor import SCORES, questions
+from tests.extensions.batch.question_lists import QUESTIONS, judged, judging
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
-from tests.pipeline.test_second_draws import Wavering
+from tests.pipeline.test_second_scores import ChangingScores
 from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
@@ -67,7 +67,7 @@ async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenA
 async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(shop: Path) -> None:
     """Each question's two near-threshold memories are judged twice and ranked by the mean; again,
     nothing is sent."""
-    with DecisionServer(score=Wavering()) as host:
+    with DecisionServer(score=ChangingScores()) as host:
         settings = decision_settings(host)
         found = await judged(shop, settings, questions(1))
         assert (found.exit_code, host.questions) == (0, found.candidates + 2)
@@ -78,7 +78,7 @@ async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(
 
 async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path) -> None:
     """A host that fails between the two answers leaves the first, with a warning."""
-    with DecisionServer(score=Wavering()) as host:
+    with DecisionServer(score=ChangingScores()) as host:
         host.status = lambda _: (400, "no more") if host.requests > 1 else None
         found = await judged(shop, decision_settings(host), questions(1))
         assert any("judged once instead of twice" in said for said in found.warnings)
@@ -143,7 +143,7 @@ async def test_a_question_that_the_model_declines_does_not_end_the_list(
     assert all(not line.coverage.unjudged for line in found.lines[1:])
 
 
-class _Presses(Observer):
+class _CancelsAtFirstJudgment(Observer):
     """Cancels the task at the first judgments, as Ctrl-C does."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
     rest."""
     server.latency_s = 0.05
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
-    found = await judged(shop, settings, observer=_Presses())
+    found = await judged(shop, settings, observer=_CancelsAtFirstJudgment())
     kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
     assert (found.exit_code, found.ended, found.lines) == (130, "interrupted", ())
     assert 0 < kept == server.counts.requests < found.candidates

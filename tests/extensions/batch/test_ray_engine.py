@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from tests.conftest import MakeRepo, store_dir
-from tests.extensions.batch.lists import judging
+from tests.extensions.batch.question_lists import judging
 from tests.extensions.batch.test_ray_work import redis
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import rows, wait_until
@@ -132,7 +132,7 @@ def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
 @pytest.mark.verify
 @pytest.mark.timeout(1_200)
 def test_actors_judge_as_one_process_does_although_one_is_killed(
-    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
+    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerProcess, tmp_path: Path
 ) -> None:
     """Over 20,000 candidates, with an actor killed halfway: equal rows, and only calls in flight
     are paid twice."""
@@ -169,7 +169,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 @pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
-    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
+    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerProcess, tmp_path: Path
 ) -> None:
     """Judgments, reasons and calls are stored; a second run sends nothing; another machine finds
     them shared."""

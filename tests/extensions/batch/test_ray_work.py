@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.batch.lists import QUESTIONS
-from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
+from tests.extensions.batch.question_lists import QUESTIONS
+from tests.extensions.shared.server_processes import ServerProcess, run_redis
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore.costs.reservation import Budget
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
@@ -27,11 +27,11 @@ from xscore.settings.model import SharedSettings
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
+def redis(tmp_path: Path) -> Iterator[ServerProcess]:
     """A new Redis for the test."""
     home = tmp_path / "redis"
     home.mkdir()
-    started = redis_of_tests(home)
+    started = run_redis(home)
     yield started
     started.kill()
 
@@ -47,7 +47,7 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 @asynccontextmanager
 async def actor(
-    root: Path, redis: ServerOfTests, *, cap: str | None = None
+    root: Path, redis: ServerProcess, *, cap: str | None = None
 ) -> AsyncIterator[tuple[ChunkJudge, PackChunk]]:
     """An actor with a question; one memory a call."""
     settings = Settings(
@@ -71,7 +71,7 @@ async def actor(
 
 @pytest.mark.verify
 async def test_the_cap_of_the_tenants_day_holds_for_actors(
-    shop: Path, redis: ServerOfTests, billing: BillingServer
+    shop: Path, redis: ServerProcess, billing: BillingServer
 ) -> None:
     """Calls beyond the cap are not made; the next actor finds the day's cap used up."""
     cap = Decimal("0.008")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import git
-from tests.extensions.batch.bureau import questions
+from tests.extensions.batch.batch_vendor import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
@@ -52,7 +52,7 @@ KEYS = {"openai": OpenAISettings, "anthropic": AnthropicSettings}
 MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-5"}
 
 
-class Scene(Struct):
+class PlannedJob(Struct):
     """A store with a planned job, and its sender."""
 
     store: Store
@@ -71,7 +71,7 @@ class Scene(Struct):
         return filled, into.getvalue().splitlines(keepends=True)
 
 
-async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
+async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     """Plan a job in this repository, and keep what the live judge would send."""
     asked = QuestionList(
         (*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest"
@@ -100,7 +100,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
         found = job_rows.read_job_questions(parts.store.connection, job.id).values()
         requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return Scene(store, batch_host(described.connected()), job, requests)
+    return PlannedJob(store, batch_host(described.connected()), job, requests)
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
@@ -120,7 +120,7 @@ def repository(root: Path) -> Path:
 @pytest.fixture(scope="module", params=[("openai", 20), ("anthropic", 20), ("openai", 1)], ids=str)
 def planned(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+) -> Iterator[PlannedJob]:
     """A job at each vendor, in packs and one memory a prompt."""
     vendor, size = request.param
     made = asyncio.run(
@@ -131,7 +131,7 @@ def planned(
 
 
 @pytest.fixture
-def scene(planned: Scene) -> Iterator[Scene]:
+def scene(planned: PlannedJob) -> Iterator[PlannedJob]:
     """The same, rolled back afterwards."""
     with closing(sqlite3.connect(":memory:")) as before:
         planned.store.connection.backup(before)
@@ -139,14 +139,14 @@ def scene(planned: Scene) -> Iterator[Scene]:
         before.backup(planned.store.connection)
 
 
-def body_of(scene: Scene, line: bytes) -> dict[str, object]:
+def body_of(scene: PlannedJob, line: bytes) -> dict[str, object]:
     """Return the body in a line."""
     read = json.loads(line)
     body: dict[str, object] = read["body"] if scene.host.name == "openai" else read["params"]
     return body
 
 
-def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
+def test_bodies_are_those_of_the_live_calls(scene: PlannedJob) -> None:
     """A batch's request equals the live judge's, field by field, for any text."""
     filled, lines = scene.fill()
     expected = sorted(
@@ -161,7 +161,7 @@ def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
     )
 
 
-def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
+def test_ids_are_legal_and_of_their_own(scene: PlannedJob) -> None:
     """Each line has an id of at most 64 legal characters that encodes question and request."""
     filled, lines = scene.fill()
     ids = [json.loads(line)["custom_id"] for line in lines]
@@ -182,7 +182,7 @@ def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
         "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')",
     ],
 )
-def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
+def test_a_changed_row_is_damage(scene: PlannedJob, spoil: str) -> None:
     """A byte that would change ids or the judged text ends in damage, never in a score."""
     scene.store.connection.execute(spoil)
     with pytest.raises(StoreDamaged, match="checksum"):
@@ -190,7 +190,7 @@ def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
         scene.fill()
 
 
-def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
+def test_a_job_of_another_prompt_is_refused(scene: PlannedJob) -> None:
     """A plan for an earlier prompt version is not sent with the current one, and the next command
     is named."""
     with pytest.raises(UsageError, match="earlier judging prompt") as refused:
@@ -198,7 +198,7 @@ def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
 
 
-def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
+def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: PlannedJob) -> None:
     """An empty batch says what its first request lacked, so that it is not retried for ever."""
     for limits, what in (
         (BatchLimits(requests=5, bytes=100), "bytes"),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import git
-from tests.extensions.batch.lists import QUESTIONS
+from tests.extensions.batch.question_lists import QUESTIONS
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import rows
 

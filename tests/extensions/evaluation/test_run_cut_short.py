@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from tests.extensions.evaluation.shop_run import QUESTIONS, evaluated, priced, rows
-from tests.observers import Hears
+from tests.observers import StageWaiter
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.evaluation.commands import render_evaluation_account
@@ -70,7 +70,7 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
     """Interrupted in the second question: the first is in the figures, and judgments are kept
     (130)."""
-    watch = Hears("judging question 2 of 2")
+    watch = StageWaiter("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
         await run_evaluation(pipeline.parts, Qrels(QUESTIONS.cases[:1], "one"))
         server.latency_s = 0.2

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.store.conftest import function, put
-from tests.store.planted import SECRET
-from tests.store.played import begin, finish, play
+from tests.store.generated_secrets import SECRET
+from tests.store.recorded_turns import begin, finish, record_turn
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform.errors import NothingMatched
@@ -38,7 +38,7 @@ def thread(store: Store) -> str:
         verdict=SelectionOutcome((memory.id,), {}),
         now=2.0,
     )
-    play(store, "paint it", answer="Painted.", thread=begun, now=3.0)
+    record_turn(store, "paint it", answer="Painted.", thread=begun, now=3.0)
     return begun
 
 
@@ -87,7 +87,7 @@ def test_a_payload_names_memories_and_copies_no_text(store: Store) -> None:
     """B07: exchanges of 100,000 characters make a checkpoint of a few thousand, with their ids."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(4):
-        play(
+        record_turn(
             store,
             f"task {number} " + "x" * 5_000,
             answer="word " * 20_000,

@@ -5,10 +5,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.exchange.filled import fill
+from tests.extensions.exchange.filled_store import fill
 from tests.statements import decide, say
 from tests.store.conftest import function, put
-from tests.store.planted import SECRET
+from tests.store.generated_secrets import SECRET
 from xscore.extensions.exchange.snapshots import (
     import_snapshot,
     restore_snapshot,

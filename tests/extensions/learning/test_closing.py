@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.extensions.learning.conftest import DAY, NOW, held, made, put
-from tests.store.played import play
+from tests.store.recorded_turns import record_turn
 from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
 from xscore.extensions.privacy import erasure
@@ -34,7 +34,7 @@ def thread_of(store: Store, branch: str = "main") -> str:
 
 def answered(store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100) -> None:
     """Answer a turn in a session."""
-    play(store, task, answer=answer, thread=thread, now=now - 1)
+    record_turn(store, task, answer=answer, thread=thread, now=now - 1)
 
 
 def summaries(store: Store) -> list[Memory]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extensions.learning import crowded
+from tests.extensions.learning import all_rules_store
 from tests.extensions.learning.conftest import NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind
@@ -34,8 +34,8 @@ TEXTS = (
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """A folder with a project and a user, with work for every rule, and a copy beside it."""
-    with crowded.opened(tmp_path) as store:
-        crowded.fill(store)
+    with all_rules_store.opened(tmp_path) as store:
+        all_rules_store.fill(store)
     for name in ("project", "user"):
         shutil.copytree(tmp_path / name, tmp_path / "copy" / name)
     return tmp_path
@@ -49,21 +49,21 @@ def restored(folder: Path) -> Path:
     return folder
 
 
-def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
+def states(folder: Path) -> tuple[list[all_rules_store.State], list[all_rules_store.State]]:
     """Consolidate uninterrupted; return each store's contents before each transaction and at the
     end."""
-    seen: tuple[list[crowded.State], list[crowded.State]] = ([], [])
+    seen: tuple[list[all_rules_store.State], list[all_rules_store.State]] = ([], [])
 
     def look(statement: str) -> None:
         if statement.startswith("BEGIN"):
-            for held, path in zip(seen, crowded.files(folder), strict=True):
-                held.append(crowded.state(path))
+            for held, path in zip(seen, all_rules_store.files(folder), strict=True):
+                held.append(all_rules_store.state(path))
 
-    with crowded.opened(folder) as store:
-        for connection in crowded.watched(store):
+    with all_rules_store.opened(folder) as store:
+        for connection in all_rules_store.watched(store):
             connection.set_trace_callback(look)
-        assert crowded.run(store) > 8
-        for connection in crowded.watched(store):
+        assert all_rules_store.run(store) > 8
+        for connection in all_rules_store.watched(store):
             connection.set_trace_callback(None)
     look("BEGIN")
     return seen
@@ -71,8 +71,10 @@ def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
 
 def test_every_rule_is_at_work_in_the_scene(filled: Path) -> None:
     """The scene interrupted below has work for every rule."""
-    with crowded.opened(filled) as store:
-        done = {action.kind for action in consolidate(store, crowded.RULES, now=NOW).actions}
+    with all_rules_store.opened(filled) as store:
+        done = {
+            action.kind for action in consolidate(store, all_rules_store.RULES, now=NOW).actions
+        }
     assert done >= set(ActionKind) - {ActionKind.SUMMARISE, ActionKind.INFER}
 
 
@@ -84,12 +86,12 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
     moment, was_cut = 0, True
     while was_cut:
         moment += STRIDE
-        was_cut = crowded.run_until(restored(filled), moment, lambda: True)
-        for held, path in zip(known, crowded.files(filled), strict=True):
-            assert crowded.state(path) in held
-        with crowded.opened(filled) as store:
-            crowded.run(store)
-        assert [crowded.state(path) for path in crowded.files(filled)] == final
+        was_cut = all_rules_store.run_until(restored(filled), moment, lambda: True)
+        for held, path in zip(known, all_rules_store.files(filled), strict=True):
+            assert all_rules_store.state(path) in held
+        with all_rules_store.opened(filled) as store:
+            all_rules_store.run(store)
+        assert [all_rules_store.state(path) for path in all_rules_store.files(filled)] == final
     assert moment > 10 * STRIDE
 
 
@@ -100,17 +102,19 @@ def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     command = [
         sys.executable,
         "-m",
-        "tests.extensions.learning.crowded",
+        "tests.extensions.learning.all_rules_store",
         str(restored(filled)),
         str(moment),
     ]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    for held, path in zip(known, crowded.files(filled), strict=True):
-        assert crowded.state(path) in held
-    with crowded.opened(filled) as store:
-        crowded.run(store)
-    assert [crowded.state(path) for path in crowded.files(filled)] == [held[-1] for held in known]
+    for held, path in zip(known, all_rules_store.files(filled), strict=True):
+        assert all_rules_store.state(path) in held
+    with all_rules_store.opened(filled) as store:
+        all_rules_store.run(store)
+    assert [all_rules_store.state(path) for path in all_rules_store.files(filled)] == [
+        held[-1] for held in known
+    ]
 
 
 MEMORIES = st.lists(
@@ -166,7 +170,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
 ) -> None:
     """L01–L11: idempotent for any store, and the dry run listed exactly the actions done."""
     chosen = validate_group(MemorySettings, rules)
-    with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
+    with tempfile.TemporaryDirectory() as folder, all_rules_store.opened(Path(folder)) as store:
         thread = resume_session(store.connection, branch="main", now=NOW).thread
         for memory in memories:
             put(store, memory, thread=thread if memory.layer is Layer.SESSION else "")
@@ -177,14 +181,16 @@ def test_a_second_run_at_the_same_clock_does_nothing(
         assert [(a.kind, a.memory_ids) for a in done.actions] == [
             (a.kind, a.memory_ids) for a in planned.actions
         ]
-        before = [crowded.state(path) for path in crowded.files(Path(folder))]
+        before = [all_rules_store.state(path) for path in all_rules_store.files(Path(folder))]
         assert consolidate(store, chosen, now=NOW).actions == ()
-        assert [crowded.state(path) for path in crowded.files(Path(folder))] == before
+        assert [
+            all_rules_store.state(path) for path in all_rules_store.files(Path(folder))
+        ] == before
 
 
 def test_said_decisions_are_never_lost(filled: Path) -> None:
     """Consolidation never deletes a memory stated by a person, whatever its state."""
-    with crowded.opened(filled) as store:
+    with all_rules_store.opened(filled) as store:
         said = {
             id_
             for (id_,) in store.connection.execute(
@@ -192,6 +198,6 @@ def test_said_decisions_are_never_lost(filled: Path) -> None:
             )
         }
         for year in range(4):
-            consolidate(store, crowded.RULES, now=NOW + year * 366 * 86_400.0)
+            consolidate(store, all_rules_store.RULES, now=NOW + year * 366 * 86_400.0)
         left = {id_ for (id_,) in store.connection.execute("SELECT id FROM memory")}
     assert said <= left

@@ -254,7 +254,7 @@ def test_ctrl_c_does_not_wait_for_an_iterator_that_blocks(host: DecisionServer) 
     go_on.set()
 
 
-class Untold(Exception):
+class UnreadableError(Exception):
     """An error whose message cannot be read."""
 
     def __str__(self) -> str:
@@ -269,7 +269,7 @@ class Untold(Exception):
         asyncio.CancelledError(),
         GeneratorExit(),
         BaseExceptionGroup("several", [KeyboardInterrupt()]),
-        Untold(),
+        UnreadableError(),
         UsageError("of another call"),
         SourceFailed("of another list"),
     ],

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.statements import facts, prefer, preferences, say
-from tests.store.sealed import HEADER, PLANTED, opened, says, sealed
+from tests.store.encrypted_stores import (
+    HEADER,
+    PLANTED,
+    files_containing,
+    make_encrypted_store,
+    open_store,
+)
 from xscore.extensions.privacy import encryption
 from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
 from xscore.extensions.recovery import rebuild
@@ -31,14 +37,14 @@ with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
     """Statements are kept, the new store and the old one are encrypted, and both have their
     marker."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 5
     assert rebuilt.set_aside_at is not None
-    assert says(path.parent) == []
+    assert files_containing(path.parent) == []
     assert not path.read_bytes().startswith(HEADER)
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 5
     assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(
         path
@@ -48,7 +54,7 @@ def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> Non
 
 def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: Path) -> None:
     """With the right key, changed bytes are damage; a rebuild saves the other pages."""
-    path = sealed(tmp_path / "r", user_dir, memories=200)
+    path = make_encrypted_store(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
     with closing(connect_store(path, opening.key_source(user_dir))) as connection:
         (root,) = connection.execute(
@@ -65,15 +71,15 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 200
     assert rebuilt.salvaged.damaged_places >= 1
-    assert says(path.parent) == []
+    assert files_containing(path.parent) == []
 
 
 def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
     """The proof says it read rows, not bytes; a remaining row is found; old encrypted stores are
     removed."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         going = facts(store)[0]
         lines = erased_lines(store, [going.id])
         before = path.stat().st_mtime_ns
@@ -91,15 +97,15 @@ def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
 
 def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     """Both wait for each other's transactions, and everything is kept."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name])
         for name in "ab"
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 45
-    assert says(path.parent) == []
+    assert files_containing(path.parent) == []
 
 
 def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
@@ -109,17 +115,17 @@ def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
     assert encryption.encrypt_store(
         opening.user_store_path(user_dir), user_data_dir=user_dir
     ).changed
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         prefer(store, "bird", f"{PLANTED}", now=10.0)
         assert [memory.text for memory in preferences(store)] == [PLANTED]
-    assert says(user_dir) == []
+    assert files_containing(user_dir) == []
 
 
 def test_a_note_beside_nothing_makes_an_encrypted_store(tmp_path: Path, user_dir: Path) -> None:
     """A rebuild killed between two renames leaves only the marker: the next store is encrypted."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     path.unlink()
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         say(store, PLANTED, now=10.0)
-        assert says(path.parent) == []
+        assert files_containing(path.parent) == []
     assert not path.read_bytes().startswith(HEADER)

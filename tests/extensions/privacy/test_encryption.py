@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 
 from tests.statements import facts, say
-from tests.store.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
+from tests.store.encrypted_stores import (
+    HEADER,
+    PLANTED,
+    contents,
+    contents_of,
+    files_containing,
+    make_encrypted_store,
+    make_plain_store,
+    open_store,
+)
 from xscore.extensions.privacy import encryption
 from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
@@ -56,15 +65,15 @@ def opening_elsewhere(path: Path, user_dir: Path) -> Iterator["subprocess.Popen[
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
     """P04: no SQLite header, and planted words in no file of the store, journal included, also
     while in use."""
-    path = filled(tmp_path / "r", user_dir)
-    assert says(path.parent) == ["memory.db"], "the words were there"
+    path = make_plain_store(tmp_path / "r", user_dir)
+    assert files_containing(path.parent) == ["memory.db"], "the words were there"
     encryption.encrypt_store(path, user_data_dir=user_dir)
     assert not path.read_bytes().startswith(HEADER)
-    with opened(tmp_path / "r", user_dir) as store:
+    with open_store(tmp_path / "r", user_dir) as store:
         for number in range(50):
             say(store, f"{PLANTED}, again {number}", now=20.0)
         assert path.with_name("memory.db-wal").stat().st_size > 0
-        assert says(path.parent) == []
+        assert files_containing(path.parent) == []
         assert len(facts(store)) == 55
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -72,7 +81,7 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
 def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
     """Every row of every table, the schema and the header's numbers are restored; so is the store's
     trust."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         before = contents(connection)
     assert encryption.encrypt_store(path, user_data_dir=user_dir).changed
@@ -84,7 +93,7 @@ def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None
         assert contents(connection) == before
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert sorted(file.name for file in path.parent.iterdir()) == [".gitignore", "memory.db"]
-    opened(tmp_path / "r", user_dir).close()
+    open_store(tmp_path / "r", user_dir).close()
 
 
 def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any], list[int]]:
@@ -144,7 +153,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 ) -> None:
     """Killed, or out of space, at each line in turn: everything is still there, and the next call
     finishes."""
-    path = filled(tmp_path / "r", user_dir, memories=2)
+    path = make_plain_store(tmp_path / "r", user_dir, memories=2)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
     key = encryption_key.load_encryption_key(user_dir)
@@ -170,7 +179,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 
 def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
     """The next call wipes the replaced plain file, but not a second link of the live store."""
-    path = sealed(tmp_path / "r", user_dir)
+    path = make_encrypted_store(tmp_path / "r", user_dir)
     left = path.with_name("memory.db.plain")
     left.write_bytes(PLANTED.encode() * 1000)
     held = left.open("rb")
@@ -181,7 +190,7 @@ def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_di
     os.link(path, left)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     assert not left.exists()
-    opened(tmp_path / "r", user_dir).close()
+    open_store(tmp_path / "r", user_dir).close()
 
 
 @pytest.mark.parametrize("way", ["encrypt", "decrypt"])
@@ -189,7 +198,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(
     tmp_path: Path, user_dir: Path, way: str
 ) -> None:
     """Another process has it open: exit 6, told to wait, nothing changed; later it works."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
     convert = getattr(encryption, f"{way}_store")
@@ -208,7 +217,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(
 
 def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> None:
     """While a live process judges with it, that process is named."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),)
@@ -219,7 +228,7 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
 
 def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
     """A process that opens the store meanwhile waits, and never writes into the replaced file."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)
     made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
     with opening_elsewhere(path, user_dir) as other:
@@ -235,7 +244,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
 
 def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) -> None:
     """Plain copies are named, and removed only on request."""
-    path = filled(tmp_path / "r", user_dir)
+    path = make_plain_store(tmp_path / "r", user_dir)
     aside = path.parent / "aside-1"
     aside.mkdir()
     (aside / "memory.db").write_text(PLANTED)
@@ -245,4 +254,4 @@ def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) 
     assert path.read_bytes().startswith(HEADER)
     done = encryption.encrypt_store(path, user_data_dir=user_dir, drop_asides=True)
     assert done.removed == (str(aside),)
-    assert says(path.parent) == []
+    assert files_containing(path.parent) == []

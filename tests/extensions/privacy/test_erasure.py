@@ -9,7 +9,7 @@ import pytest
 
 from tests.statements import list_events
 from tests.store.conftest import WORDS, function, put, said
-from tests.store.played import begin, finish
+from tests.store.recorded_turns import begin, finish
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError

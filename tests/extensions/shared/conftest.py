@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.shared.servers_of_tests import KINDS, ServerOfTests
+from tests.extensions.shared.server_processes import KINDS, ServerProcess
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", params=sorted(KINDS))
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerOfTests]:
+) -> Iterator[ServerProcess]:
     """A server of each kind for all tests; skipped if not installed.
 
     A test that kills it restarts it.
@@ -43,7 +43,7 @@ def tenant() -> str:
 
 
 @pytest.fixture
-def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
+def shared(running: ServerProcess, tenant: str) -> SharedSettings:
     """Settings with the server and the tenant."""
     return SharedSettings(url=Secret(running.url), tenant=tenant, timeout_s=30)
 

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
@@ -157,16 +158,21 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
 
 
 @pytest.mark.verify
+def _has_requests(provider: OpenAIServer, least: int) -> bool:
+    """Whether the host has had this many requests."""
+    return provider.counts.requests >= least
+
+
 @pytest.mark.timeout(300)
 def test_a_restart_of_the_server_in_the_middle_loses_nothing(
-    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid
     twice."""
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
         wait_until(
-            lambda least=after: provider.counts.requests >= least,  # type: ignore[misc]  # the default binds this round's value
+            partial(_has_requests, provider, after),
             otherwise="they judge nothing",
         )
         running.kill()
@@ -179,7 +185,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 @pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_what_a_killed_machine_was_paying_for_is_taken_over(
-    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """The others finish after its lease, and pay again for its calls in flight and unshared
     judgments."""

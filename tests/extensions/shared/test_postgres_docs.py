@@ -10,7 +10,7 @@ from secrets import token_hex
 import psycopg
 import pytest
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.test_postgres_server import TURN, claim, do, refused, reserve
 from xscore.extensions.shared.postgres_server import PostgresDriver
 from xscore.extensions.shared.server import SharedServer
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, sco
 
 
 @pytest.fixture
-def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
+def docs(running: ServerProcess) -> Iterator[tuple[str, list[str]]]:
     """The SQL blocks of docs/shared.md, the first of them run; names are replaced for this test.
     URL without user; blocks.
     """

@@ -12,7 +12,7 @@ from secrets import token_hex
 import psycopg
 import pytest
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from xscore.extensions.shared import postgres_server
 from xscore.extensions.shared.postgres_server import PostgresDriver
 from xscore.extensions.shared.server import SharedServer
@@ -28,14 +28,14 @@ Machine = Callable[..., SharedServer]
 
 
 @pytest.fixture
-def admin(running: ServerOfTests) -> Iterator[Admin]:
+def admin(running: ServerProcess) -> Iterator[Admin]:
     """A connection as the owner."""
     with closing(psycopg.connect(running.url, autocommit=True)) as connection:
         yield connection
 
 
 @pytest.fixture
-def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(running: ServerProcess, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
     """A new database; its options are the test's parameter."""
     name = f"db_{token_hex(4)}"
     admin.execute(
@@ -161,7 +161,7 @@ def ended(admin: Admin, server: SharedServer) -> int:
 
 @pytest.mark.parametrize("kept", [0, 3])
 async def test_a_server_that_hangs_is_given_up_in_time(
-    running: ServerOfTests, machine: Machine, kept: int
+    running: ServerProcess, machine: Machine, kept: int
 ) -> None:
     """No call waits on, no connection is left behind, and once it answers again it is used
     again."""

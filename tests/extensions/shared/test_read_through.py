@@ -11,8 +11,8 @@ import pytest
 from msgspec import Struct
 
 from tests.extensions.shared.conftest import NewLink
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.server_programs import free_port
-from tests.extensions.shared.servers_of_tests import ServerOfTests
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, StoredJudgments
 from xscore.cache.judgments import read_judgments, read_reasons
@@ -31,7 +31,7 @@ TURN = "the turn"
 PATIENCE_S = 20.0
 
 
-class Place(Struct):
+class MachineStore(Struct):
     """A store as on a separate machine, with the server behind it."""
 
     path: Path
@@ -59,21 +59,21 @@ class Place(Struct):
             }
 
 
-MakePlace = Callable[..., Awaitable[Place]]
+OpenMachineStore = Callable[..., Awaitable[MachineStore]]
 
 
 @pytest.fixture
-async def place(tmp_path: Path, link_to: NewLink) -> AsyncIterator[MakePlace]:
+async def open_machine_store(tmp_path: Path, link_to: NewLink) -> AsyncIterator[OpenMachineStore]:
     """Make places, as on separate machines."""
     async with AsyncExitStack() as stack:
 
-        async def make(name: str, *, lease_s: float = 30.0, **options: object) -> Place:
+        async def make(name: str, *, lease_s: float = 30.0, **options: object) -> MachineStore:
             link = link_to(**options)
             path = tmp_path / f"{name}.db"
             commits = await stack.enter_async_context(GroupCommit(path))
             through = SharedJudgmentStore(StoredJudgments(commits), link, lease_s=lease_s)
             stack.push_async_callback(through.aclose)
-            return Place(path, link, through)
+            return MachineStore(path, link, through)
 
         yield make
 
@@ -85,9 +85,9 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
+async def test_what_one_was_paid_for_the_other_finds(open_machine_store: OpenMachineStore) -> None:
     """It is settled without a call, and then the other's store has it with its reason."""
-    here, there = await place("here"), await place("there")
+    here, there = await open_machine_store("here"), await open_machine_store("there")
     async with here.claims() as claims:
         (ours,) = await claims.claim([["a", "b"]], at_most=1)
         assert ours.share is ClaimState.OURS
@@ -100,9 +100,9 @@ async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
     assert there.stored() == {"a": "why a", "b": "why b"} == here.stored()
 
 
-async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
+async def test_nobody_pays_for_what_another_pays_for(open_machine_store: OpenMachineStore) -> None:
     """A pack claimed by another machine is free once its runner is done."""
-    here, there = await place("here"), await place("there")
+    here, there = await open_machine_store("here"), await open_machine_store("there")
     async with there.claims() as others:
         async with here.claims() as claims:
             await claims.claim([["a"], ["b"]], at_most=2)
@@ -116,9 +116,11 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
         assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
 
 
-async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:
+async def test_claims_hold_while_their_runner_shows_life(
+    open_machine_store: OpenMachineStore,
+) -> None:
     """A slow call is not paid twice: heartbeats are sent well within a lease."""
-    here, there = await place("here", lease_s=0.3), await place("there")
+    here, there = await open_machine_store("here", lease_s=0.3), await open_machine_store("there")
     async with here.claims() as claims, there.claims() as others:
         await claims.claim([["a"]], at_most=1)
         for _ in range(10):
@@ -166,20 +168,20 @@ async def test_without_the_server_the_local_store_goes_on(
     said: list[str] = []
     link = link_of(no_server, note=said.append, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        place = Place(
+        machine_store = MachineStore(
             tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
         )
-        async with place.claims() as claims:
+        async with machine_store.claims() as claims:
             for content in "abc":
                 (found,) = await claims.claim([[content]], at_most=1)
                 assert found.share is ClaimState.OURS
-                await place.judge(content)
-        await place.through.aclose()
-        assert place.stored() == {"a": "why a", "b": "why b", "c": "why c"}
+                await machine_store.judge(content)
+        await machine_store.through.aclose()
+        assert machine_store.stored() == {"a": "why a", "b": "why b", "c": "why c"}
     (once,) = said
     assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1
-    assert place.through.warnings() == (
+    assert machine_store.through.warnings() == (
         "only in the local store, since the shared server was away: 3 judgments",
     )
 
@@ -208,20 +210,20 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
     url = NOBODY.format(port=serving.sockets[0].getsockname()[1])
     link = link_of(SharedSettings(url=Secret(url)), note=said.append, timeout_s=2)
     async with GroupCommit(tmp_path / "memory.db") as commits, serving:
-        place = Place(
+        machine_store = MachineStore(
             tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
         )
-        async with place.claims() as claims:
+        async with machine_store.claims() as claims:
             for content in "abc":
                 (found,) = await claims.claim([[content]], at_most=1)
                 assert found.share is ClaimState.OURS and link.is_unavailable == (content != "a")
-                await place.judge(content)
-        await place.through.aclose()
-        assert list(place.stored()) == ["a", "b", "c"]
+                await machine_store.judge(content)
+        await machine_store.through.aclose()
+        assert list(machine_store.stored()) == ["a", "b", "c"]
         await link.aclose()
     (once,) = said
     assert "continuing with only the local store" in once
-    assert len(link.warnings()) == 1 and len(place.through.warnings()) == 1
+    assert len(link.warnings()) == 1 and len(machine_store.through.warnings()) == 1
 
 
 async def test_a_required_server_stops_the_run(
@@ -252,12 +254,12 @@ async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
 
 
 async def test_what_was_judged_meanwhile_is_told_when_it_is_back(
-    place: MakePlace, running: ServerOfTests
+    open_machine_store: OpenMachineStore, running: ServerProcess
 ) -> None:
     """An outage loses nothing: earlier judgments are there, and those made during it arrive."""
     said: list[str] = []
-    here = await place("here", note=said.append, timeout_s=0.3, look_again_s=0.1)
-    there = await place("there")
+    here = await open_machine_store("here", note=said.append, timeout_s=0.3, look_again_s=0.1)
+    there = await open_machine_store("there")
     async with here.claims() as claims:
         await claims.claim([["a"]], at_most=1)
         await here.judge("a")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import redis
 
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from xscore.extensions.shared import redis_server
 from xscore.extensions.shared.redis_server import RedisDriver
 from xscore.extensions.shared.server import SharedServer
@@ -22,12 +22,12 @@ return 1
 """
 
 
-def server(running: ServerOfTests, tenant: str) -> SharedServer:
+def server(running: ServerProcess, tenant: str) -> SharedServer:
     """Connect as from a machine of its own."""
     return SharedServer(RedisDriver(running.url, tenant=tenant))
 
 
-async def keep(running: ServerOfTests, tenant: str) -> int:
+async def keep(running: ServerProcess, tenant: str) -> int:
     """Store a judgment and return how many the turn has."""
     one = server(running, tenant)
     try:
@@ -38,14 +38,14 @@ async def keep(running: ServerOfTests, tenant: str) -> int:
         await one.aclose()
 
 
-async def test_a_tenant_has_the_number_of_its_form(running: ServerOfTests, tenant: str) -> None:
+async def test_a_tenant_has_the_number_of_its_form(running: ServerProcess, tenant: str) -> None:
     """The first request writes it down, also where an xscore before the numbers has left keys."""
     assert await keep(running, tenant) == 1
     with redis.Redis.from_url(running.url) as admin:
         assert admin.get(f"xscore:{{{tenant}}}:schema") == b"1"
 
 
-async def test_keys_of_a_newer_form_are_left_alone(running: ServerOfTests, tenant: str) -> None:
+async def test_keys_of_a_newer_form_are_left_alone(running: ServerProcess, tenant: str) -> None:
     """An older xscore is told both numbers; it reads, writes and erases nothing."""
     await keep(running, tenant)
     with redis.Redis.from_url(running.url) as admin:
@@ -61,7 +61,7 @@ async def test_keys_of_a_newer_form_are_left_alone(running: ServerOfTests, tenan
 
 
 async def test_an_older_form_is_migrated_once_by_many_at_once(
-    running: ServerOfTests, tenant: str, monkeypatch: pytest.MonkeyPatch
+    running: ServerProcess, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step runs once, however many begin it, and judgments stay."""
     await keep(running, tenant)

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio as redis
 
 from tests.extensions.shared.conftest import NewLink
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.cache.keys import judge_key
@@ -68,7 +68,7 @@ def test_a_judgment_of_another_turn_is_damage() -> None:
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
 async def test_damage_at_the_server_is_not_believed(
-    tmp_path: Path, running: ServerOfTests, server: SharedServer, link_to: NewLink, tenant: str
+    tmp_path: Path, running: ServerProcess, server: SharedServer, link_to: NewLink, tenant: str
 ) -> None:
     """The memory is judged locally with a message, and the server is not used again in this run."""
     names = ("turn", judge_key(JUDGE), 0)

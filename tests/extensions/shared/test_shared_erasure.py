@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.extensions.privacy.test_erasure import judge, play
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.pipeline.conftest import FILES, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import say
@@ -70,7 +70,7 @@ async def test_many_turns_are_erased_in_steps(server: SharedServer) -> None:
 
 
 def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
-    make_repo: MakeRepo, shared: SharedSettings, running: ServerOfTests
+    make_repo: MakeRepo, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """Scores and reasons of the erased content are gone, checked by a second request; all others
     stay."""

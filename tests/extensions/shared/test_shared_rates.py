@@ -30,7 +30,7 @@ class Grant(Struct):
     waits: bool
 
 
-class Watched(Relay):
+class GrantRecorder(Relay):
     """A server that records its grants."""
 
     def __init__(self, server: SharedServer) -> None:
@@ -65,10 +65,10 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     """After the burst no second exceeds 1.05 times the rate over all processes, and each gets its
     share."""
     rpm, processes, calls = 12_000, 4, 250
-    watched = [Watched(server_factory(shared)()) for _ in range(processes)]
+    watched = [GrantRecorder(server_factory(shared)()) for _ in range(processes)]
     began = asyncio.get_running_loop().time()
 
-    async def process(server: Watched) -> None:
+    async def process(server: GrantRecorder) -> None:
         link = server.link()
         rates = SharedRates(LocalRates(rpm=rpm), link, bucket="host model")
         for _ in range(calls):

@@ -10,7 +10,7 @@ import redis.asyncio as redis
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.extensions.shared.server_processes import ServerProcess
 from tests.pipeline.conftest import FILES, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.cli.repository import effective_settings
@@ -145,7 +145,7 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
 
 
 async def test_the_doctor_says_whether_it_answers(
-    shared: SharedSettings, running: ServerOfTests
+    shared: SharedSettings, running: ServerProcess
 ) -> None:
     """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
@@ -164,7 +164,7 @@ async def test_the_doctor_says_whether_it_answers(
 
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
-async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
+async def test_the_documented_account_suffices(running: ServerProcess) -> None:
     """On Redis an account with the rights listed in the docs can do everything, for its tenant
     only."""
     admin = redis.Redis.from_url(running.url)

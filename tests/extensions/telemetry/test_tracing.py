@@ -20,6 +20,7 @@ from xscore.extensions.telemetry.notify import trace_listener
 from xscore.extensions.telemetry.spans import provider_sender
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ProviderError
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
@@ -35,7 +36,7 @@ LIVE = [
 ]
 
 
-class Taken:
+class SpanRecorder:
     """A tracer provider that keeps spans in memory."""
 
     def __init__(self) -> None:
@@ -72,9 +73,9 @@ class Taken:
 
 
 @pytest.fixture
-def taken() -> Taken:
+def taken() -> SpanRecorder:
     """Spans in memory."""
-    return Taken()
+    return SpanRecorder()
 
 
 def told(span: ReadableSpan) -> dict[str, object]:
@@ -82,7 +83,7 @@ def told(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-def failed_stages(taken: Taken) -> dict[str, str | None]:
+def failed_stages(taken: SpanRecorder) -> dict[str, str | None]:
     """Stages that ended in an error -> its kind."""
     stages = taken.below(taken.named("xscore ask"))
     return {
@@ -93,7 +94,7 @@ def failed_stages(taken: Taken) -> dict[str, str | None]:
 
 
 async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """One trace: the turn, six stages below it in order, each call below its stage."""
     server.score = table({"shop/prices.py::total": 95})
@@ -104,7 +105,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
         taken.below(taken.named("xscore judge")),
         taken.below(taken.named("xscore primary")),
     )
-    assert len(judging) == answer.judge_usage.attempts > 1
+    assert len(judging) == answer.spent(Stage.JUDGE).attempts > 1
     assert {span.name for span in judging} == {"chat judge-2"}
     assert [span.name for span in answering] == ["chat strong-1"]
     assert all(span.kind is SpanKind.CLIENT for span in (*judging, *answering))
@@ -119,7 +120,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 
 
 async def test_spans_say_what_the_receipt_says(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """Coverage, kept, dollars and tokens of the spans match the receipt."""
     server.score = table({"shop/prices.py::total": 95})
@@ -137,7 +138,7 @@ async def test_spans_say_what_the_receipt_says(
     calls = [told(span) for span in taken.below(taken.named("xscore judge"))]
     assert (
         sum(int(str(call["gen_ai.usage.input_tokens"])) for call in calls)
-        == answer.judge_usage.usage.input_tokens
+        == answer.spent(Stage.JUDGE).usage.input_tokens
     )
     assert sum(int(str(call["xscore.candidates"])) for call in calls) == answer.coverage.judged
     name, _, port = server.url.partition("//")[2].partition("/")[0].partition(":")
@@ -146,7 +147,9 @@ async def test_spans_say_what_the_receipt_says(
     assert {call["gen_ai.operation.name"] for call in calls} == {"chat"}
 
 
-async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+async def test_no_text_is_in_any_span(
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
+) -> None:
     """Words planted in task, path, memory, reason, error and answer are in no exported span."""
     words = ("platypus", "quokka", "wombat", "numbat", "bilby", "potoroo")
     (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
@@ -166,7 +169,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
 
 
 async def test_failed_attempts_are_spans_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """A retried 429 is an ended span with its kind; the turn itself succeeded."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
@@ -174,12 +177,12 @@ async def test_failed_attempts_are_spans_with_an_error(
     calls = taken.below(taken.named("xscore judge"))
     failed = [span for span in calls if span.status.status_code is StatusCode.ERROR]
     assert [told(span)["error.type"] for span in failed] == ["rate_limited"]
-    assert len(calls) == answer.judge_usage.attempts
+    assert len(calls) == answer.spent(Stage.JUDGE).attempts
     assert taken.named("xscore ask").status.status_code is StatusCode.UNSET
 
 
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """A turn whose host has no such model still raises, and its turn and last stage end in that
     error."""
@@ -194,7 +197,7 @@ async def test_a_turn_without_a_receipt_is_a_span_with_an_error(
 
 
 async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
-    shop: Path, server: OpenAIServer, taken: Taken
+    shop: Path, server: OpenAIServer, taken: SpanRecorder
 ) -> None:
     """Ctrl-C ends in a receipt and in ended spans; the turn's says why."""
     server.latency_s = 0.3
@@ -214,7 +217,7 @@ async def test_a_turn_stands_below_the_span_of_the_program_around_it(
     shop: Path, server: OpenAIServer
 ) -> None:
     """A program's own trace continues through a turn."""
-    taken = Taken()
+    taken = SpanRecorder()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):
         taken.traces = provider_sender(taken.provider)

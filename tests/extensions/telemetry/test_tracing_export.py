@@ -14,6 +14,7 @@ from tests.servers.scoring import table
 from xscore.extensions.telemetry import notify
 from xscore.extensions.telemetry.spans import LEFT_ALONE, NOT_TAKEN
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
@@ -58,7 +59,7 @@ async def test_a_collector_gets_every_span_of_a_turn(
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
     (answer,) = await ask(shop, server)
     assert not [warning for warning in answer.warnings if warning.startswith("telemetry")]
-    assert len(collector.spans) == 1 + 6 + answer.judge_usage.attempts + 1
+    assert len(collector.spans) == 1 + 6 + answer.spent(Stage.JUDGE).attempts + 1
     (resource,) = {
         tuple((a.key, a.value.string_value) for a in r.resource.attributes)
         for r in [one for request in collector.requests for one in request.resource_spans]

@@ -60,6 +60,7 @@ from xscore.platform.figures import format_dollars, format_share
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, one_line
 from xscore.providers.prices import PriceList
+from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage, add_costs
 from xscore.records.turn import Turn
@@ -215,7 +216,7 @@ class _AskListRun(Struct):
         answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)
         if self.turns.shares_prompts and _is_in_vain(answer):
             self._stop_sharing()
-            self.in_vain += self.turns.answers.pop().judge_usage
+            self.in_vain += self.turns.answers.pop().spent(Stage.JUDGE)
             answer = await self.turns.ask(turn, self.options, observer)
         self.on_answer(prepared.question, answer)
 
@@ -246,7 +247,7 @@ class _AskListRun(Struct):
     def account(self) -> AskListReport:
         turns, separate = self.turns, self.separate
         shared = sum((phase.spent for phase in self.phases), StageUsage())
-        own = sum((answer.judge_usage for answer in turns.answers), StageUsage())
+        own = sum((answer.spent(Stage.JUDGE) for answer in turns.answers), StageUsage())
         alone, took = separate.alone + own, shared + own + self.in_vain
         at_best_usd = add_costs(separate.at_best_usd, own.cost_usd)
         codes = {answer.exit_code for answer in turns.answers}
@@ -276,8 +277,8 @@ def _is_in_vain(answer: Answer) -> bool:
     cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
     if not cover.unjudged == cover.candidates > 0:
         return False
-    probe = answer.probe_usage
-    only_probed = probe is not None and probe.calls > 0 and not answer.judge_usage.attempts
+    probe, judging = answer.spent(Stage.PROBE), answer.spent(Stage.JUDGE)
+    only_probed = probe.calls > 0 and not judging.attempts
     return causes <= {UnjudgedCause.UNREADABLE} or (
         only_probed and causes <= {UnjudgedCause.PROVIDER}
     )

@@ -20,7 +20,7 @@ from xscore.extensions.evaluation.metrics import (
     RankingMetrics,
     entity_ref,
 )
-from xscore.pipeline.ranking import Ranking
+from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.text import counted
 from xscore.records.calls import Usage
 from xscore.records.judgment import Ranked

@@ -30,14 +30,16 @@ from xscore.pipeline.question_list import (
     confirm_list_cost,
     list_caps_left,
 )
-from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.ranking import rank
 from xscore.pipeline.turn_clock import Stopwatch
+from xscore.pipeline.turn_stages import Ranking
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.hashing import file_digest
 from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
+from xscore.records.calls import Stage
 from xscore.records.events import JudgeEstimate, Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
@@ -292,5 +294,4 @@ def _cut_short(answer: Answer) -> str:
 
 
 def _judging(answer: Answer) -> StageUsage:
-    stages = (answer.probe_usage, answer.embed_usage, answer.judge_usage)
-    return sum((stage for stage in stages if stage), StageUsage())
+    return answer.spent(Stage.PROBE, Stage.EMBED, Stage.JUDGE)

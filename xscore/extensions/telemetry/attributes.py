@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "xscore"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.42.0"
-OPERATIONS = {
-    "judge": "chat",
-    "primary": "chat",
-    "probe": "chat",
-    "embed": "embeddings",
-    "reason": "chat",
-}
-"""Stage of a call -> `gen_ai.operation.name`."""
 ANSWERED = "ok"
 Attributes = dict[str, str | int | float | bool]
 
@@ -92,7 +84,7 @@ def call_attributes(call: CallRecord, *, thread: str) -> Attributes:
     address, port = _address(call.host)
     return _known(
         {
-            "gen_ai.operation.name": OPERATIONS[call.stage],
+            "gen_ai.operation.name": call.stage.operation,
             "gen_ai.provider.name": call.provider,
             "gen_ai.request.model": model_name(call.provider, call.model),
             "server.address": address,

@@ -16,7 +16,6 @@ from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.telemetry.attributes import (
     ANSWERED,
     NAME,
-    OPERATIONS,
     SpanRecord,
     call_attributes,
     model_name,
@@ -99,7 +98,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
     for call in calls:
         spans.append(
             SpanRecord(
-                name=f"{OPERATIONS[call.stage]} {model_name(call.provider, call.model)}",
+                name=f"{call.stage.operation} {model_name(call.provider, call.model)}",
                 attributes=call_attributes(call, thread=closed.turn.thread),
                 began=call.started_at,
                 ended=call.started_at + call.duration_s,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.conftest import store_file
 from tests.servers.anthropic_batches import AnthropicBatchServer
-from tests.servers.batching import BatchBook
+from tests.servers.batching import BatchTable
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
 from tests.waiting import rows
@@ -54,10 +54,10 @@ def questions(count: int, *, said: str = "") -> QuestionList:
     )
 
 
-class Bureau(Struct):
+class BatchVendor(Struct):
     """One vendor at loopback, and the jobs at it."""
 
-    vendor: str
+    name: str
     server: Server
     now: float = 1_800_000_000.0
     judge: dict[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Bureau(Struct):
         self.book.clock = self.clock
 
     @property
-    def book(self) -> BatchBook:
+    def book(self) -> BatchTable:
         """What the vendor keeps."""
         return self.server.batches
 
@@ -81,7 +81,7 @@ class Bureau(Struct):
     def settings(self) -> Settings:
         """Settings that lead to this vendor."""
         found = settings_at(
-            self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget
+            self.name, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget
         )
         return replace(found, provider=ProviderSettings(self.price))
 
@@ -135,18 +135,18 @@ def settings_at(vendor: str, url: str, **given: dict[str, Any]) -> Settings:
 
 
 @contextmanager
-def bureau(vendor: str, **knobs: Any) -> Iterator[Bureau]:
+def run_vendor(vendor: str, **knobs: Any) -> Iterator[BatchVendor]:
     """Run a vendor."""
     server: Server
     make = OpenAIBatchServer if vendor == "openai" else AnthropicBatchServer
     with make(score=table(SCORES)) as server:
-        yield Bureau(vendor, server, **knobs)
+        yield BatchVendor(vendor, server, **knobs)
 
 
 @pytest.fixture
-def office() -> Iterator[Bureau]:
+def batch_vendor() -> Iterator[BatchVendor]:
     """A vendor."""
-    with bureau("openai") as running:
+    with run_vendor("openai") as running:
         yield running
 
 

@@ -10,20 +10,20 @@ TURN_S = 1e-8
 """The duration of one loop turn, so that a rounding error cannot stop time."""
 
 
-class TimeLapse(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Time passes only while all tasks wait."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
-        super().__init__(_Jumps(self))
+        super().__init__(_ClockSelector(self))
 
     def time(self) -> float:
         """Return the time."""
         return self.now
 
 
-class _Jumps(selectors.SelectSelector):
-    def __init__(self, loop: TimeLapse) -> None:
+class _ClockSelector(selectors.SelectSelector):
+    def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
         self._clock = loop
 
@@ -36,7 +36,7 @@ class _Jumps(selectors.SelectSelector):
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end instantly."""
-    with asyncio.Runner(loop_factory=TimeLapse) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)
 
 

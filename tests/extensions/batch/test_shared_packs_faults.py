@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.test_ask_together import settings_for
-from tests.extensions.batch.together_scene import (
+from tests.extensions.batch.shared_packs_host import (
     MANY,
     asked,
     listed,
@@ -21,9 +20,10 @@ from tests.extensions.batch.together_scene import (
     shared_calls,
     true_score,
 )
+from tests.extensions.batch.test_shared_packs import settings_for
 from tests.extensions.evaluation.shop_run import priced
-from tests.observers import Hears
-from tests.scorer.shapes import real_code
+from tests.observers import StageWaiter
+from tests.scorer.stdlib_candidates import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.ask_list import ask_list
@@ -168,7 +168,7 @@ async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> 
     rest."""
     server.score, server.latency_s = true_score, 0.05
     chosen = settings_for(server, pack_size=4, concurrency=1)
-    hears = Hears("judge")
+    hears = StageWaiter("judge")
     work = asyncio.create_task(asked(steps, chosen, listed(3), observer=hears))
     await hears.heard.wait()
     while server.counts.judgments.total() == 0:  # noqa: ASYNC110  the server counts in a thread of its own
@@ -223,7 +223,7 @@ async def test_a_memory_in_parts_is_judged_by_each_question(
     assert server.counts.requests == 0
 
 
-class _Kept:
+class _StoredJudgments:
     """The judgments of one question, and who claims its contents."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class _Kept:
         self.judgments.extend(judgments)
 
 
-class _Theirs(NoClaims):
+class _ForeignClaims(NoClaims):
     """Claims in which another process has the first pack."""
 
     def __init__(self) -> None:
@@ -258,7 +258,9 @@ PACKS = [
 ]
 
 
-def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> SharedPackJudge:
+def together(
+    provider: Provider, kept: list[_StoredJudgments], claims: Any = NoClaims
+) -> SharedPackJudge:
     """Three packs for as many questions as there are to keep for."""
     builder = PromptBuilder(JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT)
     askings = [
@@ -316,7 +318,7 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
             spoiled = f"Sure: {spoiled[: random.randrange(len(spoiled))]}"
         return spoiled.replace("3", random.choice(["3", "3", "NaN"]), 1)
 
-    kept = [_Kept() for _ in range(4)]
+    kept = [_StoredJudgments() for _ in range(4)]
     pass_ = together(ScriptedProvider(score=scored, tamper=tamper), kept)
     asyncio.run(pass_.run())
     for number, one in enumerate(kept):
@@ -331,9 +333,9 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
 
 async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
     """The others share the pack without that question; it joins them for the remaining packs."""
-    kept = [_Kept() for _ in range(3)]
+    kept = [_StoredJudgments() for _ in range(3)]
     provider = ScriptedProvider(score=scored)
-    pass_ = together(provider, kept, _Theirs)
+    pass_ = together(provider, kept, _ForeignClaims)
     await pass_.run()
     assert sorted(len(request.reply_questions) for request in provider.requests) == [2, 3, 3]
     assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
@@ -343,11 +345,11 @@ async def test_nothing_is_written_after_the_run_closed() -> None:
     """If one question's judgments cannot be stored, the others' are stored before the error is
     raised."""
 
-    class Failing(_Kept):
+    class Failing(_StoredJudgments):
         async def write(self, judgments: Any) -> None:
             raise StoreError("disk full", hint="make room")
 
-    class Slow(_Kept):
+    class Slow(_StoredJudgments):
         async def write(self, judgments: Any) -> None:
             await asyncio.sleep(0.05)
             await super().write(judgments)

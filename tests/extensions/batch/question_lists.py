@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.extensions.batch.bureau import SCORES, questions
+from tests.extensions.batch.batch_vendor import SCORES, questions
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.batch.list_job import run_live_list

@@ -15,6 +15,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.telemetry.notify import trace_listener
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
+from xscore.records.calls import Stage
 from xscore.records.turn import Turn
 from xscore.settings.model import TelemetrySettings
 
@@ -29,7 +30,7 @@ async def test_nobody_is_told_unless_it_is_set(
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK, answer_anyway=True)
         assert pipeline.parts.listener is None
-    assert server.counts.requests == answer.judge_usage.attempts + 1
+    assert server.counts.requests == answer.spent(Stage.JUDGE).attempts + 1
 
 
 async def test_ctrl_c_while_spans_are_sent_loses_no_answer(

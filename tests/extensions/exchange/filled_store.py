@@ -6,7 +6,7 @@ import msgspec
 
 from tests.statements import decide
 from tests.store.conftest import function
-from tests.store.played import begin, finish
+from tests.store.recorded_turns import begin, finish
 from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform import database
 from xscore.records.turn import Turn

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo
-from tests.unseen import MOVING, NEEDED, POISON, UNSEEN, unsafe_in
+from tests.invisible_text import MOVING, NEEDED, POISON, UNSEEN, unsafe_in
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import Statement
 from xscore.store.failures import record_failure

@@ -11,7 +11,7 @@ from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo
 from tests.extensions.agents.hook_process import added, message, run_hook
 from tests.extensions.agents.mcp_client import TASK, RawClient, served
-from tests.unseen import NEEDED, POISON, UNSEEN, unsafe_in
+from tests.invisible_text import NEEDED, POISON, UNSEEN, unsafe_in
 from xscore.extensions.agents.session_recap import render_recap
 from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, MemoryDetails

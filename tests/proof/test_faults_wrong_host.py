@@ -9,7 +9,7 @@ from aiohttp import web
 
 from tests.conftest import store_dir
 from tests.programs import run
-from tests.proof.faults_scene import (
+from tests.proof.faults_setup import (
     ALWAYS,
     EACH_DIALECT,
     JUDGE,
@@ -25,7 +25,7 @@ from tests.proof.faults_scene import (
     settings_at,
 )
 from tests.servers import Fault
-from tests.servers.threaded import Threaded, serve_app
+from tests.servers.threaded_server import ThreadedServer, serve_app
 from xscore.platform.errors import XscoreError
 from xscore.settings import Settings
 
@@ -49,7 +49,7 @@ def redirect(url: str, *, status: int) -> Reply:
     return lambda request: web.Response(status=status, headers={"Location": url})
 
 
-class Elsewhere(Threaded):
+class WrongHost(ThreadedServer):
     """A host that is no model host, where a mistyped base URL may lead: one reply to all, and all
     remembered."""
 
@@ -120,7 +120,7 @@ async def test_a_base_url_that_answers_as_something_else(
 ) -> None:
     """The probe detects it: exit 3, the setting is named, and no repository text was sent."""
     reply, says = ELSEWHERE[what]
-    with Elsewhere(reply) as host:
+    with WrongHost(reply) as host:
         code, said = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True))
         assert code == 3
         assert says in said and host.url.removeprefix("http://") in said
@@ -137,8 +137,8 @@ async def test_the_key_follows_no_redirect(
 ) -> None:
     """A redirecting host is an error: neither key nor text reaches the target."""
     with (
-        Elsewhere(page(200)) as other,
-        Elsewhere(redirect(f"{other.url}/v1", status=status)) as host,
+        WrongHost(page(200)) as other,
+        WrongHost(redirect(f"{other.url}/v1", status=status)) as host,
     ):
         settings = settings_at(dialect, host.url, key=KEY, probe=probe, concurrency=1)
         if probe:

@@ -14,6 +14,7 @@ from tests.servers.scoring import table
 from tests.store.conftest import put
 from xscore.cli.answer_text import render_lines, render_selection, shown_memories
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings
@@ -168,8 +169,8 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(
         answer = await pipeline.ask(turn)
         context = await pipeline.ask(turn, answer=False)
         anyway = await pipeline.ask(turn, answer_anyway=True)
-    assert answer.primary_usage is not None
-    assert (answer.exit_code, answer.answer, answer.primary_usage.attempts) == (1, None, 0)
+    assert Stage.PRIMARY in answer.usage
+    assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (1, None, 0)
     assert any("--answer-anyway" in said for said in answer.warnings)
     assert (context.exit_code, anyway.exit_code, anyway.answer) == (0, 0, server.answer)
 

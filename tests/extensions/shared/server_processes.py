@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from tests.extensions.shared.postgres_of_tests import postgres_of_tests
+from tests.extensions.shared.postgres_process import run_postgres
 from tests.extensions.shared.server_programs import free_port, not_here
 from tests.waiting import wait_until
 
 
-class ServerOfTests(Protocol):
+class ServerProcess(Protocol):
     """A server that can be killed and restarted on its data."""
 
     url: str
@@ -42,7 +42,7 @@ class ServerOfTests(Protocol):
         ...
 
 
-class RedisOfTests:
+class RedisProcess:
     """Redis that acknowledges only what is on disk."""
 
     def __init__(self, home: Path) -> None:
@@ -99,17 +99,17 @@ class RedisOfTests:
             return b""
 
 
-def redis_of_tests(home: Path) -> ServerOfTests:
+def run_redis(home: Path) -> ServerProcess:
     """Start Redis in this folder; skip the test where it is not installed."""
     if shutil.which("redis-server") is None:
         not_here("redis-server", "apt-get install redis-server")
-    server = RedisOfTests(home)
+    server = RedisProcess(home)
     server.start()
     return server
 
 
-KINDS: dict[str, Callable[[Path], ServerOfTests]] = {
-    "postgres": postgres_of_tests,
-    "redis": redis_of_tests,
+KINDS: dict[str, Callable[[Path], ServerProcess]] = {
+    "postgres": run_postgres,
+    "redis": run_redis,
 }
 """Kind -> a function that starts one in an empty folder."""

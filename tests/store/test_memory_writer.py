@@ -1,7 +1,7 @@
 """The store's single writer."""
 
 from tests.store.conftest import function, put
-from tests.store.planted import SECRET
+from tests.store.generated_secrets import SECRET
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer

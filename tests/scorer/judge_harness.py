@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tests.scorer.shapes import candidate
+from tests.scorer.stdlib_candidates import candidate
 from xscore.prompts.judge import JudgeModel
 from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
@@ -25,7 +25,7 @@ TURN = Turn(task="Fix the row that is lost on write")
 SECRET = b"the store's own secret"
 
 
-class Bench(Struct):
+class JudgeHarness(Struct):
     """What a judge needs, and its results."""
 
     code: Code
@@ -81,7 +81,7 @@ async def settle(
     return found
 
 
-class Around:
+class ProviderWrapper:
     """A provider around a provider, for what a script cannot express; override `complete`."""
 
     name = "scripted"
@@ -137,7 +137,7 @@ def oversized(code: Code) -> Code:
     return {**code, large.id: (large, LONG)}
 
 
-class Failing(Around):
+class Failing(ProviderWrapper):
     """Raises an error for some requests."""
 
     def __init__(self, error: Exception, *, above: int = 0, after: int = 0, only: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Self
 from aiohttp import web
 
 
-class Threaded:
+class ThreadedServer:
     """One server on loopback."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Threaded:
 
 
 async def serve_app(
-    server: Threaded, app: web.Application, *, tls: ssl.SSLContext | None = None
+    server: ThreadedServer, app: web.Application, *, tls: ssl.SSLContext | None = None
 ) -> None:
     """Serve an aiohttp application for as long as the server is up."""
     runner = web.AppRunner(app, shutdown_timeout=0.1)

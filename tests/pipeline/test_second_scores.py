@@ -18,6 +18,7 @@ from tests.servers.scoring import table
 from xscore.cli.answer_text import render_cost_line
 from xscore.pipeline.build import Pipeline
 from xscore.providers.scripted import ShownMemory
+from xscore.records.calls import Stage
 from xscore.records.receipt import SecondDraws
 from xscore.settings import BudgetSettings, ProviderSettings, SelectionSettings
 
@@ -25,7 +26,7 @@ FIRST = {"::total": 95, "pyproject": 73, "Discounts": 69, "::Cart.add": 64}
 THEN = {"::total": 1, "pyproject": 61, "Discounts": 75}
 
 
-class Wavering(Counter[str]):
+class ChangingScores(Counter[str]):
     """Scores a memory by one table on the first request, and by another afterwards."""
 
     def __call__(self, memory: ShownMemory, state: str) -> int | tuple[int, str]:
@@ -38,7 +39,7 @@ class Wavering(Counter[str]):
 @pytest.fixture
 def server() -> Iterator[DecisionServer]:
     """A host whose second answer differs from its first."""
-    with DecisionServer(score=Wavering()) as running:
+    with DecisionServer(score=ChangingScores()) as running:
         yield running
 
 
@@ -121,14 +122,15 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
     complete."""
     priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
     whole = await ask(shop, priced, replace(TASK, task="first"))
-    assert whole.judge_usage.cost_usd and whole.second_draws.drawn
+    cost_usd = whole.spent(Stage.JUDGE).cost_usd
+    assert cost_usd and whole.second_draws.drawn
     for number, budget in enumerate(
         (
-            BudgetSettings(max_usd=whole.judge_usage.cost_usd / 100 * 99),
+            BudgetSettings(max_usd=cost_usd / 100 * 99),
             BudgetSettings(deadline_s=2.2),
         )
     ):
-        server.latency_s, server.score = float(number), Wavering()
+        server.latency_s, server.score = float(number), ChangingScores()
         answer = await ask(
             shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}")
         )

@@ -161,7 +161,7 @@ def settings_at(
     )
 
 
-class Ended(Struct, frozen=True):
+class FinishedTurn(Struct, frozen=True):
     """The end of a turn, with a line for every candidate."""
 
     answer: Answer
@@ -186,7 +186,9 @@ class Ended(Struct, frozen=True):
         return "\n".join([*self.answer.warnings, *details])
 
 
-async def ask(root: Path, settings: Settings, *, answer: bool = False, turn: Turn = TASK) -> Ended:
+async def ask(
+    root: Path, settings: Settings, *, answer: bool = False, turn: Turn = TASK
+) -> FinishedTurn:
     """Take one turn as a new process does, and account for every candidate.
 
     Raises what the turn raises.
@@ -196,7 +198,7 @@ async def ask(root: Path, settings: Settings, *, answer: bool = False, turn: Tur
         given = await pipeline.ask(turn, answer=answer, all_scores=scores)
     lines = tuple(json.loads(line) for line in scores.read_text().splitlines())
     scores.unlink()
-    return accounted(Ended(given, lines))
+    return accounted(FinishedTurn(given, lines))
 
 
 def true_score(line: dict[str, Any]) -> set[float]:
@@ -204,7 +206,9 @@ def true_score(line: dict[str, Any]) -> set[float]:
     return {truth(line["path"], line["entity"]) / 100}
 
 
-def accounted(ended: Ended, allowed: Callable[[dict[str, Any]], set[float]] = true_score) -> Ended:
+def accounted(
+    ended: FinishedTurn, allowed: Callable[[dict[str, Any]], set[float]] = true_score
+) -> FinishedTurn:
     """Assert what holds after any fault: the sum, a cause for each unjudged memory, and only
     allowed scores."""
     coverage = ended.answer.coverage
@@ -237,7 +241,7 @@ async def failure(root: Path, settings: Settings) -> XscoreError:
 
 async def pays_only_for(
     lost: set[str], root: Path, host: LoopbackServer, settings: Settings
-) -> Ended:
+) -> FinishedTurn:
     """Ask again without the fault: all have their true score, and the host judged only the lost
     ones, once."""
     host.reset()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extensions.exchange.filled import export_lines
+from tests.extensions.exchange.filled_store import export_lines
 from tests.statements import decide, list_events, say
-from tests.store.played import play
+from tests.store.recorded_turns import record_turn
 from xscore.extensions.exchange.memory_lines import import_lines
 from xscore.extensions.exchange.snapshots import (
     import_snapshot,
@@ -87,7 +87,7 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
                 links=tuple(links),
             )
             remember(store, statement, now=1.0)
-        play(store, task, answer=answer)
+        record_turn(store, task, answer=answer)
         details = MemoryDetails(rationale=task, resolution=answer, paths=(task, *["p"] * 1_100))
         failures.record_failure(store, text="boom", details=details, seen_at=1.0)
         taken = take_snapshot(store)
@@ -112,7 +112,7 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
 
 def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
     """P06: an overlong turn is kept with a note that it was cut."""
-    play(store, "x", answer="long " * 90_000)
+    record_turn(store, "x", answer="long " * 90_000)
     (kept,) = turn_history.exchanges(store.connection, "s_1")
     assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")

@@ -14,28 +14,28 @@ PLANTED = "the heron nests behind the third boiler"
 HEADER = b"SQLite format 3\0"
 
 
-def opened(root: Path, user_dir: Path) -> Store:
+def open_store(root: Path, user_dir: Path) -> Store:
     """Open the store of this folder."""
     return Store.open(find_root(root), user_data_dir=user_dir)
 
 
-def filled(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
+def make_plain_store(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
     """Make a store with planted words; return its database."""
     root.mkdir(exist_ok=True)
-    with opened(root, user_dir) as store:
+    with open_store(root, user_dir) as store:
         for number in range(memories):
             say(store, f"{PLANTED}, said {number}", now=10.0)
         return store.path
 
 
-def sealed(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
+def make_encrypted_store(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
     """Make the same, encrypted."""
-    path = filled(root, user_dir, memories=memories)
+    path = make_plain_store(root, user_dir, memories=memories)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     return path
 
 
-def says(folder: Path, words: str = "heron") -> list[str]:
+def files_containing(folder: Path, words: str = "heron") -> list[str]:
     """Return the files below a folder that contain these words."""
     return sorted(
         file.name

@@ -16,7 +16,7 @@ BASE64 = LETTERS + "+/"
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
-class Forge:
+class SecretGenerator:
     """Makes secrets from a seed."""
 
     def __init__(self, seed: int) -> None:
@@ -43,7 +43,7 @@ class Forge:
         ), body
 
 
-def provider_keys(forge: Forge) -> dict[str, str]:
+def provider_keys(forge: SecretGenerator) -> dict[str, str]:
     """Type -> a key in that provider's form."""
     return {
         "openai_key": "sk-" + forge.text(48),

@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 USERS = ("postgres", "nobody")
 
 
-class PostgresOfTests:
+class PostgresProcess:
     """PostgreSQL that acknowledges only what is on disk."""
 
     def __init__(self, home: Path, programs: Path) -> None:
@@ -122,7 +122,7 @@ class PostgresOfTests:
         assert ran.returncode == 0, ran.stderr
 
 
-def postgres_of_tests(home: Path) -> PostgresOfTests:
+def run_postgres(home: Path) -> PostgresProcess:
     """Start PostgreSQL in this folder; skip the test where it is not installed."""
     found = shutil.which("postgres")
     places = sorted(
@@ -132,7 +132,7 @@ def postgres_of_tests(home: Path) -> PostgresOfTests:
     if programs is None:
         not_here("postgres", "apt-get install postgresql")
     assert programs is not None
-    server = PostgresOfTests(home, programs)
+    server = PostgresProcess(home, programs)
     server.start()
     return server
 

@@ -1,4 +1,4 @@
-"""Turns that are begun, ended or played whole in a store, without judge or host."""
+"""Turns that are begun, ended, or recorded from begin to end in a store, without judge or host."""
 
 from xscore.records.turn import Turn
 from xscore.store import turns
@@ -29,7 +29,7 @@ def finish(
     turns.finish_turn(store.connection, turn_id, end, now=now)
 
 
-def play(
+def record_turn(
     store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0
 ) -> str:
     """Record a whole turn."""

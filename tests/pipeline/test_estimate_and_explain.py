@@ -10,6 +10,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records.calls import Stage
 from xscore.records.events import Observer
 from xscore.records.reports import Estimate
 from xscore.records.turn import Scope
@@ -23,14 +24,14 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
         assert server.counts.requests == 0
         answer = await pipeline.ask(TASK, answer=False)
         after = await pipeline.estimate(TASK)
-    assert estimate.judge.calls == answer.judge_usage.calls
+    assert estimate.judge.calls == answer.spent(Stage.JUDGE).calls
     assert estimate.judge.to_judge == answer.coverage.judged
     assert sum(estimate.by_kind.values()) == sum(estimate.by_folder.values()) > 0
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"
 
 
-class Declines(Observer):
-    """Declines every estimate."""
+class DeclinesEstimates(Observer):
+    """DeclinesEstimates every estimate."""
 
     can_confirm = True
 
@@ -47,7 +48,7 @@ async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=Secret("k")),
     )
-    async with Pipeline.open(shop, settings, observer=Declines()) as pipeline:
+    async with Pipeline.open(shop, settings, observer=DeclinesEstimates()) as pipeline:
         estimate = await pipeline.estimate(TASK)
         with pytest.raises(UsageError, match="nothing was sent"):
             await pipeline.ask(TASK)

@@ -13,6 +13,7 @@ from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
 from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import EmbeddingSettings, Settings
@@ -138,8 +139,8 @@ async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: Embeddin
             "SELECT outcome, input_tokens, cost FROM call WHERE stage = 'embed'"
         ).fetchall()
     assert len(rows) == len(embedding_server.batches) >= 2
-    assert answer.embed_usage is not None and answer.embed_usage.calls == len(rows)
-    assert answer.embed_usage.usage.input_tokens == sum(row[1] for row in rows)
+    assert answer.spent(Stage.EMBED).calls == len(rows)
+    assert answer.spent(Stage.EMBED).usage.input_tokens == sum(row[1] for row in rows)
     assert all(
         outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows
     )

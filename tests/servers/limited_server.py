@@ -19,7 +19,7 @@ from tests.servers.prefix_cache import Tally
 PROSE = "The first one looks rather relevant to me, the second one much less so."
 
 
-class LesserServer(OpenAIServer):
+class LimitedServer(OpenAIServer):
     """One server; attributes may change while it runs."""
 
     def __init__(

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.together_scene import (
+from tests.extensions.batch.shared_packs_host import (
     MANY,
     asked,
     listed,
@@ -30,6 +30,7 @@ from tests.statements import prefer
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import UsageError
+from xscore.records.calls import Stage
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 
@@ -85,7 +86,8 @@ async def test_a_receipt_says_judged_and_the_shared_calls_stand_in_the_ledger_on
     found, answers = await asked(steps, settings_for(server), listed(5))
     for answer in answers:
         assert answer.coverage.judged == answer.coverage.candidates > 0
-        assert answer.judge_usage.calls == 0 and not any(kept.cached for kept in answer.selected)
+        assert answer.spent(Stage.JUDGE).calls == 0
+        assert not any(kept.cached for kept in answer.selected)
         assert all(kept.reason for kept in answer.selected), "reasons come from the store"
     assert found.judged_together == sum(answer.coverage.judged for answer in answers)
     async with Pipeline.open(steps, settings_for(server)) as pipeline:
@@ -208,7 +210,8 @@ async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> 
         assert judged == 3 * answers[0].coverage.candidates and host.questions == judged + twice
         async with Pipeline.open(steps, settings) as pipeline:
             again = await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
-        assert again.coverage.cached == again.coverage.candidates and again.judge_usage.calls == 0
+        assert again.coverage.cached == again.coverage.candidates
+        assert again.spent(Stage.JUDGE).calls == 0
 
 
 async def test_the_users_own_memories_are_shared_too_and_judged_in_the_users_store(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
-from tests.servers.lesser_server import LesserServer
+from tests.servers.limited_server import LimitedServer
 from tests.servers.prefix_cache import Tally
 from xscore.platform.errors import PromptCut
 from xscore.providers.host_facts import PromptCount, count_prompt, is_cache_uncounted, is_prompt_cut
@@ -45,7 +45,7 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(
     judging: MakeRequest, connected: Connected
 ) -> None:
     """With a known context a cut of a few percent is detected: the count stops at the limit."""
-    with LesserServer(num_ctx=1_024) as server:
+    with LimitedServer(num_ctx=1_024) as server:
         async with connected(server.url) as provider:
             whole = judging(chars=1_100)
             assert (await provider.complete(whole)).usage.input_tokens < 1_010

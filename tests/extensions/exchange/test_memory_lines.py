@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.extensions.exchange.filled import export_lines, fill
+from tests.extensions.exchange.filled_store import export_lines, fill
 from tests.statements import prefer, preferences, say
 from xscore.extensions.exchange.memory_lines import import_lines
 from xscore.extensions.learning.consolidate import consolidate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.batch.lists import QUESTIONS
+from tests.extensions.batch.question_lists import QUESTIONS
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn

@@ -1,0 +1,152 @@
+"""What each stage of a turn returns: one frozen record a stage, warnings included.
+
+`turn.py` alone holds them; a stage takes the records of the stages before it and returns its own.
+Nothing here decides or reads anything. Trade-off: what two stages need is named twice, once in
+the record of the stage that found it out and once in the signature of the stage that reads it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from xscore.pipeline.pool import Pool, PooledTurn
+from xscore.platform.errors import ExitCode
+from xscore.records.events import JudgeEstimate
+from xscore.records.judgment import (
+    JudgeIdentity,
+    Judgment,
+    Outcome,
+    Ranked,
+    Selection,
+    UnjudgedCause,
+)
+from xscore.records.memory import IndexReport
+from xscore.records.receipt import ReasonsAccount, SecondDraws
+from xscore.records.turn import Checkpoint, Routing, SessionInfo
+
+if TYPE_CHECKING:
+    from xscore.prompts.bundle_parts import Bundle
+
+
+class Opened(PooledTurn, frozen=True):
+    """A prepared turn; nothing has been sent."""
+
+    index: IndexReport
+    routing: Routing
+    session: SessionInfo
+    checkpoint: Checkpoint | None
+    warnings: tuple[str, ...] = ()
+    """What a reader should know before anything is judged."""
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """Every candidate's outcome, and who gave it."""
+
+    outcomes: tuple[Outcome, ...]
+    """One a candidate of the pool, in its order."""
+    pool: Pool
+    """The pool that was judged; without its thread where another judge than the thread's turned
+    out to answer."""
+    judge: JudgeIdentity
+    """The turn's judge, under the name by which its host answered."""
+    interrupted: bool = False
+    """The user stopped it; the outcomes hold all that was paid for until then."""
+    forecast: JudgeEstimate | None = None
+    """Of a model's judging, before it began."""
+    no_judge: str = ""
+    """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
+    failures: frozenset[str] = frozenset()
+    """Kinds of the errors that calls ended with."""
+    second_draws: SecondDraws = SecondDraws()
+    by_fallback: Mapping[str, JudgeIdentity] = {}
+    """Content hash -> who judged it in the judge's place."""
+    left_by: tuple[UnjudgedCause, ...] = ()
+    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline
+    came first."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def nothing_judged(self) -> bool:
+        """Whether nothing was judged under this wording."""
+        judgments = (outcome for outcome in self.outcomes if isinstance(outcome.result, Judgment))
+        return bool(self.outcomes) and all(map(self.pool.wording_of, judgments))
+
+
+def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
+    """Sort the best first; equal scores by raw score, lexical prior, id."""
+    return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
+
+
+class Ranking(Struct, frozen=True):
+    """Every judged candidate with its boosts, and what was kept of them."""
+
+    ranked: tuple[Ranked, ...]
+    selection: Selection
+    by_words: bool = False
+    """Words gave the scores: the judge is the lexical one, or it ranked in the judge's place."""
+    ranked_by: str = ""
+    """`lexical` where the judge's host failed; see `Answer.ranked_by`."""
+    unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
+    """How the turn ends if nothing was judged."""
+    warnings: tuple[str, ...] = ()
+
+    def in_order(self) -> list[Ranked]:
+        """All judged candidates, best first, with the selection's tie-breaks."""
+        return sorted(self.ranked, key=by_rank)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are memories and none reached the threshold; a model's may be kept below it
+        on request."""
+        if not (self.ranked or self.selection.unjudged):
+            return False
+        return not (self.selection.has_passed if self.by_words else self.selection.kept)
+
+
+class Reasons(Struct, frozen=True):
+    """Why the kept and near memories have their scores."""
+
+    by_hash: Mapping[str, str] = {}
+    """Of those whose judgments hold none, by content hash."""
+    account: ReasonsAccount = ReasonsAccount()
+    interrupted: bool = False
+
+
+class Answered(Struct, frozen=True):
+    """What came of the answering call; by default none was made."""
+
+    text: str | None = None
+    interrupted: bool = False
+    failed: bool = False
+    refused: str = ""
+    """Why a cap had no room for the call; empty if it had."""
+    warnings: tuple[str, ...] = ()
+
+
+class StagesSoFar(Struct, frozen=True):
+    """The records of a turn that ended in an error: what the stages before it returned."""
+
+    opened: Opened
+    judged: Judged | None
+    ranking: Ranking | None
+    reasons: Reasons
+    bundle: "Bundle | None"
+    answered: Answered
+
+
+class TurnStages(Struct, frozen=True):
+    """The records of one turn, for its receipt."""
+
+    opened: Opened
+    judged: Judged
+    ranking: Ranking
+    reasons: Reasons = Reasons()
+    bundle: "Bundle | None" = None
+    """None: nobody sees it."""
+    answered: Answered = Answered()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped any stage."""
+        return self.judged.interrupted or self.reasons.interrupted or self.answered.interrupted
