@@ -226,10 +226,10 @@ async def _judge(
                     pass
                 raise
 
-    return await settle_work(consume(), resources, stop=judge.stop)
+    return await work_until_stopped(consume(), resources, stop=judge.stop)
 
 
-async def settle_work(
+async def work_until_stopped(
     judging: Coroutine[Any, Any, None],
     resources: TurnResources,
     *,

@@ -41,7 +41,7 @@ from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import caching_builder, context_tokens, prompt_builder
 from xscore.pipeline.judged_memories import judged_texts, judging_priors, packs_of
 from xscore.pipeline.known_hosts import remember_host
-from xscore.pipeline.live_judging import JudgingProgress, settle_work
+from xscore.pipeline.live_judging import JudgingProgress, work_until_stopped
 from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
@@ -372,7 +372,7 @@ async def judge_shared_packs(
             stop=resources.new_stop(),
             answered=count,
         )
-        ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
+        ended = await work_until_stopped(judge.run(), resources, stop=judge.stop.set)
         remember_host(knowing)
         judge.spent, judge.was_interrupted = (
             resources.usage.spent(Stage.JUDGE),
